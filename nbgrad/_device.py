@@ -1,0 +1,135 @@
+"""Devices as PyTorch names them: `device('cpu')`, `device('cuda:1')`, `device('cuda', 1)`.
+
+A value, not a handle: making one touches no hardware, and whether a backend serves it is asked when memory is made there.
+Promises the layers below that `device('cpu')` is the object `cpu`, so that the common test is `t.device is cpu`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TYPES: Final = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, "
+    "mtia, privateuseone"
+)
+_KNOWN: Final = frozenset(_TYPES.split(", "))
+_FORM: Final = re.compile(r"([a-zA-Z_]+)(?::(0|[1-9][0-9]*))?")
+_MAX_INDEX: Final = 127  # PyTorch keeps the index in an int8
+
+_SIGNATURES: Final = "\n * (torch.device device)\n * (str type, int index = -1)\n"
+
+
+class device:
+    """What `torch.device` is: immutable, hashable, compared by value. `index` is None where none was named."""
+
+    __slots__ = ("_hash", "index", "type")
+    type: str
+    index: int | None
+    _hash: int
+
+    def __new__(
+        cls,
+        type: str | int | device | None = None,
+        index: int | None = None,
+        *,
+        device: str | int | device | None = None,
+    ) -> device:
+        named = type if device is None else device
+        if isinstance(named, _Device):
+            if index is not None:
+                raise TypeError("device(): argument 'type' (position 1) must be str, not torch.device")
+            return named
+        if isinstance(named, str):
+            if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
+                got = index.__class__.__name__
+                raise TypeError(f"device(): argument 'index' (position 2) must be int, not {got}")
+            kind, position = _parse(named, index)
+            return _cached(kind, position)
+        if isinstance(named, int) and not isinstance(named, bool):
+            # PyTorch: a bare number is the accelerator's; there is none until a backend for one is registered.
+            raise RuntimeError(
+                "Device index must not be negative"
+                if named < 0
+                else "Cannot access accelerator device when none is available."
+            )
+        got = "" if type is None and device is None else named.__class__.__name__
+        raise TypeError(
+            f"device() received an invalid combination of arguments - got ({got}), but expected one of:{_SIGNATURES}"
+        )
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        raise TypeError("type 'torch.device' is not an acceptable base type")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, _Device) and self.type == other.type and self.index == other.index
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return (
+            f"device(type='{self.type}')"
+            if self.index is None
+            else f"device(type='{self.type}', index={self.index})"
+        )
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (device, (self.type,) if self.index is None else (self.type, self.index))
+
+    def __copy__(self) -> device:
+        return self
+
+    def __deepcopy__(self, memo: object) -> device:
+        return self
+
+
+_Device = device  # `__new__` has an argument called device
+
+
+def _parse(text: str, index: int | None) -> tuple[str, int | None]:
+    """Type and index of a device string; `index`, where given, stands for the part after the colon."""
+    if not text:
+        raise RuntimeError("Device string must not be empty")
+    if index is not None and ":" in text:
+        raise RuntimeError(
+            f"type (string) must not include an index because index was passed explicitly: {text}"
+        )
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise RuntimeError(f"Invalid device string: '{text}'")
+    kind, digits = match.groups()
+    if kind not in _KNOWN:
+        raise RuntimeError(f"Expected one of {_TYPES} device type at start of device string: {text}")
+    if digits is not None:
+        index = int(digits)
+    if index is not None:
+        if index < 0:
+            raise RuntimeError("Device index must not be negative")
+        if index > _MAX_INDEX:  # PyTorch wraps 128 around to -128; an error is kinder
+            raise RuntimeError(f"Could not parse device index '{index}' in device string '{kind}:{index}'")
+    return kind, index
+
+
+_MADE: dict[tuple[str, int | None], device] = {}
+
+
+def _cached(kind: str, index: int | None) -> device:
+    made = _MADE.get((kind, index))
+    if made is None:
+        made = object.__new__(device)
+        for field, value in (("type", kind), ("index", index), ("_hash", hash((kind, index)))):
+            object.__setattr__(made, field, value)
+        made = _MADE.setdefault((kind, index), made)
+    return made
+
+
+cpu: Final = device("cpu")

@@ -1,0 +1,310 @@
+"""Dtypes, and PyTorch's rules for which dtype an operation computes in.
+
+Promises to every layer below: a `dtype` is a singleton (compare with `is`, use as a dict key), its fields are plain attributes,
+and promotion is a dictionary look-up. Nothing here knows about tensors: callers say of each operand whether it is a tensor with
+dimensions, a 0-dim tensor or a Python number. A new dtype is one line in the table below `_define`.
+
+This module has globals called `float`, `int` and `bool`, as PyTorch has; the builtins are spelled `builtins.float` here.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+BOOL, INT, FLOAT = 0, 1, 2  # dtype.category, in the order of promotion
+DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
+
+
+class dtype:
+    """What `torch.dtype` is. `np` is the NumPy dtype, `scalar_name` the word that PyTorch's error messages use ("Long")."""
+
+    __slots__ = (
+        "abbr",
+        "category",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "np",
+        "scalar_name",
+        "type_name",
+    )
+    name: str
+    np: np.dtype[Any]
+    itemsize: builtins.int
+    category: builtins.int
+    is_floating_point: builtins.bool
+    is_complex: builtins.bool
+    is_signed: builtins.bool
+    scalar_name: str
+    type_name: str
+    abbr: str
+
+    def __new__(cls, *args: object, **kwargs: object) -> dtype:
+        raise TypeError("cannot create 'torch.dtype' instances")
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        raise TypeError("type 'torch.dtype' is not an acceptable base type")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.dtype' objects is not writable")
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name  # pickle and copy look the name up in this module, so identity is kept
+
+    def to_real(self) -> dtype:
+        return self
+
+
+_ALL: dict[str, dtype] = {}
+
+
+def _define(name: str, scalar_name: str, abbr: str) -> dtype:
+    self: dtype = object.__new__(dtype)
+    numpy_dtype = np.dtype(name)
+    fields: dict[str, object] = {
+        "name": name,
+        "np": numpy_dtype,
+        "itemsize": numpy_dtype.itemsize,
+        "category": {"b": BOOL, "i": INT, "u": INT, "f": FLOAT}[numpy_dtype.kind],
+        "is_floating_point": numpy_dtype.kind == "f",
+        "is_complex": False,
+        "is_signed": numpy_dtype.kind in "if",
+        "scalar_name": scalar_name,
+        "type_name": f"torch.{scalar_name}Tensor",
+        "abbr": abbr,
+    }
+    for field, value in fields.items():
+        object.__setattr__(self, field, value)
+    _ALL[name] = self
+    return self
+
+
+# To add one (uint8, int8, int16, float16): a line here. Promotion, NumPy's names and limits follow from NumPy's dtype.
+bool_: Final = _define("bool", "Bool", "b8")
+int32: Final = _define("int32", "Int", "i32")
+int64: Final = _define("int64", "Long", "i64")
+float32: Final = _define("float32", "Float", "f32")
+float64: Final = _define("float64", "Double", "f64")
+
+all_dtypes: Final = tuple(_ALL.values())
+
+
+# ---------------------------------------------------------------- promotion of two dtypes
+
+
+def _promote(a: dtype, b: dtype) -> dtype:
+    if a.category != b.category:
+        return (
+            a if a.category > b.category else b
+        )  # the category decides, never the width: int64 with float32 is float32
+    if a.is_signed == b.is_signed:
+        return a if a.itemsize >= b.itemsize else b
+    signed, unsigned = (a, b) if a.is_signed else (b, a)
+    wide_enough = [
+        d for d in all_dtypes if d.category == INT and d.is_signed and d.itemsize > unsigned.itemsize
+    ]
+    return max(signed, min(wide_enough, key=lambda d: d.itemsize), key=lambda d: d.itemsize)
+
+
+_PROMOTED: Final = {(a, b): _promote(a, b) for a in all_dtypes for b in all_dtypes}
+
+
+def promote_types(type1: object, type2: object) -> dtype:
+    """The smallest dtype that is no smaller, and of no lower category, than either."""
+    a = _dtype_argument(type1, "promote_types", "type1", 1)
+    b = _dtype_argument(type2, "promote_types", "type2", 2)
+    return _PROMOTED[a, b]
+
+
+def can_cast(from_: object, to: object) -> builtins.bool:
+    """Whether PyTorch lets a result of dtype `from_` be written into a tensor of dtype `to` (in-place ops, `out=`)."""
+    a = _dtype_argument(from_, "can_cast", "from_", 1)
+    b = _dtype_argument(to, "can_cast", "to", 2)
+    return a.category <= b.category
+
+
+# ---------------------------------------------------------------- the default dtype
+
+# One tuple, so that a reader always gets a default dtype together with answers that were worked out under it.
+_state: tuple[dtype, dict[tuple[tuple[builtins.int, dtype], ...], dtype]] = (float32, {})
+
+
+def get_default_dtype() -> dtype:
+    return _state[0]
+
+
+def set_default_dtype(d: dtype, /) -> None:
+    global _state
+    if not isinstance(d, dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _state = (d, {})
+
+
+# ---------------------------------------------------------------- promotion of operands
+
+
+def result_dtype(operands: Iterable[tuple[builtins.int, dtype]]) -> dtype:
+    """The common dtype of operands given as (kind, dtype), kind one of DIM, ZERODIM, NUMBER.
+
+    A weaker kind only raises the category of the result, never its width within a category. For NUMBER the dtype is
+    `number_dtype(value)`; of a Python float only the category counts, the default dtype stands for it.
+    """
+    key = tuple(operands)
+    default, memo = _state
+    found = memo.get(key)
+    if found is None:
+        found = _combine(key, default)
+        if (
+            len(key) <= 4
+        ):  # `cat` and `stack` of long lists would fill the memo with keys that never come again
+            memo[key] = found
+    return found
+
+
+def _combine(operands: tuple[tuple[builtins.int, dtype], ...], default: dtype) -> dtype:
+    by_kind: list[dtype | None] = [None, None, None]
+    for kind, d in operands:
+        if kind == NUMBER and d.is_floating_point:
+            d = default
+        seen = by_kind[kind]
+        by_kind[kind] = d if seen is None else _PROMOTED[seen, d]
+    result: dtype | None = None
+    for higher in reversed(by_kind):
+        if result is None:
+            result = higher
+        elif higher is not None:
+            result = higher if higher.category >= result.category else _PROMOTED[higher, result]
+    if result is None:
+        raise ValueError("result_dtype() needs at least one operand")
+    return result
+
+
+def number_dtype(value: object) -> dtype:
+    """The dtype that stands for a Python number in `result_dtype`: bool, int64, or the default dtype for a float."""
+    if isinstance(value, builtins.bool):
+        return bool_
+    if isinstance(value, builtins.int):
+        return int64
+    return _state[0]
+
+
+# ---------------------------------------------------------------- other people's names for dtypes
+
+_PYTHON_TYPES: Final[dict[type, dtype]] = {
+    builtins.float: float64,
+    builtins.int: int64,
+    builtins.bool: bool_,
+}
+
+
+def to_dtype(obj: object, function: str = "to", position: builtins.int | None = None) -> dtype:
+    """A dtype from a dtype or from one of Python's types float, int, bool; `function` is the caller's name, for the message."""
+    return _dtype_argument(obj, function, "dtype", position)
+
+
+def _dtype_argument(obj: object, function: str, argument: str, position: builtins.int | None) -> dtype:
+    if isinstance(obj, dtype):
+        return obj
+    if isinstance(obj, type) and obj in _PYTHON_TYPES:
+        return _PYTHON_TYPES[obj]
+    where = "" if position is None else f" (position {position})"
+    raise TypeError(
+        f"{function}(): argument '{argument}'{where} must be torch.dtype, not {type(obj).__name__}"
+    )
+
+
+# Keyed by dtype, not by name: NumPy has two 8-byte integer types, equal and of equal hash, that differ in name.
+_FROM_NUMPY: Final = {d.np: d for d in all_dtypes}
+
+
+def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
+    """The dtype of a NumPy array's elements; the errors are those of `torch.from_numpy`."""
+    found = _FROM_NUMPY.get(d)
+    if found is not None:
+        return found
+    if not d.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. "
+            "Conversion between byte orders is currently not supported."
+        )
+    names = [
+        x.name for x in sorted(all_dtypes, key=lambda x: (-x.category, x.is_signed is False, -x.itemsize))
+    ]
+    supported = ", ".join(names[:-1]) + f", and {names[-1]}"
+    raise TypeError(
+        f"can't convert np.ndarray of type numpy.{d.type.__name__}. The only supported types are: {supported}."
+    )
+
+
+# ---------------------------------------------------------------- limits
+
+
+class finfo:
+    """Limits of a floating-point dtype, as `torch.finfo`."""
+
+    def __init__(self, type: object = None) -> None:
+        d = _state[0] if type is None else _dtype_argument(type, "finfo", "type", 1)
+        if not d.is_floating_point:
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            )
+        info = np.finfo(d.np)
+        self.bits = d.itemsize * 8
+        self.eps = builtins.float(info.eps)
+        self.max = builtins.float(info.max)
+        self.min = builtins.float(info.min)
+        self.tiny = self.smallest_normal = builtins.float(info.tiny)
+        self.resolution = builtins.float(str(info.resolution))  # 1e-06 as written, not the float32 next to it
+        self.dtype = d.name
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """Limits of an integer dtype, as `torch.iinfo`."""
+
+    def __init__(self, type: object) -> None:
+        d = _dtype_argument(type, "iinfo", "type", 1)
+        if d.category == BOOL:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        if d.category != INT:
+            raise TypeError(
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'"
+            )
+        info = np.iinfo(d.np)
+        self.bits = d.itemsize * 8
+        self.max = builtins.int(info.max)
+        self.min = builtins.int(info.min)
+        self.dtype = d.name
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+# PyTorch's short names. Last, because three of them hide builtins.
+double: Final = float64
+long: Final = int64
+float: Final = float32
+int: Final = int32
+bool: Final = bool_
