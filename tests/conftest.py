@@ -1,0 +1,32 @@
+"""Tiers, and the state that a test may not leave behind."""
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from tests.support import T
+
+TIERS = {"oracle", "cuda", "gpu", "slow"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The fast tier, which the README runs, is what carries no other tier's mark."""
+    for item in items:
+        if not TIERS & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.fast)
+
+
+@pytest.fixture(scope="session")
+def torch() -> ModuleType:
+    """The oracle. Imported here and not by test modules, so that they can be collected without it."""
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def global_state() -> Iterator[None]:
+    """Modes, default dtype and random stream are as a new process has them, before and after a test."""
+    T.manual_seed(0)
+    yield
+    assert T.is_grad_enabled(), "the test left grad mode off"
+    assert T.get_default_dtype() is T.float32, "the test left another default dtype"
