@@ -1,0 +1,56 @@
+"""Scalar mathematics, in pure Python: expressions, primitives, derivatives, evaluation on floats, and source
+text.
+
+`node` holds the expressions and traces functions, `prims` is the table of primitives, `diff` differentiates,
+`simplify` rewrites exactly, `evaluate` is the definition of every expression's value, and `emit` writes
+kernels' bodies. Nothing of nbgrad, NumPy or Numba is imported; the op layer and the kernel builder stand on
+this.
+"""
+
+from . import diff, emit, evaluate, node, prims, simplify
+from .diff import ZERO, Zero, tangent, vjp
+from .node import (
+    PRIMS,
+    Const,
+    Expr,
+    Prim,
+    Var,
+    as_expr,
+    const,
+    free_vars,
+    is_bool,
+    ordered_vars,
+    postorder,
+    substitute,
+    trace,
+    trace_many,
+    var,
+)
+
+__all__ = [
+    "PRIMS",
+    "ZERO",
+    "Const",
+    "Expr",
+    "Prim",
+    "Var",
+    "Zero",
+    "as_expr",
+    "const",
+    "diff",
+    "emit",
+    "evaluate",
+    "free_vars",
+    "is_bool",
+    "node",
+    "ordered_vars",
+    "postorder",
+    "prims",
+    "simplify",
+    "substitute",
+    "tangent",
+    "trace",
+    "trace_many",
+    "var",
+    "vjp",
+]
