@@ -1,7 +1,7 @@
 """Devices as PyTorch names them: `device('cpu')`, `device('cuda:1')`, `device('cuda', 1)`.
 
-A value, not a handle: making one touches no hardware, and whether a backend serves it is asked when memory is made there.
-Promises the layers below that `device('cpu')` is the object `cpu`, so that the common test is `t.device is cpu`.
+A value, not a handle: making one touches no hardware, and whether a backend serves it is asked when memory is
+made there. Promises the layers below that equal devices are one object: `t.device is cpu` is the common test.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 from typing import Final
 
 _TYPES: Final = (
-    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, "
-    "mtia, privateuseone"
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, "
+    "hpu, mtia, privateuseone"
 )
 _KNOWN: Final = frozenset(_TYPES.split(", "))
 _FORM: Final = re.compile(r"([a-zA-Z_]+)(?::(0|[1-9][0-9]*))?")
@@ -21,12 +21,11 @@ _SIGNATURES: Final = "\n * (torch.device device)\n * (str type, int index = -1)\
 
 
 class device:
-    """What `torch.device` is: immutable, hashable, compared by value. `index` is None where none was named."""
+    """What `torch.device` is: immutable, hashable. `index` is None where none was named."""
 
-    __slots__ = ("_hash", "index", "type")
+    __slots__ = ("index", "type")
     type: str
     index: int | None
-    _hash: int
 
     def __new__(
         cls,
@@ -47,7 +46,7 @@ class device:
             kind, position = _parse(named, index)
             return _cached(kind, position)
         if isinstance(named, int) and not isinstance(named, bool):
-            # PyTorch: a bare number is the accelerator's; there is none until a backend for one is registered.
+            # PyTorch: a bare number is the accelerator's, and there is none.
             raise RuntimeError(
                 "Device index must not be negative"
                 if named < 0
@@ -55,7 +54,8 @@ class device:
             )
         got = "" if type is None and device is None else named.__class__.__name__
         raise TypeError(
-            f"device() received an invalid combination of arguments - got ({got}), but expected one of:{_SIGNATURES}"
+            f"device() received an invalid combination of arguments - got ({got}), "
+            f"but expected one of:{_SIGNATURES}"
         )
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -63,14 +63,6 @@ class device:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, _Device) and self.type == other.type and self.index == other.index
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __repr__(self) -> str:
         return (
@@ -126,8 +118,8 @@ def _cached(kind: str, index: int | None) -> device:
     made = _MADE.get((kind, index))
     if made is None:
         made = object.__new__(device)
-        for field, value in (("type", kind), ("index", index), ("_hash", hash((kind, index)))):
-            object.__setattr__(made, field, value)
+        object.__setattr__(made, "type", kind)
+        object.__setattr__(made, "index", index)
         made = _MADE.setdefault((kind, index), made)
     return made
 

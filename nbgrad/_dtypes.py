@@ -1,10 +1,11 @@
 """Dtypes, and PyTorch's rules for which dtype an operation computes in.
 
-Promises to every layer below: a `dtype` is a singleton (compare with `is`, use as a dict key), its fields are plain attributes,
-and promotion is a dictionary look-up. Nothing here knows about tensors: callers say of each operand whether it is a tensor with
-dimensions, a 0-dim tensor or a Python number. A new dtype is one line in the table below `_define`.
+Promises to every layer below: a `dtype` is a singleton (compare with `is`, use as a dict key), its fields are
+plain attributes, and promotion is a dictionary look-up. Nothing here knows about tensors: callers say of each
+operand whether it is a tensor with dimensions, a 0-dim tensor or a Python number. A new dtype is one line in
+the table below `_define`.
 
-This module has globals called `float`, `int` and `bool`, as PyTorch has; the builtins are spelled `builtins.float` here.
+This module has globals called `float`, `int` and `bool`, as PyTorch has; the builtins are spelled in full.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
 
 
 class dtype:
-    """What `torch.dtype` is. `np` is the NumPy dtype, `scalar_name` the word that PyTorch's error messages use ("Long")."""
+    """What `torch.dtype` is. `np` is NumPy's dtype, `scalar_name` the word of PyTorch's messages ("Long")."""
 
     __slots__ = (
         "abbr",
@@ -88,7 +89,7 @@ def _define(name: str, scalar_name: str, abbr: str) -> dtype:
     return self
 
 
-# To add one (uint8, int8, int16, float16): a line here. Promotion, NumPy's names and limits follow from NumPy's dtype.
+# To add one (uint8, int8, int16, float16): a line here. Promotion and limits follow from NumPy's dtype.
 bool_: Final = _define("bool", "Bool", "b8")
 int32: Final = _define("int32", "Int", "i32")
 int64: Final = _define("int64", "Long", "i64")
@@ -126,7 +127,7 @@ def promote_types(type1: object, type2: object) -> dtype:
 
 
 def can_cast(from_: object, to: object) -> builtins.bool:
-    """Whether PyTorch lets a result of dtype `from_` be written into a tensor of dtype `to` (in-place ops, `out=`)."""
+    """Whether a result of dtype `from_` may be written into a tensor of dtype `to` (in-place ops, `out=`)."""
     a = _dtype_argument(from_, "can_cast", "from_", 1)
     b = _dtype_argument(to, "can_cast", "to", 2)
     return a.category <= b.category
@@ -157,8 +158,8 @@ def set_default_dtype(d: dtype, /) -> None:
 def result_dtype(operands: Iterable[tuple[builtins.int, dtype]]) -> dtype:
     """The common dtype of operands given as (kind, dtype), kind one of DIM, ZERODIM, NUMBER.
 
-    A weaker kind only raises the category of the result, never its width within a category. For NUMBER the dtype is
-    `number_dtype(value)`; of a Python float only the category counts, the default dtype stands for it.
+    A weaker kind only raises the category of the result, never its width within a category. For NUMBER the
+    dtype is `number_dtype(value)`; of a Python float only the category counts, and the default dtype stands in.
     """
     key = tuple(operands)
     default, memo = _state
@@ -191,7 +192,7 @@ def _combine(operands: tuple[tuple[builtins.int, dtype], ...], default: dtype) -
 
 
 def number_dtype(value: object) -> dtype:
-    """The dtype that stands for a Python number in `result_dtype`: bool, int64, or the default dtype for a float."""
+    """The dtype that stands for a Python number in `result_dtype`: bool, int64, for a float the default."""
     if isinstance(value, builtins.bool):
         return bool_
     if isinstance(value, builtins.int):
@@ -209,7 +210,7 @@ _PYTHON_TYPES: Final[dict[type, dtype]] = {
 
 
 def to_dtype(obj: object, function: str = "to", position: builtins.int | None = None) -> dtype:
-    """A dtype from a dtype or from one of Python's types float, int, bool; `function` is the caller's name, for the message."""
+    """A dtype from a dtype or from Python's float, int or bool; `function` is who asks, for the error."""
     return _dtype_argument(obj, function, "dtype", position)
 
 
@@ -224,7 +225,7 @@ def _dtype_argument(obj: object, function: str, argument: str, position: builtin
     )
 
 
-# Keyed by dtype, not by name: NumPy has two 8-byte integer types, equal and of equal hash, that differ in name.
+# Keyed by dtype, not by name: NumPy has two 8-byte integers, equal and of equal hash, that differ in name.
 _FROM_NUMPY: Final = {d.np: d for d in all_dtypes}
 
 
@@ -243,7 +244,8 @@ def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
     ]
     supported = ", ".join(names[:-1]) + f", and {names[-1]}"
     raise TypeError(
-        f"can't convert np.ndarray of type numpy.{d.type.__name__}. The only supported types are: {supported}."
+        f"can't convert np.ndarray of type numpy.{d.type.__name__}. "
+        f"The only supported types are: {supported}."
     )
 
 

@@ -1,8 +1,8 @@
 """PyTorch's CPU random streams, on NumPy's MT19937: for one seed, the same numbers as `torch` gives.
 
 Promises the tensor layer arrays of one dimension, drawn in the order in which PyTorch fills a contiguous
-output. How many words of the stream a sampler eats, and which of their bits it keeps, is PyTorch's convention;
-keeping to it makes the later calls agree too:
+output. How many words of the stream a sampler eats and which of their bits it keeps is PyTorch's convention,
+kept so that the calls that follow agree too:
 
     uniform    float32: the low 24 bits of a word; float64: the low 53 of two words, the first one high
     normal     below 16 numbers: Box-Muller in float64, which keeps its second number for the next call;
@@ -11,8 +11,8 @@ keeping to it makes the later calls agree too:
     randperm   Fisher-Yates, word % (numbers left)
     bernoulli  u < p, with u as of `uniform` in the dtype of an array p, in float64 for a number p
 
-All are bit for bit PyTorch's but `normal` in blocks, whose logarithm and sine are NumPy's: |difference| is below
-2.4e-7 * (1 + |x|) in float32, where either is as far from the exact value, and 1e-15 * (1 + |x|) in float64.
+All are bit for bit PyTorch's but `normal` in blocks, whose logarithm and sine are NumPy's: the difference is
+below 2.4e-7 * (1 + |x|) in float32, where both are as far from the exact value, 1e-15 * (1 + |x|) in float64.
 A generator's lock is held for a whole call, so each call gets a stretch of the stream to itself.
 """
 
@@ -137,7 +137,7 @@ class Generator:
 
     def _words(self, n: int) -> Array:
         """The next n 32-bit words, in a new array of uint64. Call with the lock held."""
-        return self._bits.random_raw(n)  # type: ignore[return-value]
+        return self._bits.random_raw(n)
 
     def _doubles(self, n: int) -> Array:
         """The next n pairs of words as uint64, the first word high. Call with the lock held."""
@@ -219,10 +219,11 @@ def _multiply_add(x: Array, a: np.float64, b: np.float64) -> Array:
     x_high, a_high = _upper_half(x), _upper_half(a)
     x_low, a_low = x - x_high, a - a_high
     error = ((x_high * a_high - product) + x_high * a_low + x_low * a_high) + x_low * a_low
-    total = product + b
+    total: Array = product + b
     part = total - product
     error += (product - (total - part)) + (b - part)
-    return total + error
+    total += error
+    return total
 
 
 def _upper_half(x: Any) -> Any:
@@ -345,9 +346,9 @@ def _check_randint(low: int, high: int, d: dtype) -> None:
         for name, value in (("from", low), ("to - 1", high - 1)):
             if not -(2**digits) <= value <= 2**digits:
                 warnings.warn(
-                    f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {word} "
-                    "can support discrete uniform distribution only within this range. This warning will become "
-                    "an error in version 1.7 release, please fix the code in advance",
+                    f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
+                    f"{word} can support discrete uniform distribution only within this range. This warning "
+                    "will become an error in version 1.7 release, please fix the code in advance",
                     UserWarning,
                     stacklevel=4,
                 )
@@ -397,7 +398,7 @@ def randperm(gen: Generator, n: int) -> Array:
         raise NotImplementedError(f"randperm of {n} elements")
     with gen.lock:
         words = gen._words(max(n - 1, 0)).astype(np.uint32)
-    targets = np.arange(n)
+    targets: Array = np.arange(n)
     targets[:-1] += words % np.arange(n, 1, -1, dtype=np.uint32)  # step i swaps i with i + word % (n - i)
     return _apply_swaps(targets)
 
@@ -425,7 +426,7 @@ def _apply_swaps(targets: Array) -> Array:
     earlier = np.where(same, step[:-1], -1)
     writer = np.full(n, -1)
     writer[step[1:]] = earlier
-    # source[p]: the last step before p that wrote to place p. Step p, if it did too, is the last of its group.
+    # source[p]: the last step before p that wrote to place p. Step p, if it did, is the last of its group.
     source = np.arange(n)
     source[target] = step  # of equal indices the last one, which is the latest step, stays
     own = np.flatnonzero(targets == np.arange(n))
