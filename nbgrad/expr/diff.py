@@ -56,9 +56,7 @@ def vjp(
     """
     taken = free_vars(body) | set(inputs or wrt)
     if g in taken or out in taken or g == out:
-        raise ValueError(
-            f"the names of the gradient ({g!r}) and the output ({out!r}) must not be those of an input"
-        )
+        raise ValueError(f"the gradient {g!r} and the output {out!r} must not be called as an input is")
     if rule is not None:
         declared = _declared(body, list(inputs or wrt), g, out, rule)
         return {name: declared.get(name, ZERO) for name in wrt}
@@ -73,8 +71,10 @@ def tangent(
     rule: Rule | None = None,
     inputs: Sequence[str] | None = None,
 ) -> Gradient:
-    """The tangent of the body when the variables `wrt` have the tangents `t_names`. A declared `rule` (see
-    `vjp`) wins."""
+    """The tangent of the body when the variables `wrt` have the tangents `t_names`.
+
+    A declared `rule` (see `vjp`) wins.
+    """
     tangents = dict(zip(wrt, (var(t) for t in t_names), strict=True))
     if rule is not None:
         return _rule_tangent(body, tangents, rule, list(inputs or wrt))
@@ -113,14 +113,14 @@ def _partial(node: Expr, i: int, y: Expr) -> Expr | None:
 
 
 def _times(g: Expr, p: Expr, node: Expr) -> Expr:
-    """g times the partial p of `node`, as PyTorch's rules write it: g / b for p = 1 / b, and a choice for a
-    choice."""
-    return (
-        g * p if node.prim is PRIMS["mul"] else _product(g, p)
-    )  # mul's partials are the user's, taken as they are
+    """g times the partial p of `node`."""
+    if node.prim is PRIMS["mul"]:
+        return g * p  # p is the user's other operand, whatever its form
+    return _product(g, p)
 
 
 def _product(g: Expr, p: Expr) -> Expr:
+    """g * p as PyTorch's rules write it: g / b for p = 1 / b, and a choice for a choice."""
     if p.prim is PRIMS["where"]:
         c, a, b = p.args
         return _choice(c, _product(g, a), _product(g, b))
@@ -148,8 +148,7 @@ def _sum(terms: Sequence[Expr]) -> Expr:
 
 
 class _Branch(NamedTuple):
-    """The way to a branch of a `where`: the choices passed before it, the condition, and on which side it
-    lies."""
+    """A branch of a `where`: the branch that leads to it, the condition, and the side it lies on."""
 
     before: _Branch | None
     condition: Expr
@@ -158,8 +157,7 @@ class _Branch(NamedTuple):
 
 
 class _Branches:
-    """The branches that one sweep has passed, each once, so that two cotangents of one branch are seen to be
-    that."""
+    """The branches that one sweep has passed, each once, so that `is` compares them."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, Expr, bool], _Branch] = {}
@@ -172,8 +170,7 @@ class _Branches:
         return self._known[key]
 
     def masked(self, branch: _Branch | None, value: Expr, within: _Branch | None = None) -> Expr:
-        """`value` where the branch is taken, else 0; unchanged if the branch is the one that we stay
-        within."""
+        """`value` where the branch is taken, else 0; as it is in the branch that we stay within."""
         if branch is None or branch is within:
             return value
         if branch.before is None:
@@ -194,8 +191,7 @@ class _Branches:
         return common, self.masked(branch, value, common) + self.masked(other, more, common)
 
     def _taken(self, branch: _Branch) -> Expr:
-        """The condition under which a branch is reached, built once per branch from the outermost choice
-        inwards."""
+        """The condition under which a branch is reached: built once per branch, outermost choice first."""
         missing = []
         at: _Branch | None = branch
         while at is not None and id(at) not in self._open:

@@ -78,7 +78,7 @@ def emit(roots: Sequence[Expr], target: str, kind: str, names: Mapping[str, str]
     """The lines that compute the roots at dtype `kind`, reading each variable under its identifier in
     `names`.
 
-    >>> from .node import var
+    >>> from nbgrad.expr import var
     >>> emit([var("x") * 0.5 + 1], "cpu", "f4", {"x": "x"}).lines
     ['t1 = x * F(0.5)', 't2 = t1 + F(1.0)']
     """
@@ -132,8 +132,7 @@ class _Writer:
         return result
 
     def _operands(self, node: Expr, prim: Prim) -> tuple[str, list[str]]:
-        """In which kind of computation the primitive is spelled, and its arguments as that kind takes
-        them."""
+        """The kind of computation that the primitive is spelled in, and its arguments in that kind."""
         own = KINDS[self.kind]
         if prim.name in _LOGICAL:
             return own, [self._as(a, True) for a in node.args]
@@ -145,8 +144,7 @@ class _Writer:
         return own, [self._as(a, False) for a in node.args]
 
     def _as(self, node: Expr, as_bool: bool) -> str:
-        """A node's value as a truth value or as a number of the compute dtype; in a boolean kernel they are
-        the same."""
+        """A node's value as a truth value or as a number; in a boolean kernel they are the same."""
         if node.is_bool == as_bool or self.kind == "b1":
             return self.text[node]
         if isinstance(node, Const):

@@ -11,6 +11,7 @@ def evaluate(e: Expr, env: Mapping[str, Number]) -> Number:
     """`e` with its variables taken from `env`. Iterative, each shared node once, IEEE results instead of
     exceptions.
 
+    >>> from nbgrad.expr import var
     >>> evaluate(1 / var("x"), {"x": -0.0})
     -inf
     """

@@ -59,8 +59,7 @@ def total(fn: Callable[..., float], *args: float, overflow: float = inf) -> floa
 
 
 def library(name: str, numpy: str | None = None) -> dict[str, str]:
-    """The text of a function that `math` and NumPy both have. On Python scalars NumPy's is used: it never
-    raises."""
+    """The text of a function that `math` and NumPy both have; un-jitted, NumPy's never raises."""
     return {"float": f"F(math.{name}({{0}}))", "python:float": f"F(np.{numpy or name}({{0}}))"}
 
 
@@ -492,8 +491,7 @@ def round(x: Number) -> Number:
 
 
 def _pow_int(a: list[str], fresh: Fresh) -> Lines:
-    """Wrapping square and multiply; a negative exponent leaves 1, -1 or, for any other base, 0, as PyTorch
-    does."""
+    """Square and multiply, wrapping. PyTorch: a negative exponent leaves 0 but for the bases 1 and -1."""
     base, left, result = fresh(), fresh(), fresh()
     return [
         f"{base} = {a[0]}",

@@ -200,9 +200,9 @@ def test_a_wrong_rule_is_seen_by_the_check():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="must not be"):
+    with pytest.raises(ValueError, match="must not be called"):
         vjp(x * g, ["x"])
-    with pytest.raises(ValueError, match="must not be"):
+    with pytest.raises(ValueError, match="must not be called"):
         vjp(x * y, ["x"])
     with pytest.raises(TypeError, match="parameters"):
         vjp(x, ["x"], rule=lambda grad: grad)
