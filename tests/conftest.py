@@ -20,7 +20,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def torch() -> ModuleType:
     """The oracle. Imported here and not by test modules, so that they can be collected without it."""
-    return pytest.importorskip("torch")
+    module = pytest.importorskip("torch")
+    module.set_warn_always(True)  # else some warnings come once a process, in whichever test is first
+    return module
 
 
 @pytest.fixture(autouse=True)

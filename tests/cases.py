@@ -1,0 +1,495 @@
+"""The one table of op cases. Every test of "all ops" reads it: forward and gradients against torch, gradient checks,
+raw against registered rules, in-place and `out=` forms.
+
+A case is a function of the module under test and of tensors. The sampler draws its operands from the case's domain,
+in the case's shapes, and lays the first of them out in memory in each way that a kernel can meet.
+"""
+
+from __future__ import annotations
+
+import operator
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+Operands = tuple[Shape, ...]
+
+FLOATS = ("float32", "float64")
+DTYPES = (*FLOATS, "int64", "int32", "bool")
+
+# How operands lie in memory: c contiguous, t transposed, s every second element from an offset, e expanded.
+LAYOUTS = {1: ("t", "s", "e"), 2: ("tc", "st", "ce", "es"), 3: ("ctc", "ste")}
+
+UNARY: tuple[Operands, ...] = (((3, 4),), ((),), ((0, 3),), ((2, 3, 2),))
+BINARY: tuple[Operands, ...] = (
+    ((3, 4), (3, 4)),
+    ((3, 1), (4,)),
+    ((2, 3), ()),
+    ((), ()),
+    ((0, 3), (3,)),
+    ((2, 1, 3), (3, 1)),
+)
+TERNARY: tuple[Operands, ...] = (
+    ((3, 4), (3, 4), (3, 4)),
+    ((3, 1), (4,), ()),
+    ((), (), ()),
+    ((0, 3), (3,), (1,)),
+)
+
+SPECIALS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, 2.5, -3.5, 100.0, -100.0, 1e-30, np.inf, -np.inf, np.nan]
+
+
+@dataclass(frozen=True)
+class OpCase:
+    """One op in one way of calling it.
+
+    `fn(T, *tensors)` calls it. `op` names it where it also has the forms in `forms`: m method, i in-place method,
+    o `out=`; `args` and `kwargs` follow the tensors there. `kinds` fixes the dtype of single operands.
+    """
+
+    name: str
+    fn: Callable[..., Any]
+    shapes: tuple[Operands, ...]
+    op: str = ""
+    forms: str = ""
+    args: tuple[Any, ...] = ()
+    kwargs: tuple[tuple[str, Any], ...] = ()
+    domain: tuple[tuple[float, float], ...] = ((-2.0, 2.0),)
+    kinks: tuple[float, ...] = ()
+    kinds: tuple[str | None, ...] = ()
+    dtypes: tuple[str, ...] = DTYPES
+    differentiable: bool = True
+    elementwise: bool = False
+    layouts: bool = True
+    tol: float = 1.0
+    ref: Callable[..., Any] | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def arity(self) -> int:
+        return len(self.shapes[0])
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Arrays and layouts, of which any torch-like module can make the same operands."""
+
+    label: str
+    arrays: tuple[np.ndarray, ...]
+    layouts: str
+
+    def tensors(self, T: ModuleType, requires_grad: bool = False) -> list[Any]:
+        made = [lay_out(T, a, kind) for a, kind in zip(self.arrays, self.layouts, strict=True)]
+        if requires_grad:
+            made = [t.requires_grad_() if t.dtype.is_floating_point else t for t in made]
+        return made
+
+
+def lay_out(T: ModuleType, array: np.ndarray, kind: str) -> Any:
+    """A leaf with the values of `array`, lying in memory as `kind` says."""
+    if array.ndim == 0 or kind == "c":
+        return T.tensor(array)
+    if kind == "t":
+        return T.tensor(np.ascontiguousarray(array.T)).permute(*reversed(range(array.ndim)))
+    if kind == "s":
+        wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1] + 1), array.dtype)
+        wide[..., 1::2] = array
+        return T.tensor(wide)[..., 1::2]
+    return T.tensor(array[:1].copy()).expand(*array.shape)
+
+
+def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Generator) -> np.ndarray:
+    """Values of an operand: in its domain, a little away from the kinks."""
+    dtype = (case.kinds[index] if index < len(case.kinds) else None) or dtype
+    low, high = case.domain[min(index, len(case.domain) - 1)]
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.startswith("int"):
+        return rng.integers(int(np.ceil(low)), max(int(high), int(np.ceil(low))) + 1, shape).astype(dtype)
+    values = np.asarray(rng.uniform(low, high, shape))
+    for kink in case.kinks:
+        near = np.abs(values - kink) < 0.1
+        values = np.where(near, kink + np.where(values < kink, -0.1, 0.1), values)
+    return values.astype(dtype)
+
+
+def samples(case: OpCase, dtype: str | tuple[str, ...], layouts: bool = True) -> Iterator[Sample]:
+    """Each of the case's shapes, then the first of them in each layout. A tuple gives each operand its dtype."""
+    rng = np.random.default_rng(zlib.crc32(case.name.encode()))
+    for position, shapes in enumerate(case.shapes):
+        dtypes = (dtype,) * len(shapes) if isinstance(dtype, str) else dtype
+        arrays = tuple(draw(case, i, s, d, rng) for i, (s, d) in enumerate(zip(shapes, dtypes, strict=True)))
+        yield Sample(f"{dtype} {shapes}", arrays, "c" * len(shapes))
+        if position == 0 and layouts and case.layouts:
+            for kinds in LAYOUTS.get(len(shapes), ()):
+                expanded = tuple(
+                    np.broadcast_to(a[:1], a.shape) if k == "e" and a.ndim else a
+                    for a, k in zip(arrays, kinds, strict=True)
+                )
+                yield Sample(f"{dtype} {shapes} {kinds}", expanded, kinds)
+
+
+def special_sample(case: OpCase, dtype: str) -> Sample:
+    """Every pair (triple) of zeros, infinities, NaN and a few more."""
+    grid = np.meshgrid(*[np.array(SPECIALS, dtype)] * case.arity, indexing="ij")
+    arrays = [g.ravel() for g in grid]
+    for i, kind in enumerate(case.kinds):
+        if kind:
+            arrays[i] = arrays[i] > 0 if kind == "bool" else arrays[i].astype(kind)
+    return Sample(f"{dtype} specials", tuple(arrays), "c" * case.arity)
+
+
+# ---- the builders of the table
+
+CASES: dict[str, OpCase] = {}
+
+
+def case(name: str, fn: Callable[..., Any], *shapes: Operands, **rest: Any) -> None:
+    assert name not in CASES, name
+    if "domain" in rest and not isinstance(rest["domain"][0], tuple):
+        rest["domain"] = (rest["domain"],)
+    CASES[name] = OpCase(name, fn, shapes, **rest)
+
+
+def op(name: str, *shapes: Operands, forms: str = "mio", where: str = "", **rest: Any) -> None:
+    """A case that calls `T.name(*tensors, *args, **kwargs)`, or the function of that name in the submodule `where`."""
+    name, _, variant = name.partition("/")
+    args, kwargs = rest.get("args", ()), dict(rest.get("kwargs", ()))
+    path = [*where.split("."), name] if where else [name]
+
+    def fn(T: ModuleType, *tensors: Any) -> Any:
+        return operator.attrgetter(".".join(path))(T)(*tensors, *args, **kwargs)
+
+    case(f"{name}_{variant}" if variant else name, fn, *shapes, op=name, forms=forms, **rest)
+
+
+def unary(name: str, **rest: Any) -> None:
+    op(name, *UNARY, elementwise=True, **rest)
+
+
+def binary(name: str, **rest: Any) -> None:
+    op(name, *BINARY, elementwise=True, **rest)
+
+
+F = "nn.functional"
+POSITIVE = (0.3, 3.0)
+NO_GRAD = {"differentiable": False}
+
+# ---- elementwise, one operand
+unary("neg", ref=np.negative)
+unary("abs", kinks=(0,), ref=np.abs)
+unary("sign", kinks=(0,), ref=np.sign)
+unary("sqrt", domain=POSITIVE, ref=np.sqrt)
+unary("rsqrt", domain=POSITIVE, ref=lambda x: 1 / np.sqrt(x))
+unary("reciprocal", domain=POSITIVE, ref=np.reciprocal)
+unary("exp", ref=np.exp)
+unary("log", domain=POSITIVE, ref=np.log)
+unary("expm1", ref=np.expm1)
+unary("log1p", domain=(-0.5, 3.0), ref=np.log1p)
+unary("sin", ref=np.sin)
+unary("cos", ref=np.cos)
+unary("tanh", ref=np.tanh)
+unary("sigmoid", ref=lambda x: 1 / (1 + np.exp(-x)))
+unary("relu", kinks=(0,), forms="mi", ref=lambda x: np.maximum(x, 0))
+unary("silu", where=F, forms="", ref=lambda x: x / (1 + np.exp(-x)))
+unary("gelu", where=F, forms="")
+unary("gelu/tanh", where=F, forms="", kwargs=(("approximate", "tanh"),))
+unary("softplus", where=F, forms="", ref=lambda x: np.log1p(np.exp(x)))
+unary("softplus/beta", where=F, forms="", kwargs=(("beta", 2.0), ("threshold", 3.0)), kinks=(1.5,))
+unary("relu/functional", where=F, forms="", kinks=(0,))
+unary("isnan", forms="m", ref=np.isnan, **NO_GRAD)
+unary("isinf", forms="m", ref=np.isinf, **NO_GRAD)
+unary("isfinite", forms="m", ref=np.isfinite, **NO_GRAD)
+unary("logical_not", ref=np.logical_not, **NO_GRAD)
+unary("bitwise_not", **NO_GRAD)
+unary("clamp", args=(-0.5, 1.0), kinks=(-0.5, 1.0), ref=lambda x: np.clip(x, -0.5, 1.0))
+unary("clamp/min_only", kwargs=(("min", 0),), kinks=(0,))
+unary("clamp/max_only", kwargs=(("max", 1),), kinks=(1,))
+unary("clamp_min", args=(0.5,), kinks=(0.5,))
+unary("clamp_max", args=(0.5,), kinks=(0.5,))
+
+# ---- elementwise, two operands
+NONZERO = ((-2.0, 2.0), POSITIVE)
+binary("add", ref=np.add)
+binary("add/alpha", kwargs=(("alpha", 3),), ref=lambda x, y: x + 3 * y)
+binary("sub", ref=np.subtract)
+binary("sub/alpha", kwargs=(("alpha", 2),))
+binary("mul", ref=np.multiply)
+binary("div", domain=NONZERO, ref=np.divide)
+binary("div/floor", domain=NONZERO, kwargs=(("rounding_mode", "floor"),), ref=np.floor_divide)
+binary("div/trunc", domain=NONZERO, kwargs=(("rounding_mode", "trunc"),))
+binary("floor_divide", domain=NONZERO, ref=np.floor_divide, differentiable=False)
+binary("pow", domain=(POSITIVE, (-2.0, 2.0)), ref=np.power)
+binary("maximum", forms="mo", kinks=(9,), ref=np.maximum)
+binary("minimum", forms="mo", kinks=(9,), ref=np.minimum)
+for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    binary(name, ref=getattr(operator, name), **NO_GRAD)
+for name in ("and", "or", "xor"):
+    binary(f"logical_{name}", ref=getattr(np, f"logical_{name}"), **NO_GRAD)
+    binary(f"bitwise_{name}", ref=None, **NO_GRAD)
+binary("bitwise_left_shift", domain=((0, 5), (0, 5)), dtypes=("int64", "int32"), **NO_GRAD)
+binary("bitwise_right_shift", domain=((-9, 9), (0, 5)), dtypes=("int64", "int32"), **NO_GRAD)
+binary("isclose", forms="m", **NO_GRAD)
+
+# ---- elementwise, three operands
+op("where", *TERNARY, forms="o", kinds=("bool",), elementwise=True, ref=np.where)
+op("lerp", *TERNARY, elementwise=True, ref=lambda x, y, w: x + w * (y - x))
+# PyTorch cannot differentiate clamp twice where its first operand is broadcast.
+WHOLE_FIRST = (((3, 4), (3, 4), (3, 4)), ((3, 4), (4,), ()), ((), (), ()), ((0, 3), (3,), (1,)))
+op(
+    "clamp/tensors",
+    *WHOLE_FIRST,
+    domain=((-2.0, 2.0), (-1.0, -0.2), (0.2, 1.0)),
+    kinks=(9,),
+    elementwise=True,
+)
+
+# ---- Python numbers and operators; x ** 2 and 2 ** x are kernels of their own
+case("pos", lambda T, x: +x, *UNARY)
+case("neg_operator", lambda T, x: -x, *UNARY)
+case("abs_builtin", lambda T, x: abs(x), *UNARY, kinks=(0,))
+case("invert_operator", lambda T, x: ~x, *UNARY, **NO_GRAD)
+for symbol in ("add", "sub", "mul", "truediv", "floordiv", "pow"):
+    f = getattr(operator, symbol)
+    smooth = symbol != "floordiv"
+    domain = POSITIVE if symbol in ("truediv", "floordiv", "pow") else (-2.0, 2.0)
+    more = {"domain": domain, "differentiable": smooth}
+    case(f"{symbol}_operator", lambda T, x, y, f=f: f(x, y), *BINARY, **more)
+    case(f"{symbol}_int", lambda T, x, f=f: f(x, 2), *UNARY, **more)
+    case(f"{symbol}_float", lambda T, x, f=f: f(x, 2.5), *UNARY, **more)
+    case(f"r{symbol}_int", lambda T, x, f=f: f(2, x), *UNARY, **more)
+    case(f"r{symbol}_float", lambda T, x, f=f: f(2.5, x), *UNARY, **more)
+for symbol in ("and_", "or_", "xor"):
+    f = getattr(operator, symbol)
+    case(f"{symbol.strip('_')}_operator", lambda T, x, y, f=f: f(x, y), *BINARY, **NO_GRAD)
+    case(f"{symbol.strip('_')}_int", lambda T, x, f=f: f(x, 3), *UNARY, **NO_GRAD)
+for symbol in ("lshift", "rshift"):
+    f = getattr(operator, symbol)
+    more = {"domain": (0, 5), "dtypes": ("int64", "int32"), "differentiable": False}
+    case(f"{symbol}_operator", lambda T, x, y, f=f: f(x, y), *BINARY, **more)
+for symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
+    f = getattr(operator, symbol)
+    case(f"{symbol}_operator", lambda T, x, f=f: f(x, 1), *UNARY, **NO_GRAD)
+for exponent in (0, 1, 2, 3, -1, 0.5, -0.5, 2.5):
+    case(f"pow_{exponent}", lambda T, x, e=exponent: x**e, *UNARY, domain=POSITIVE, elementwise=True)
+case("lerp_scalar", lambda T, x, y: T.lerp(x, y, 0.3), *BINARY)
+case("where_scalars", lambda T, c, x: T.where(c, x, 1.5), *BINARY, kinds=("bool",))
+case("where_scalar_first", lambda T, c, x: T.where(c, 2, x), *BINARY, kinds=("bool",))
+
+# ---- reductions
+REDUCED: tuple[Operands, ...] = (((3, 4),), ((2, 3, 4),), ((),), ((5,),))
+WITH_EMPTY: tuple[Operands, ...] = (*REDUCED, ((0, 3),), ((3, 0),))
+MATRIX: tuple[Operands, ...] = (((3, 4),), ((2, 3, 2),))
+for name in ("sum", "mean", "prod"):
+    ref = getattr(np, name)
+    op(name, *WITH_EMPTY, forms="m", ref=ref)
+    op(f"{name}/dim", *MATRIX, ((3, 0),), forms="mo", args=(1,), ref=lambda x, f=ref: f(x, 1))
+    op(
+        f"{name}/keepdim",
+        *MATRIX,
+        ((0, 3),),
+        forms="mo",
+        args=(0, True),
+        ref=lambda x, f=ref: f(x, 0, keepdims=True),
+    )
+    case(f"{name}_dtype", lambda T, x, n=name: getattr(T, n)(x, dtype=T.float64), *MATRIX)
+for name in ("sum", "mean"):
+    op(f"{name}/dims", ((2, 3, 4),), ((3, 2, 0),), forms="mo", args=((0, 2),))
+    op(f"{name}/dims_keepdim", ((2, 3, 4),), forms="mo", args=((-1, 0), True))
+for name in ("amax", "amin"):
+    op(name, *REDUCED, forms="mo", ref=getattr(np, name))
+    op(f"{name}/dim", *MATRIX, forms="mo", args=(1,))
+    op(f"{name}/dims", ((2, 3, 4),), forms="mo", args=((0, 2), True))
+for name in ("max", "min"):
+    op(name, *REDUCED, forms="m", ref=getattr(np, name))
+    op(f"{name}/dim", *MATRIX, forms="m", args=(1,))
+    op(f"{name}/keepdim", *MATRIX, ((0, 3),), forms="m", args=(-1, True))
+    op(f"{name}/other", *BINARY, forms="mo", kinks=(9,))
+for name in ("argmax", "argmin"):
+    op(name, *REDUCED, forms="m", ref=getattr(np, name), **NO_GRAD)
+    op(f"{name}/dim", *MATRIX, forms="mo", args=(1,), **NO_GRAD)
+    op(f"{name}/keepdim", *MATRIX, forms="mo", args=(0, True), **NO_GRAD)
+for name in ("all", "any"):
+    op(name, *WITH_EMPTY, forms="m", ref=getattr(np, name), **NO_GRAD)
+    op(f"{name}/dim", *MATRIX, ((3, 0),), forms="mo", args=(1,), **NO_GRAD)
+    op(f"{name}/keepdim", *MATRIX, forms="mo", args=(0, True), **NO_GRAD)
+op("norm", *WITH_EMPTY, forms="m", domain=POSITIVE, ref=lambda x: np.sqrt((x * x).sum()))
+op("norm/dim", *MATRIX, forms="m", domain=POSITIVE, kwargs=(("dim", 1),))
+for p in (1, 3, 0.5, float("inf"), float("-inf"), "fro"):
+    op(f"norm/p_{p}", *MATRIX, forms="m", domain=POSITIVE, args=(p,))
+op("norm/p_dim", *MATRIX, forms="m", domain=POSITIVE, args=(1, 0, True))
+op("logsumexp", *MATRIX, ((3, 0),), forms="mo", args=(1,), ref=lambda x: np.log(np.exp(x).sum(1)))
+op("logsumexp/dims", ((2, 3, 4),), forms="mo", args=((0, 2), True))
+for name in ("softmax", "log_softmax"):
+    op(name, *MATRIX, ((3, 0),), ((0, 3),), forms="m", args=(1,))
+    op(f"{name}/first", *MATRIX, ((4,),), forms="m", args=(0,))
+    op(f"{name}/0dim", ((),), forms="m", args=(-1,))
+    op(f"{name}/functional", *MATRIX, forms="", where=F, kwargs=(("dim", -1),))
+    case(f"{name}_dtype", lambda T, x, n=name: getattr(T, n)(x, 0, dtype=T.float64), *MATRIX)
+
+# ---- products
+op("dot", ((4,), (4,)), ((0,), (0,)), ((1,), (1,)), forms="mo", ref=np.dot)
+op("mv", ((3, 4), (4,)), ((0, 4), (4,)), ((3, 0), (0,)), forms="mo", ref=np.dot)
+op("mm", ((3, 4), (4, 2)), ((0, 4), (4, 2)), ((3, 0), (0, 2)), ((1, 1), (1, 1)), forms="mo", ref=np.dot)
+op("bmm", ((2, 3, 4), (2, 4, 2)), ((0, 3, 4), (0, 4, 2)), ((2, 3, 0), (2, 0, 2)), forms="mo", ref=np.matmul)
+op(
+    "matmul",
+    ((3, 4), (4, 2)),
+    ((4,), (4,)),
+    ((3, 4), (4,)),
+    ((3,), (3, 4)),
+    ((2, 3, 4), (4,)),
+    ((2, 3, 4), (4, 2)),
+    ((4,), (2, 4, 3)),
+    ((3, 4), (2, 4, 2)),
+    ((2, 3, 4), (2, 4, 2)),
+    ((2, 1, 3, 2), (3, 2, 2)),
+    ((1, 3, 2), (2, 2, 2)),
+    ((0, 4), (4, 2)),
+    ((2, 3, 0), (2, 0, 2)),
+    forms="mo",
+    ref=np.matmul,
+)
+case("matmul_operator", lambda T, x, y: x @ y, ((3, 4), (4, 2)), ((2, 3, 4), (4,)))
+op("outer", ((3,), (4,)), ((0,), (4,)), forms="mo", ref=np.outer)
+ADDMM: tuple[Operands, ...] = (
+    ((3, 2), (3, 4), (4, 2)),
+    ((2,), (3, 4), (4, 2)),
+    ((), (3, 4), (4, 2)),
+    ((2,), (3, 0), (0, 2)),
+)
+op("addmm", *ADDMM, ref=lambda b, x, y: b + x @ y)
+op("addmm/scaled", *ADDMM, kwargs=(("beta", 0.5), ("alpha", 2)), dtypes=FLOATS)
+op(
+    "linear",
+    ((3, 4), (2, 4)),
+    ((2, 3, 4), (2, 4)),
+    ((4,), (2, 4)),
+    forms="",
+    where=F,
+    ref=lambda x, w: x @ w.T,
+)
+op("linear/bias", ((3, 4), (2, 4), (2,)), ((2, 3, 4), (2, 4), (2,)), ((4,), (2, 4), (2,)), forms="", where=F)
+
+# ---- joining
+JOINED: tuple[Operands, ...] = (((2, 3), (4, 3)), ((0, 3), (2, 3)), ((0,), (2, 3)))
+case("cat", lambda T, x, y: T.cat([x, y]), *JOINED, layouts=False)
+case("cat_dim", lambda T, x, y: T.cat((x, y, x), dim=-1), ((2, 3), (2, 1)), ((2, 2, 2), (2, 2, 0)))
+case("stack", lambda T, x, y: T.stack([x, y]), ((2, 3), (2, 3)), ((), ()), ((0,), (0,)))
+case("stack_dim", lambda T, x, y: T.stack((x, y), dim=-1), ((2, 3), (2, 3)), ((2, 1, 2), (2, 1, 2)))
+
+# ---- comparisons that give a Python bool
+case("allclose", lambda T, x, y: T.allclose(x, y), ((3,), (3,)), ((0,), (0,)), **NO_GRAD)
+case("allclose_self", lambda T, x: T.allclose(x, x * 1), *UNARY, **NO_GRAD)
+case("equal", lambda T, x, y: T.equal(x, y), ((3,), (3,)), ((2,), (3,)), ((0,), (0,)), **NO_GRAD)
+case("equal_self", lambda T, x: x.equal(x.clone()), *UNARY, **NO_GRAD)
+
+# ---- views and copies
+ANY: tuple[Operands, ...] = (((3, 4),), ((2, 3, 4),), ((0, 3),))
+FLAT = {"layouts": False}  # legal for a contiguous tensor only
+case("view", lambda T, x: x.view(-1), *ANY, ((),), **FLAT)
+case("view_sizes", lambda T, x: x.view(2, 6), ((3, 4),), ((12,),), **FLAT)
+case("reshape", lambda T, x: x.reshape(4, -1), ((3, 4),), ((2, 2, 3),))
+case("reshape_function", lambda T, x: T.reshape(x, (2, 6)), ((3, 4),))
+case("flatten", lambda T, x: T.flatten(x), *ANY, ((),))
+case("flatten_dims", lambda T, x: x.flatten(1, 2), ((2, 3, 4),), ((2, 3, 4, 2),))
+case("permute", lambda T, x: x.permute(2, 0, 1), ((2, 3, 4),), ((0, 3, 4),))
+case("permute_function", lambda T, x: T.permute(x, (-1, 0)), ((3, 4),))
+case("transpose", lambda T, x: x.transpose(0, -1), *ANY, ((),))
+case("t", lambda T, x: x.t(), ((3, 4),), ((3,),), ((),))
+case("T", lambda T, x: x.T, ((3, 4),))
+case("mT", lambda T, x: x.mT, ((3, 4),), ((2, 3, 4),))
+case("squeeze", lambda T, x: x.squeeze(), ((3, 1, 4),), ((1, 1),), ((),))
+case("squeeze_dim", lambda T, x: x.squeeze(1), ((3, 1, 4),), ((3, 2),))
+case("squeeze_dims", lambda T, x: x.squeeze((0, -1)), ((1, 3, 1),), ((1, 3, 2),))
+case("unsqueeze", lambda T, x: x.unsqueeze(0), *ANY, ((),))
+case("unsqueeze_last", lambda T, x: T.unsqueeze(x, -1), *ANY, ((),))
+case("expand", lambda T, x: x.expand(2, -1, 4), ((3, 1),), ((3, 4),), ((1, 3, 1),))
+case("narrow", lambda T, x: x.narrow(1, 1, 2), ((3, 4),), ((2, 3, 2),))
+case("select", lambda T, x: x.select(-1, 1), ((3, 4),), ((2,),))
+case("unbind", lambda T, x: x.unbind(1), ((3, 4),), ((2, 0),))
+case("split", lambda T, x: x.split(2), ((5, 3),), ((2, 2),))
+case("split_sizes", lambda T, x: T.split(x, [1, 3], dim=1), ((3, 4),))
+case("chunk", lambda T, x: x.chunk(3, -1), ((2, 7),), ((2, 2),))
+case("as_strided", lambda T, x: x.as_strided((2, 2), (1, 2), 1), ((3, 4),), layouts=False)
+case("as_strided_overlapping", lambda T, x: x.as_strided((3, 2), (1, 1)), ((6,),), layouts=False)
+case("diagonal", lambda T, x: x.diagonal(), ((3, 4),), ((3, 3, 2),))
+case("diagonal_offset", lambda T, x: T.diagonal(x, 1, -1, 0), ((3, 4),), ((2, 3, 4),))
+case("clone", lambda T, x: x.clone(), *ANY, ((),))
+case("contiguous", lambda T, x: x.contiguous(), *ANY)
+case("to_float32", lambda T, x: x.to(T.float32), *UNARY, differentiable=False)
+case("to_float64", lambda T, x: x.to(T.float64), *UNARY)
+case("to_int64", lambda T, x: x.long(), *UNARY, **NO_GRAD)
+case("to_int32", lambda T, x: x.int(), *UNARY, **NO_GRAD)
+case("to_bool", lambda T, x: x.bool(), *UNARY, **NO_GRAD)
+case("iterate", lambda T, x: tuple(x), ((3, 2),))
+
+# ---- indexing, read and write
+INDICES: dict[str, Any] = {
+    "int": 1,
+    "negative": -1,
+    "ints": (1, 2),
+    "slice": slice(1, 3),
+    "step": (slice(None), slice(0, 4, 2)),
+    "none": (None, 1),
+    "ellipsis": (..., 0),
+    "ellipsis_only": ...,
+    "empty_slice": slice(2, 2),
+    "mixed": (slice(None), None, 1, ...),
+    "beyond": slice(1, 100),
+    "empty_tuple": (),
+}
+
+
+def assign(T: ModuleType, x: Any, value: Any, index: Any) -> Any:
+    """`x[index] = value` on a copy; the gradient reaches both."""
+    y = x * 1
+    y[index] = value
+    return y
+
+
+for name, index in INDICES.items():
+    case(f"getitem_{name}", lambda T, x, i=index: x[i], ((3, 4),), ((3, 4, 2),))
+    case(f"setitem_{name}", lambda T, x, v, i=index: assign(T, x, v, i), ((3, 4), ()), layouts=False)
+case("setitem_broadcast", lambda T, x, v: assign(T, x, v, slice(0, 2)), ((3, 4), (4,)), ((3, 4), (2, 1)))
+case("setitem_number", lambda T, x: assign(T, x, 2.5, (0, slice(1, 3))), ((3, 4),))
+case("getitem_0dim", lambda T, x: x[()], ((),))
+
+
+# ---- in-place writes through views: the history of the base is rewritten
+def through_view(write: Callable[..., Any]) -> Callable[..., Any]:
+    def fn(T: ModuleType, x: Any, *rest: Any) -> Any:
+        y = x * 1
+        write(y, *rest)
+        return y * y
+
+    return fn
+
+
+case("inplace_view_row", through_view(lambda y: y[0].mul_(3)), ((3, 4),), dtypes=FLOATS)
+case("inplace_view_transposed", through_view(lambda y, v: y.t().mul_(v)), ((3, 4), (3,)), dtypes=FLOATS)
+case("inplace_view_of_view", through_view(lambda y: y[1:][:, 1].exp_()), ((3, 4),), dtypes=FLOATS)
+case("inplace_view_twice", through_view(lambda y: (y[0].add_(1), y[:, 0].mul_(2))), ((3, 4),), dtypes=FLOATS)
+case("inplace_view_diagonal", through_view(lambda y, v: y.diagonal().copy_(v)), ((3, 4), (3,)), dtypes=FLOATS)
+case("inplace_view_fill", through_view(lambda y: y.select(1, 2).zero_()), ((3, 4),), dtypes=FLOATS)
+
+
+# ---- forms
+def method(case: OpCase, tensors: list[Any], suffix: str = "") -> Any:
+    """`x.op(...)`, or `x.op_(...)` with the suffix."""
+    return getattr(tensors[0], case.op + suffix)(*tensors[1:], *case.args, **dict(case.kwargs))
+
+
+def with_form(form: str) -> list[OpCase]:
+    return [c for c in CASES.values() if form in c.forms]
+
+
+def differentiable() -> list[OpCase]:
+    return [c for c in CASES.values() if c.differentiable]

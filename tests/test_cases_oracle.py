@@ -1,0 +1,167 @@
+"""Every case against torch 2.13: values, dtypes, shapes, refusals, gradients to second order, and each form."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests import derive
+from tests.cases import (
+    CASES,
+    DTYPES,
+    FLOATS,
+    OpCase,
+    Sample,
+    differentiable,
+    method,
+    samples,
+    special_sample,
+    with_form,
+)
+from tests.compare import assert_same, leaves, outcome
+from tests.support import T
+
+pytestmark = pytest.mark.oracle
+
+# Beside each dtype alone: pairs whose result dtype is another question.
+MIXED = [
+    ("float32", "int64"),
+    ("int32", "int64"),
+    ("bool", "float64"),
+    ("bool", "int32"),
+    ("float64", "float32"),
+]
+
+
+def each(cases: list[OpCase]) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=str)
+
+
+def forward_samples(case: OpCase) -> list[Sample]:
+    """All layouts in float64 (or the case's first dtype), contiguous in the others, and pairs of dtypes."""
+    full = "float64" if "float64" in case.dtypes else case.dtypes[0]
+    found = [s for d in DTYPES if d in case.dtypes for s in samples(case, d, layouts=d == full)]
+    if case.arity == 2 and case.dtypes == DTYPES:
+        found += [s for pair in MIXED for s in samples(case, pair, layouts=False)]
+    return found
+
+
+@each(list(CASES.values()))
+def test_forward(torch: ModuleType, case: OpCase) -> None:
+    for sample in forward_samples(case):
+        got = outcome(lambda s=sample: case.fn(T, *s.tensors(T)))
+        want = outcome(lambda s=sample: case.fn(torch, *s.tensors(torch)))
+        assert_same(got, want, sample.label, case.tol)
+
+
+@each([c for c in CASES.values() if c.elementwise and "float64" in c.dtypes])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_special_values(torch: ModuleType, case: OpCase, dtype: str) -> None:
+    """Zeros of both signs, infinities and NaN: forward, and the gradient, which shows the conventions at kinks."""
+    sample = special_sample(case, dtype)
+    got = outcome(lambda: case.fn(T, *sample.tensors(T)))
+    want = outcome(lambda: case.fn(torch, *sample.tensors(torch)))
+    assert_same(got, want, sample.label, case.tol, signs=True)
+    if case.differentiable and not isinstance(want, str):
+        got_grads, *_ = derive.gradients(T, case, sample, create_graph=False)
+        want_grads, *_ = derive.gradients(torch, case, sample, create_graph=False)
+        assert_same(got_grads, want_grads, f"{sample.label}, gradient", 4 * case.tol)
+
+
+@each(differentiable())
+def test_gradients(torch: ModuleType, case: OpCase) -> None:
+    for sample in samples(case, "float64"):
+        got = derive.second_order(T, case, sample)
+        want = derive.second_order(torch, case, sample)
+        assert_same(got[0], want[0], f"{sample.label}, first order", 10 * case.tol)
+        assert_same(got[1], want[1], f"{sample.label}, second order", 100 * case.tol)
+
+
+@each(differentiable())
+def test_grad_fn_name(torch: ModuleType, case: OpCase) -> None:
+    """What `grad_fn=<...>` shows, for each output."""
+    sample = next(samples(case, "float64"))
+    got, want = (
+        [
+            t.grad_fn and t.grad_fn.name()
+            for t in leaves(case.fn(module, *sample.tensors(module, requires_grad=True)))
+        ]
+        for module in (T, torch)
+    )
+    assert got == want
+
+
+@each([c for c in CASES.values() if c.elementwise and "float64" in c.dtypes])
+def test_strides_of_output(torch: ModuleType, case: OpCase) -> None:
+    """The output lies in memory as the operands do: it decides which views of it are legal."""
+    for sample in samples(case, "float64"):
+        got, want = (outcome(lambda m=m, s=sample: case.fn(m, *s.tensors(m)).stride()) for m in (T, torch))
+        assert got == want, sample.label
+
+
+@each(with_form("m"))
+def test_method(torch: ModuleType, case: OpCase) -> None:
+    for dtype in case.dtypes:
+        for sample in samples(case, dtype, layouts=False):
+            got, want = (outcome(lambda m=m, s=sample: method(case, s.tensors(m))) for m in (T, torch))
+            assert_same(got, want, sample.label, case.tol)
+
+
+def in_place(module: ModuleType, case: OpCase, sample: Sample) -> tuple[Any, ...]:
+    """The written tensor, its versions, whether it returned itself; a refusal changes nothing."""
+    first, *rest = sample.tensors(module)
+    before = first.clone(), first._version
+    result = outcome(lambda: method(case, [first, *rest], "_"))
+    if isinstance(result, str):
+        assert first._version == before[1] and bool(((first == before[0]) | (first != first)).all()), (
+            sample.label
+        )
+        return (result,)
+    return first, first._version - before[1], result is first
+
+
+@each(with_form("i"))
+def test_in_place(torch: ModuleType, case: OpCase) -> None:
+    for dtype in case.dtypes:
+        for sample in samples(case, dtype, layouts=dtype == "float64"):
+            got, want = (in_place(m, case, sample) for m in (T, torch))
+            assert_same(got, want, sample.label, case.tol)
+
+
+@each([c for c in with_form("i") if c.differentiable])
+def test_in_place_gradients(torch: ModuleType, case: OpCase) -> None:
+    """`y = x * 1; y.op_(...)`: the rule sees the old value where it reads it."""
+
+    def fn(module: ModuleType, x: Any, *rest: Any) -> Any:
+        return method(case, [x * 1, *rest], "_")
+
+    written = OpCase(case.name, fn, case.shapes[:1], domain=case.domain, kinks=case.kinks, kinds=case.kinds)
+    for sample in samples(written, "float64"):
+        got = derive.second_order(T, written, sample)
+        want = derive.second_order(torch, written, sample)
+        assert_same(got, want, sample.label, 100 * case.tol)
+
+
+def into_out(module: ModuleType, case: OpCase, sample: Sample, dtype: str, like: Any) -> Any:
+    """Into an empty tensor, which is resized, then into one of the right shape that lies transposed."""
+    tensors, shape = sample.tensors(module), tuple(like.shape)
+    outs = [module.empty(0, dtype=getattr(module, dtype))]
+    outs.append(module.zeros(shape[::-1], dtype=getattr(module, dtype)).permute(*reversed(range(len(shape)))))
+    fn = getattr(module, case.op)
+    results = [fn(*tensors, *case.args, **dict(case.kwargs), out=out) for out in outs]
+    return outs, [r is o for r, o in zip(results, outs, strict=True)]
+
+
+@each(with_form("o"))
+def test_out(torch: ModuleType, case: OpCase) -> None:
+    for dtype in [d for d in ("float64", "int64") if d in case.dtypes]:
+        for sample in samples(case, dtype, layouts=False):
+            like = outcome(lambda s=sample: case.fn(torch, *s.tensors(torch)))
+            if isinstance(like, str):
+                continue
+            for out in {str(like.dtype).removeprefix("torch."), "float32", "int64"}:
+                got, want = (
+                    outcome(lambda m=m, s=sample, o=out, k=like: into_out(m, case, s, o, k))
+                    for m in (T, torch)
+                )
+                assert_same(got, want, f"{sample.label} out={out}", case.tol)
