@@ -100,7 +100,7 @@ def _parse(text: str, index: int | None) -> tuple[str, int | None]:
         raise RuntimeError(f"Invalid device string: '{text}'")
     kind, digits = match.groups()
     if kind not in _KNOWN:
-        raise RuntimeError(f"Expected one of {_TYPES} device type at start of device string: {text}")
+        raise RuntimeError(f"Expected one of {_TYPES} device type at start of device string: {kind}")
     if digits is not None:
         index = int(digits)
     if index is not None:

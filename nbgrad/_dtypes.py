@@ -159,7 +159,7 @@ def result_dtype(operands: Iterable[tuple[builtins.int, dtype]]) -> dtype:
     """The common dtype of operands given as (kind, dtype), kind one of DIM, ZERODIM, NUMBER.
 
     A weaker kind only raises the category of the result, never its width within a category. For NUMBER the
-    dtype is `number_dtype(value)`; of a Python float only the category counts, and the default dtype stands in.
+    dtype is `number_dtype(value)`; of a Python float only the category counts: the default dtype stands in.
     """
     key = tuple(operands)
     default, memo = _state

@@ -1,6 +1,6 @@
 """How a tensor prints: PyTorch's text, character for character.
 
-Promises `Tensor.__repr__` a string from the shape, dtype, device, autograd state and `_host()` array of a tensor;
+Promises `Tensor.__repr__` a string from a tensor's shape, dtype, device, autograd state and `_host()` array;
 of the elements, only those shown are touched. The rules (notation, width, line breaks) are PyTorch's.
 """
 
