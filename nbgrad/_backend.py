@@ -1,0 +1,83 @@
+"""What a device must do for a tensor, as four verbs: empty, view, launch, to_host.
+
+Promises the layers below that nothing else touches memory: `empty(nbytes)` makes a buffer, `view(buffer, offset)` is the
+buffer from an offset in bytes, `launch(buffers, numbers, n)` is the callable that runs a kernel over them, `to_host(buffer, spec)`
+the values as a NumPy array (on the CPU, the memory itself).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbgrad._device import device
+from nbgrad.kernels import launch as _launch
+
+if TYPE_CHECKING:
+    from nbgrad._storage import Spec
+
+_bytes = np.dtype(np.uint8)
+
+
+class CPU:
+    name = "cpu"
+
+    @staticmethod
+    def empty(nbytes: int) -> Any:
+        return np.empty(nbytes, _bytes)
+
+    @staticmethod
+    def view(buffer: Any, offset: int) -> Any:
+        return buffer[offset:] if offset else buffer
+
+    @staticmethod
+    def launch(buffers: int, numbers: str, n: int) -> _launch.Launch:
+        if n == 0:
+            return _nothing
+        return _launch.launcher(buffers, numbers, n >= _launch.PARALLEL_FROM)
+
+    @staticmethod
+    def to_host(buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:
+        strides = tuple(s * spec.itemsize for s in spec.strides)
+        if spec.numel == 0:  # NumPy wants room for the offset of even no element
+            return np.empty(spec.shape, spec.dtype.np)
+        return np.ndarray(spec.shape, spec.dtype.np, buffer, 0, strides)
+
+
+def _nothing(*_: Any) -> None:
+    """The launch over an empty range."""
+
+
+cpu = CPU()
+
+
+def of(where: device) -> CPU:
+    if where.type != "cpu":
+        raise RuntimeError(
+            f"Found no backend for device '{where}': this release of nbgrad computes on the CPU only"
+        )
+    return cpu
+
+
+def from_host(array: np.ndarray[Any, Any]) -> Any:
+    """The memory of an array whose strides are not negative, from its first element on, as a buffer that shares it."""
+    if array.size == 0:
+        return np.empty(0, _bytes)
+    extent = array.itemsize + sum(s * (n - 1) for s, n in zip(array.strides, array.shape))
+    if array.flags.c_contiguous and array.flags.writeable:
+        return array.reshape(-1).view(_bytes)
+    return np.asarray(_Memory(array, extent))
+
+
+class _Memory:
+    """Strided or read-only memory offered to NumPy as plain bytes; PyTorch, too, writes to read-only arrays when told to."""
+
+    def __init__(self, array: np.ndarray[Any, Any], nbytes: int) -> None:
+        self._keep = array
+        self.__array_interface__ = {
+            "data": (array.__array_interface__["data"][0], False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }

@@ -1,0 +1,459 @@
+"""What makes tensors: from Python data, from NumPy arrays, filled, counted and random."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout, _printing, _random
+from nbgrad import _tensor as _core
+from nbgrad._device import cpu
+from nbgrad._device import device as _device
+from nbgrad._dtypes import dtype as _dtype
+from nbgrad._dtypes import get_default_dtype
+from nbgrad._storage import Spec, spec
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, empty as _empty, set_requires_grad, wrap
+from nbgrad.ops.copy import copy_memory, full as _full, zeros as _zeros
+from nbgrad.ops.movement import _sizes
+
+_NO_GRAD_INTS = "Only Tensors of floating point and complex dtype can require gradients"
+
+
+def _finish(t: Tensor, requires_grad: bool) -> Tensor:
+    if state.inference:
+        _core.storage_of(t).inference = True
+    if requires_grad:
+        set_requires_grad(t, True, _NO_GRAD_INTS)
+    return t
+
+
+def _spec(shape: Sequence[int], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
+    d = get_default_dtype() if dtype is None else _dtypes.to_dtype(dtype)
+    where = cpu if device is None else _device(device)
+    _backend.of(where)
+    if requires_grad and not d.is_floating_point:
+        raise RuntimeError(_NO_GRAD_INTS)
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
+            )
+    if _layout.checked_numel(shape) * d.itemsize > _layout.MAX_NUMEL:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    return spec(d, tuple(shape), None, cpu)
+
+
+# ---------------------------------------------------------------- from data
+
+
+def _from_array(array: np.ndarray[Any, Any]) -> Tensor:
+    """Share an array's memory."""
+    d = _dtypes.from_numpy_dtype(array.dtype)
+    if any(s < 0 for s in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
+            "(You can probably work around this by making a copy of your array  with array.copy().) "
+        )
+    if any(s % d.itemsize for s, n in zip(array.strides, array.shape) if n > 1):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
+        )
+    strides = tuple(s // d.itemsize for s in array.strides)
+    if array.size == 0:
+        strides = _layout.contiguous_strides(array.shape)
+    return wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
+
+
+def from_numpy(array: Any, /) -> Tensor:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to this tensor "
+            "will result in undefined behavior. You may want to copy the array to protect its data or make it writable before converting "
+            "it to a tensor. This type of warning will be suppressed for the rest of this program.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _finish(_from_array(array), False)
+
+
+def _infer(data: Any) -> _dtype:
+    """The dtype of nested Python data: that of its highest category."""
+    best = -1
+    stack = [data]
+    default = get_default_dtype()
+    found: _dtype = default
+    while stack:
+        x = stack.pop()
+        if isinstance(x, (list, tuple)):
+            stack.extend(x)
+            continue
+        if isinstance(x, Tensor):
+            d = x.dtype
+        elif isinstance(x, (np.ndarray, np.generic)):
+            d = _dtypes.from_numpy_dtype(x.dtype)
+        elif isinstance(x, (bool, int, float)):
+            d = _dtypes.number_dtype(x)
+        else:
+            raise _refused(x)
+        if d.category > best:
+            best, found = d.category, d
+        elif d.category == best:
+            found = _dtypes.promote_types(found, d)
+    return found
+
+
+def _refused(x: Any) -> Exception:
+    if isinstance(x, str):
+        return TypeError("new(): invalid data type 'str'")
+    if isinstance(x, complex):
+        return TypeError("nbgrad has no complex dtypes yet: got a Python complex number")
+    return RuntimeError(f"Could not infer dtype of {type(x).__name__}")
+
+
+def _shape_of(data: Any) -> tuple[int, ...]:
+    shape: list[int] = []
+    while isinstance(data, (list, tuple)) or (isinstance(data, (Tensor, np.ndarray)) and data.ndim):
+        if isinstance(data, (Tensor, np.ndarray)):
+            return (*shape, *data.shape)
+        shape.append(len(data))
+        if not len(data):
+            break
+        data = data[0]
+    return tuple(shape)
+
+
+def _flatten(data: Any, shape: Sequence[int], out: list[Any], depth: int = 0) -> None:
+    if depth == len(shape):
+        if isinstance(data, (list, tuple)):
+            raise TypeError("not a sequence")
+        out.append(data.item() if isinstance(data, (Tensor, np.ndarray, np.generic)) else data)
+        return
+    if not isinstance(data, (list, tuple, Tensor, np.ndarray)):
+        raise TypeError(f"expected sequence of length {shape[depth]} at dim {depth} (got a number)")
+    if len(data) != shape[depth]:
+        raise ValueError(f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})")
+    for x in data:
+        _flatten(x, shape, out, depth + 1)
+
+
+def _from_data(data: Any, dtype: Any) -> Tensor:
+    if isinstance(data, Tensor):
+        d = data.dtype if dtype is None else _dtypes.to_dtype(dtype)
+        out = _empty(spec(d, tuple(data.shape), None, cpu))
+        copy_memory(out, data)
+        return out
+    if isinstance(data, (np.ndarray, np.generic)):
+        array = np.array(data)  # a copy, in native order, of what may be a scalar
+        if not array.dtype.isnative:
+            _dtypes.from_numpy_dtype(array.dtype)
+        t = _from_array(np.ascontiguousarray(array).reshape(array.shape))
+        if dtype is not None and _dtypes.to_dtype(dtype) is not t.dtype:
+            return _from_data(t, dtype)
+        return t
+    if isinstance(data, range):
+        data = list(data)
+    if not isinstance(data, (list, tuple, bool, int, float)):
+        raise _refused(data)
+    shape = _shape_of(data)
+    inferred = _infer(data)
+    d = inferred if dtype is None else _dtypes.to_dtype(dtype)
+    values: list[Any] = []
+    _flatten(data, shape, values)
+    if d.category == 1 and inferred.is_floating_point:
+        values = [int(v) for v in values]
+    elif d is _dtypes.bool_:
+        values = [bool(v) for v in values]
+    try:
+        array = np.array(values, dtype=d.np).reshape(shape)
+    except OverflowError:
+        raise RuntimeError(
+            "Overflow when unpacking long long" if d is _dtypes.int64 else f"value cannot be converted to type {d.name}_t without overflow"
+        ) from None
+    return _from_array(array)
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+    if device is not None:
+        _backend.of(_device(device))
+    return _finish(_from_data(data, dtype), requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Share memory where that can be."""
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined, no-any-return]
+    if isinstance(data, np.ndarray):
+        t = _from_array(data)
+        return t.to(dtype=dtype, device=device)  # type: ignore[attr-defined, no-any-return]
+    return tensor(data, dtype=dtype, device=device)
+
+
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+    t = tensor(obj, dtype=dtype) if copy and not isinstance(obj, Tensor) else as_tensor(obj, dtype, device)
+    if copy and t is obj:
+        t = t.clone()  # type: ignore[attr-defined]
+    return _finish(t, requires_grad)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full((), s, dtype=get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+# ---------------------------------------------------------------- filled
+
+
+def _out(t: Tensor, out: Tensor | None) -> Tensor:
+    if out is None:
+        return t
+    if out.shape != t.shape:
+        _core.hooks.resize(out, t.shape)
+    out.copy_(t)  # type: ignore[attr-defined]
+    return out
+
+
+def empty(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+          layout: Any = None, pin_memory: bool = False, memory_format: Any = None) -> Tensor:
+    return _out(_finish(_empty(_spec(_sizes(size), dtype, device, requires_grad)), requires_grad), out)
+
+
+def zeros(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+    return _out(_finish(_zeros(_spec(_sizes(size), dtype, device, requires_grad)), requires_grad), out)
+
+
+def ones(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+    return _out(_finish(_full(_spec(_sizes(size), dtype, device, requires_grad), 1), requires_grad), out)
+
+
+def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+         layout: Any = None) -> Tensor:
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()  # type: ignore[attr-defined]
+    if dtype is None:
+        dtype = _dtypes.number_dtype(fill_value)
+    return _out(_finish(_full(_spec(_sizes((size,)), dtype, device, requires_grad), fill_value), requires_grad), out)
+
+
+def _like(input: Tensor, dtype: Any) -> Spec:
+    sp = input._spec
+    strides = sp.strides if _layout.is_dense(sp.shape, sp.strides) else _layout.output_strides(sp.shape, [(sp.shape, sp.strides)])
+    return spec(sp.dtype if dtype is None else _dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
+
+
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return _finish(_empty(_like(input, dtype)), requires_grad)
+
+
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return _finish(_zeros(_like(input, dtype)), requires_grad)
+
+
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return _finish(_full(_like(input, dtype), 1), requires_grad)
+
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None) -> Tensor:
+    return _finish(_full(_like(input, dtype), fill_value), requires_grad)
+
+
+# ---------------------------------------------------------------- counted
+
+
+def arange(*args: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+           start: Any = None, end: Any = None, step: Any = None, layout: Any = None) -> Tensor:
+    given = list(args)
+    if end is not None:
+        given = [start if start is not None else (given.pop(0) if given else 0), end]
+    if step is not None:
+        given = [*([0] if len(given) == 1 else []), *given, step]
+    if len(given) == 1:
+        given = [0, *given]
+    start, end, step = given if len(given) == 3 else (*given, 1)
+    values = [v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step)]
+    start, end, step = values
+    if dtype is None:
+        dtype = get_default_dtype() if any(isinstance(v, float) for v in values) else _dtypes.int64
+    d = _dtypes.to_dtype(dtype)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not all(np.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if all(isinstance(v, int) for v in values):
+        n = -(-(end - start) // step)
+    else:
+        n = int(np.ceil((float(end) - float(start)) / float(step)))
+    sp = _spec((n,), d, device, requires_grad)
+    # PyTorch accumulates in double for floats: start + step * i, rounded once.
+    if d.is_floating_point:
+        array = (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
+    else:
+        array = (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
+    t = _from_array(array)
+    t._spec = sp
+    return _out(_finish(t, requires_grad), out)
+
+
+def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:
+    if not isinstance(steps, int):
+        raise TypeError(f"linspace(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    sp = _spec((steps,), dtype, device, requires_grad)
+    d = sp.dtype.np
+    if steps == 1:
+        array = np.array([start], d)
+    else:
+        # Symmetric about the middle, in the dtype itself, as PyTorch computes it.
+        a, b = d.type(start), d.type(end)
+        real = d.type if d.kind == "f" else np.float64
+        step = real(real(end) - real(start)) / real(max(steps - 1, 1))
+        i = np.arange(steps)
+        low = start + step * i.astype(real) if d.kind != "f" else a + step * i.astype(d)
+        high = end - step * (steps - 1 - i).astype(real) if d.kind != "f" else b - step * (steps - 1 - i).astype(d)
+        array = np.where(i < steps // 2, low, high).astype(d)
+    return _out(_finish(_from_array(array), requires_grad), out)
+
+
+def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    m = n if m is None else m
+    if n < 0:
+        raise RuntimeError(f"n must be greater or equal to 0, got {n}")
+    if m < 0:
+        raise RuntimeError(f"m must be greater or equal to 0, got {m}")
+    t = _zeros(_spec((n, m), dtype, device, requires_grad))
+    if n and m:
+        t._host()[range(min(n, m)), range(min(n, m))] = 1
+    return _out(_finish(t, requires_grad), out)
+
+
+# ---------------------------------------------------------------- random
+
+
+def _generator(generator: Any) -> _random.Generator:
+    return _random.default_generator if generator is None else generator
+
+
+def rand(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    sp = _spec(_sizes(size), dtype, device, requires_grad)
+    array = _random.uniform(_generator(generator), sp.numel, sp.dtype).reshape(sp.shape)
+    return _out(_finish(_from_array(array), requires_grad), out)
+
+
+def randn(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+          **sized: Any) -> Tensor:
+    if "size" in sized:
+        size = (sized.pop("size"),)
+    if sized:
+        raise TypeError(f"randn() got an unexpected keyword argument '{next(iter(sized))}'")
+    sp = _spec(_sizes(size), dtype, device, requires_grad)
+    array = _random.normal(_generator(generator), sp.numel, sp.dtype, 0.0, 1.0).reshape(sp.shape)
+    return _out(_finish(_from_array(array), requires_grad), out)
+
+
+def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None,
+            device: Any = None, requires_grad: bool = False) -> Tensor:
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    sp = _spec(_sizes((size,)), _dtypes.int64 if dtype is None else dtype, device, requires_grad)
+    array = _random.randint(_generator(generator), low, high, sp.numel, sp.dtype).reshape(sp.shape)
+    return _out(_finish(_from_array(array), requires_grad), out)
+
+
+def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    t = _from_array(_random.randperm(_generator(generator), n))
+    d = _dtypes.int64 if dtype is None else _dtypes.to_dtype(dtype)
+    return _out(_finish(t if d is t.dtype else _from_data(t, d), requires_grad), out)
+
+
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return randn(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+# ---------------------------------------------------------------- methods
+
+
+def _new(name: str, function: Any) -> None:
+    def new_one(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Tensor:
+        return function(*args, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad, **rest)  # type: ignore[no-any-return]
+
+    new_one.__name__ = f"new_{name}"
+    setattr(Tensor, f"new_{name}", new_one)
+
+
+for _name, _function in dict(zeros=zeros, ones=ones, empty=empty, full=full).items():
+    _new(_name, _function)
+
+
+def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return _finish(_from_data(data, self.dtype if dtype is None else dtype), requires_grad)
+
+
+Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
+
+
+def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> Any:
+    """`torch.Tensor(sizes...)`, `torch.Tensor(data)`: the old constructor, of the default dtype."""
+    if not args:
+        t = empty(0)
+    elif len(args) == 1 and isinstance(args[0], Tensor):
+        t = args[0].detach()
+    elif all(isinstance(a, int) and not isinstance(a, bool) for a in args):
+        t = empty(*args)
+    elif len(args) == 1 and isinstance(args[0], _layout.Size):
+        t = empty(args[0])
+    else:
+        t = _from_data(args[0] if len(args) == 1 else args, get_default_dtype())
+    return as_subclass(t, cls)
+
+
+def as_subclass(t: Tensor, cls: type) -> Any:
+    """The same memory and history as an instance of a subclass."""
+    if cls is Tensor:
+        return t
+    out = _core.new(cls)
+    for slot in ("_buf", "_spec", "_storage", "_view", "_ad", "_nr", "_rg", "_node"):
+        setattr(out, slot, getattr(t, slot))
+    return out
+
+
+_core.construct = _construct
+
+
+def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
+    return _printing.tensor_repr(self)
+
+
+Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignment]

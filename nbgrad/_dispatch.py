@@ -1,0 +1,922 @@
+"""The one point that every op passes: promote, decide the layout, launch, record.
+
+Promises the ops: from a record (`ElementwiseOp`, `Op`) a function with PyTorch's calling form. What depends on operands only
+through their specs is worked out once, as a `Plan`, and found again by one dictionary look-up, so a call costs a look-up, a buffer,
+a launch and a tensor. A tensor that a transform wraps carries a spec of its own, which no plan knows: transforms cost the short way nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
+from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
+from nbgrad._storage import Spec, spec
+from nbgrad._tape.modes import state
+from nbgrad._tape.node import FREED, Node, node_type, sequence
+from nbgrad._tensor import (
+    OVERLAP,
+    PARTIAL,
+    Tensor,
+    View,
+    check_write,
+    edge,
+    empty,
+    hooks,
+    modified,
+    new,
+    rebase,
+    requires,
+    share,
+    storage_of,
+    versions_of,
+    view_of,
+    wrap,
+    written,
+)
+from nbgrad.expr import diff
+from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
+from nbgrad.kernels import build, templates
+
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
+_PLANS = 4096  # per op, before the table is begun anew
+_elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
+
+
+# ---------------------------------------------------------------- plans
+
+
+class Plan:
+    """One elementwise call, but for the addresses: which kernel, over how many elements, giving what."""
+
+    __slots__ = ("address", "launch", "n", "nbytes", "op", "operands", "out", "rules", "kind", "meta")
+
+    def __init__(self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, kind: str) -> None:
+        """`operands` are specs, or for numbers their Python type."""
+        self.op, self.operands, self.out, self.kind = op, operands, out, kind
+        self.nbytes = out.extent * out.itemsize
+        self.rules: dict[tuple[bool, ...], ElementwiseRule] = {}
+        run = Kernel.of(op.name, (op.body,), op.params, op.logical, operands, (out,), kind)
+        self.address, self.n, self.launch, self.meta = run.address, run.n, run.launch, run.meta
+
+    def rule(self, mask: tuple[bool, ...]) -> ElementwiseRule:
+        found = self.rules.get(mask)
+        if found is None:
+            found = self.rules[mask] = ElementwiseRule(self, mask)
+        return found
+
+
+class Kernel:
+    """A kernel chosen for operands: flat if all memory is walked in one order, else by rows."""
+
+    __slots__ = ("address", "launch", "meta", "n")
+
+    def __init__(self, address: int, launch: Any, n: int, meta: Any) -> None:
+        self.address, self.launch, self.n, self.meta = address, launch, n, meta
+
+    @staticmethod
+    def of(
+        title: str,
+        exprs: tuple[Expr, ...],
+        params: Sequence[str],
+        logical: Sequence[str],
+        operands: Sequence[Any],
+        outs: Sequence[Spec],
+        kind: str,
+    ) -> Kernel:
+        shape = outs[0].shape
+        specs = [o for o in operands if isinstance(o, Spec)]
+        read = [o.strides for o in outs] + [
+            _layout.broadcast_strides(s.shape, s.strides, shape) for s in specs
+        ]
+        sizes, strides = _layout.collapse(shape, *read)
+        flat = (
+            len(sizes) <= 1
+            and all(not st or st[0] in (0, 1) for st in strides)
+            and all(not st or st[0] == 1 for st in strides[: len(outs)])
+        )
+        if any(st and st[-1] not in (0, 1) for st in strides):
+            steps = ["g"] * len(strides)
+        else:
+            steps = ["v" if st and st[-1] == 1 else "s" for st in strides]
+        if not sizes:  # one element: steps do not matter, and one kernel serves
+            steps = ["v"] * len(strides)
+        if flat:
+            steps[: len(outs)] = ["v"] * len(outs)
+        elif steps[0] != "g" and "s" in steps[: len(outs)]:
+            steps = ["g"] * len(strides)
+        letters = iter(steps[len(outs) :])
+        given = tuple(
+            templates.Operand(p, o.dtype.np.str[1:], next(letters), p in logical)
+            if isinstance(o, Spec)
+            else templates.Operand(p, "", "n", p in logical)
+            for p, o in zip(params, operands)
+        )
+        codes = tuple(o.dtype.np.str[1:] for o in outs)
+        source, signature = templates.elementwise(
+            title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
+        )
+        name = f"{title}_{kind}_{''.join(v.step for v in given)}{'' if flat else '_rows'}"
+        made = build.kernel(name, source, signature)
+        numbers = "".join(("d" if kind[0] == "f" else "q") for v in given if v.step == "n")
+        backend = _backend.of(outs[0].device)
+        numel = outs[0].numel
+        if flat:
+            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, numel), numel, None)
+        n = sizes[-1] if sizes else 1
+        rows = numel // n if n else 0
+        meta = _meta(sizes, strides, given, len(outs))
+        launch = backend.launch(len(outs) + len(specs) + 1, numbers, numel)
+        return Kernel(made.address, _with_meta(launch, meta), rows, meta)
+
+
+def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
+    """What a rows kernel reads of the geometry; numbers among the operands take a place but no strides."""
+    d = max(len(sizes) - 1, 0)
+    flat = [d, sizes[-1] if sizes else 1, *sizes[:d][::-1]]
+    steps = iter(strides)
+    every = [next(steps) for _ in range(outs)] + [
+        next(steps) if v.step != "n" else (0,) * (d + 1) for v in given
+    ]
+    for st in every:
+        flat += st[:d][::-1]
+    flat += [st[-1] if st else 0 for st in every]
+    return np.array(flat, np.int64).view(np.uint8)
+
+
+def _with_meta(launch: Any, meta: Any) -> Any:
+    def rows(address: int, n: int, *args: Any) -> None:
+        launch(address, n, meta, *args)
+
+    return rows
+
+
+def number_type(value: Any) -> type | None:
+    """float, int or bool for what counts as a Python number (NumPy's scalars do), else None."""
+    t = type(value)
+    if t is float or t is int or t is bool:
+        return t
+    if isinstance(value, np.generic):
+        return {"f": float, "i": int, "u": int, "b": bool}.get(value.dtype.kind)
+    for base in (bool, int, float):
+        if isinstance(value, base):
+            return base
+    return None
+
+
+_NUMBERS = {float: _dtypes.float64, int: _dtypes.int64, bool: _dtypes.bool_}
+
+
+def common_dtype(operands: Sequence[Any]) -> dtype:
+    """Of specs and types of numbers."""
+    return _dtypes.result_dtype(
+        (DIM if o.ndim else ZERODIM, o.dtype) if isinstance(o, Spec) else (NUMBER, _NUMBERS[o])
+        for o in operands
+    )
+
+
+def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None) -> Plan:
+    """`out` is where the result goes, if that is settled (in place)."""
+    specs = [o for o in operands if isinstance(o, Spec)]
+    compute = common_dtype([o for p, o in zip(op.params, operands) if p not in op.logical])
+    if op.check is not None:
+        op.check(compute, operands)
+    if op.promote == "float" and not compute.is_floating_point:
+        compute = _dtypes.get_default_dtype()
+    result = _dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
+    shape = _layout.broadcast_shapes(*(s.shape for s in specs))
+    if out is None:
+        strides = _layout.output_strides(shape, [(s.shape, s.strides) for s in specs])
+        out = spec(result, tuple(shape), strides, specs[0].device)
+    else:
+        if not _dtypes.can_cast(result, out.dtype):
+            raise RuntimeError(
+                f"result type {result.scalar_name} can't be cast to the desired output type {out.dtype.scalar_name}"
+            )
+        if shape != out.shape:
+            raise RuntimeError(
+                f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}"
+            )
+    return Plan(op, operands, out, compute.np.str[1:])
+
+
+def plan_for(op: ElementwiseOp, operands: tuple[Any, ...]) -> Plan:
+    plan: Plan | None = op.plans.get(operands)
+    if plan is None:
+        if len(op.plans) >= _PLANS:
+            op.plans.clear()
+        plan = op.plans[operands] = make_plan(op, operands)
+    return plan
+
+
+def forget_plans() -> None:
+    """The default dtype, on which plans rest, was changed."""
+    for op in _elementwise:
+        op.plans.clear()
+
+
+# ---------------------------------------------------------------- elementwise functions
+
+
+def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[..., Any]:
+    """The op as a function of tensors and numbers, specialised by arity. As an operator it gives `foreign`
+    (NotImplemented) for an operand that is neither."""
+    _elementwise.add(op)
+    if len(op.params) == 2:
+        return _binary(op, foreign)
+    return _unary(op) if len(op.params) == 1 else _nary(op)
+
+
+def _unary(op: ElementwiseOp) -> Callable[..., Tensor]:
+    find = op.plans.get
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        try:
+            plan = find((input._spec,))
+        except AttributeError:
+            plan = None
+        if plan is None or out is not None:
+            return call(op, (input,), out)
+        buf = _empty(plan.nbytes, _bytes)
+        plan.launch(plan.address, plan.n, buf, input._buf)
+        t: Tensor = new(Tensor)
+        t._buf, t._spec, t._storage, t._view, t._ad, t._nr = buf, plan.out, None, None, None, 0
+        if input._rg and state.grad:
+            record(plan, t, (input,))
+        else:
+            t._rg, t._node = 0, None
+        return t
+
+    return function
+
+
+def _binary(op: ElementwiseOp, foreign: Any) -> Callable[..., Any]:
+    find = op.plans.get
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Any:
+        kind = type(other)
+        try:
+            if kind is float or kind is int:
+                plan = find((input._spec, kind))
+                second, rg = other, input._rg
+            else:
+                plan = find((input._spec, other._spec))
+                second, rg = other._buf, input._rg or other._rg
+        except AttributeError:
+            plan = None
+        if plan is None or out is not None:
+            if foreign is not None and not isinstance(other, Tensor) and number_type(other) is None:
+                return foreign
+            return call(op, (input, other), out)
+        buf = _empty(plan.nbytes, _bytes)
+        plan.launch(plan.address, plan.n, buf, input._buf, second)
+        t: Tensor = new(Tensor)
+        t._buf, t._spec, t._storage, t._view, t._ad, t._nr = buf, plan.out, None, None, None, 0
+        if rg and state.grad:
+            record(plan, t, (input, other))
+        else:
+            t._rg, t._node = 0, None
+        return t
+
+    return function
+
+
+def _nary(op: ElementwiseOp) -> Callable[..., Tensor]:
+    def function(*args: Any, out: Tensor | None = None) -> Tensor:
+        return call(op, args, out)
+
+    return function
+
+
+def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
+    found = []
+    for k, a in enumerate(args):
+        if isinstance(a, Tensor):
+            found.append(a._spec)
+        else:
+            kind = number_type(a)
+            if kind is None:
+                name = ("input", "other")[k] if len(args) <= 2 else op.params[k]
+                raise TypeError(
+                    f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, not {type(a).__name__}"
+                )
+            found.append(kind)
+    return tuple(found)
+
+
+def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> Tensor:
+    """The long way: any arity, numbers anywhere, `out`. It also makes the plan that the short way finds next time."""
+    if len(args) != len(op.params):
+        raise TypeError(f"{op.name}() takes {len(op.params)} arguments but {len(args)} were given")
+    operands = operands_of(op, args)
+    if not any(isinstance(o, Spec) for o in operands):
+        args = (hooks.scalar(args[0]), *args[1:])
+        operands = operands_of(op, args)
+    plan = plan_for(op, operands)
+    if out is not None:
+        return into(op.name, out, call(op, args), args)
+    buf = _backend.of(plan.out.device).empty(plan.nbytes)
+    launch(plan, buf, args)
+    t = wrap(buf, plan.out)
+    if state.grad and any(isinstance(a, Tensor) and a._rg for a in args):
+        record(plan, t, args)
+    return t
+
+
+def launch(plan: Plan, buf: Any, args: Sequence[Any]) -> None:
+    bufs = [a._buf for a in args if isinstance(a, Tensor)]
+    numbers = [a for a in args if not isinstance(a, Tensor)]
+    try:
+        plan.launch(plan.address, plan.n, buf, *bufs, *numbers)
+    except OverflowError:
+        word = "int64_t" if plan.kind[0] != "f" else "double"
+        raise RuntimeError(f"value cannot be converted to type {word} without overflow") from None
+
+
+def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any]) -> Tensor:
+    """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if state.grad and (requires(out) or any(isinstance(a, Tensor) and requires(a) for a in inputs)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if not _dtypes.can_cast(result._spec.dtype, out._spec.dtype):
+        raise RuntimeError(
+            f"result type {result._spec.dtype.scalar_name} can't be cast to the desired output type "
+            f"{out._spec.dtype.scalar_name}"
+        )
+    if out._spec.shape != result._spec.shape:
+        hooks.resize(out, result._spec.shape)
+    elif out._spec.strides and _layout.overlaps(out._spec.shape, out._spec.strides):
+        raise RuntimeError(OVERLAP)
+    hooks.copy_(out, result)
+    return out
+
+
+# ---------------------------------------------------------------- recording
+
+
+_PICK: dict[tuple[int, ...], Callable[[Any], tuple[Any, ...]]] = {
+    (): lambda a: (),
+    (0,): lambda a: (a[0],),
+    (1,): lambda a: (a[1],),
+    (0, 1): lambda a: (a[0], a[1]),
+}
+_ZEROS = ((), (0,), (0, 0), (0, 0, 0), (0, 0, 0, 0))
+
+
+def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
+    """Give `t` its history. Which inputs want a gradient decides what is saved."""
+    if len(args) == 2 and type(args[1]) is Tensor:
+        a, b = args
+        mask: tuple[bool, ...] = (
+            a._rg == 1 or (a._rg == 2 and requires(a)),
+            b._rg == 1 or (b._rg == 2 and requires(b)),
+        )
+    else:
+        mask = tuple([isinstance(a, Tensor) and a._rg != 0 and (a._rg == 1 or requires(a)) for a in args])
+    rule = plan.rules.get(mask)
+    if rule is None:
+        if not any(mask) or not plan.out.dtype.is_floating_point or not plan.rule(mask).useful:
+            t._rg, t._node = 0, None
+            return
+        rule = plan.rule(mask)
+    elif not rule.useful:
+        t._rg, t._node = 0, None
+        return
+    node: Node = new(rule.node_type)
+    edges = []
+    numbers = rule.no_numbers
+    for a, wanted in zip(args, mask):
+        if not wanted:
+            edges.append(None)
+            continue
+        target = a._node
+        if target is None:
+            edges.append(edge(a)[0])
+        else:
+            edges.append(target)
+            if a._nr:
+                numbers = tuple(edge(b)[1] if w else 0 for b, w in zip(args, mask))
+    node.next, node.numbers = tuple(edges), numbers
+    saved = rule.pick(args)
+    if rule.saves_output:
+        shadow = wrap(t._buf, t._spec)
+        shadow._storage = storage_of(t)
+        saved = (*saved, shadow)
+    if saved and (state.saved_hooks or state.inference or any(s._storage is not None for s in saved)):
+        saved, node.versions = save(saved)
+    else:
+        node.versions = _ZEROS[len(saved)]
+    node.saved = saved
+    node.static = rule.numbers(args) if rule.number_positions else ()
+    node.rule = rule
+    node.seq = next(sequence)
+    t._rg, t._node = 1, node
+
+
+def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """What a node keeps of the values its rule will read, and at which versions."""
+    for s in saved:
+        if s._storage is not None and s._storage.inference:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+                "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+            )
+    versions = versions_of(saved)
+    if state.saved_hooks:
+        pack, unpack = state.saved_hooks[-1]
+        return tuple(Packed(s, pack, unpack) for s in saved), versions
+    return tuple(saved), versions
+
+
+class Packed:
+    """A saved value as the user's hook packed it."""
+
+    def __init__(self, t: Tensor, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        self.unpack, self.edge = unpack, edge(t)
+        shown = t.detach()
+        before = shown._version
+        hooks_were, state.saved_hooks = state.saved_hooks, ()
+        try:
+            self.packed = pack(shown)
+        finally:
+            state.saved_hooks = hooks_were
+        if shown._version != before:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+                "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+                "need to perform in-place operations on the input to a pack hook."
+            )
+
+    def get(self) -> Tensor:
+        got = self.unpack(self.packed)
+        if not isinstance(got, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(got).__name__}"
+            )
+        out = share(got, got._buf, got._spec)
+        target, number = self.edge
+        if target is not None:
+            out._node, out._nr, out._rg = target, number, 1
+        return out
+
+
+def unpack(node: Node) -> tuple[Any, ...]:
+    """The saved values, if they are still there and still what they were."""
+    saved = node.saved
+    if saved is None:
+        raise RuntimeError(FREED)
+    for k, (t, version) in enumerate(zip(saved, node.versions)):
+        if type(t) is Packed:
+            return tuple(s.get() if type(s) is Packed else s for s in saved)
+        if t._storage is not None and t._storage.version != version:
+            raise modified(t, version, node.rule.made_by(node, k))
+    return saved
+
+
+class ElementwiseRule:
+    """The gradient of one plan for one choice of inputs that want it. Two callers: raw, which launches one kernel for all of
+    them, and registered (`graph`), which calls an op per input and so can be differentiated again."""
+
+    def __init__(self, plan: Plan, mask: tuple[bool, ...]) -> None:
+        op = plan.op
+        self.plan, self.mask = plan, mask
+        self.node_type = node_type(op.node_name)
+        self.no_numbers = (0,) * len(mask)
+        self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
+        # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
+        self.useful = any(mask) and not is_bool(op.body)
+        names = op.reads(self.wanted)
+        positions = {p: k for k, p in enumerate(op.params)}
+        self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))
+        self.saves_output = OUT in names
+        where = tuple(positions[n] for n in self.tensors)
+        self.pick = _PICK.get(where) or (lambda a: tuple(a[k] for k in where))
+        self.number_names = tuple(
+            n for n in names if n != OUT and not isinstance(plan.operands[positions[n]], Spec)
+        )
+        self.number_positions = tuple(positions[n] for n in self.number_names)
+        self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
+        self.backs: dict[Any, Callable[..., Any]] = {}
+
+    def numbers(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(args[k] for k in self.number_positions)
+
+    def made_by(self, node: Node, k: int) -> str:
+        """ ", which is output 0 of Exp," for a saved value that an op made."""
+        t = (node.saved or ())[k]
+        if self.saved_names[k] == OUT:
+            return f", which is output 0 of {node.name()},"
+        return f", which is output {t._nr} of {t._node.name()}," if t._node is not None else ""
+
+    def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
+        saved = unpack(node)
+        mask = self.mask
+        if needed is not None:
+            mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+        if graph:
+            return self.registered(node, saved, g, mask)
+        run = self.backs.get((g._spec, mask))
+        if run is None:
+            if len(self.backs) >= _PLANS:
+                self.backs.clear()
+            run = self.backs[g._spec, mask] = self.raw(g._spec, mask)
+        return run(g, saved, node.static)
+
+    def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
+        op = self.plan.op
+        values: dict[str, Any] = {GRAD: g, **dict(zip(self.saved_names, saved))}
+        values.update(zip(self.number_names, node.static))
+        if self.saves_output:
+            y = share(values[OUT], values[OUT]._buf, values[OUT]._spec)
+            y._storage, y._node, y._nr, y._rg = values[OUT]._storage, node, 0, 1
+            values[OUT] = y
+        results: list[Any] = []
+        for p, wanted, operand in zip(op.params, mask, self.plan.operands):
+            if not wanted:
+                results.append(None)
+                continue
+            grad = apply_partial(op, p, values, g)
+            results.append(None if grad is None else _fit(grad, operand))
+        return results
+
+    def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
+        """Build the function that turns g and the saved values into gradients: one launch for all that need computing."""
+        op, plan = self.plan.op, self.plan
+        by_name: dict[str, Any] = {GRAD: g, OUT: plan.out, **dict(zip(op.params, plan.operands))}
+        results: list[
+            tuple[str, Any, Any]
+        ] = []  # per input: how its gradient comes, from where, for which operand
+        exprs: list[Expr] = []
+        outs: list[Spec] = []
+        for p, wanted, operand in zip(op.params, mask, plan.operands):
+            partial = op.partials[p]
+            if not wanted:
+                results.append(("none", None, None))
+            elif partial is diff.ZERO:
+                results.append(("zero", None, operand))
+            elif partial is var(GRAD):
+                results.append(("g", None, operand))
+            else:
+                results.append(("made", len(exprs), operand))
+                exprs.append(partial)
+                same = operand.shape == plan.out.shape
+                outs.append(
+                    spec(
+                        operand.dtype if same else plan.out.dtype,
+                        tuple(plan.out.shape),
+                        None,
+                        plan.out.device,
+                    )
+                )
+        if not exprs:
+            return lambda grad, saved, static: [_plain(how, grad, operand) for how, _, operand in results]
+        names = [n for n in (GRAD, *self.saved_names, *self.number_names) if n in free_vars(*exprs)]
+        operands = [by_name[n] for n in names]
+        layout = [(o.shape, o.strides) for o in operands if isinstance(o, Spec)]
+        shape = plan.out.shape
+        strides = _layout.output_strides(tuple(shape), layout) if layout[0][0] == shape else None
+        if strides is not None:
+            outs = [spec(o.dtype, tuple(shape), strides, o.device) for o in outs]
+        kernel = Kernel.of(f"{op.name}_backward", tuple(exprs), names, op.logical, operands, outs, plan.kind)
+        where = [(GRAD, *self.saved_names).index(n) - 1 for n in names if n in (GRAD, *self.saved_names)]
+        keep = [self.number_names.index(n) for n in names if n in self.number_names]
+        return _runner(kernel, outs, where, keep, results)
+
+    def read(self, node: Node, name: str) -> Any:
+        """`grad_fn._saved_<name>` by PyTorch's names: self, other, result."""
+        saved = unpack(node)
+        names = {"self": self.plan.op.params[0], "result": OUT}
+        names["other"] = self.plan.op.params[1] if len(self.plan.op.params) > 1 else ""
+        wanted = names.get(name, name)
+        if wanted in self.saved_names:
+            return saved[self.saved_names.index(wanted)]
+        if wanted in self.number_names:
+            return node.static[self.number_names.index(wanted)]
+        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+
+
+def _plain(how: str, g: Tensor, operand: Any) -> Tensor | None:
+    if how == "none":
+        return None
+    return _fit(g, operand) if how == "g" else hooks.zeros(operand.dense())
+
+
+def _fit(grad: Tensor, operand: Spec) -> Tensor:
+    """Undo broadcasting and promotion: the gradient in the shape and dtype of the input."""
+    if grad._spec.shape != operand.shape:
+        grad = hooks.sum_to(grad, operand.shape)
+    return grad if grad._spec.dtype is operand.dtype else hooks.to_dtype(grad, operand.dtype)
+
+
+def _runner(
+    kernel: Kernel, outs: list[Spec], where: list[int], keep: list[int], results: list[tuple[str, Any, Any]]
+) -> Callable[..., Any]:
+    """`where` lists the tensors read: -1 is g, others index the saved. The two commonest forms are written out: each
+    saves 0.3 us a node, which is what a scalar chain is made of."""
+    address, n, launch = kernel.address, kernel.n, kernel.launch
+    sizes = [o.extent * o.itemsize for o in outs]
+    exact = [how != "made" or outs[k].shape == operand.shape for how, k, operand in results]
+    if all(exact) and len(results) == 2 and not any(how in ("g", "zero") for how, _, _ in results):
+        if len(outs) == 1 and where == [-1] and len(keep) == 1 and results[0][0] == "made":
+            out, size = outs[0], sizes[0]
+
+            def scaled(g: Tensor, saved: Any, static: Any) -> Any:
+                buf = _empty(size, _bytes)
+                launch(address, n, buf, g._buf, static[0])
+                return wrap(buf, out), None
+
+            return scaled
+        if len(outs) == 2 and where == [-1, 0, 1] and not keep:
+            first, second = outs
+            size, size2 = sizes
+
+            def pair(g: Tensor, saved: Any, static: Any) -> Any:
+                buf, buf2 = _empty(size, _bytes), _empty(size2, _bytes)
+                launch(address, n, buf, buf2, g._buf, saved[0]._buf, saved[1]._buf)
+                return wrap(buf, first), wrap(buf2, second)
+
+            return pair
+
+    def general(g: Tensor, saved: Any, static: Any) -> Any:
+        bufs = [_empty(size, _bytes) for size in sizes]
+        read = [g._buf if k < 0 else saved[k]._buf for k in where]
+        launch(address, n, *bufs, *read, *[static[k] for k in keep])
+        made = []
+        for how, k, operand in results:
+            made.append(_fit(wrap(bufs[k], outs[k]), operand) if how == "made" else _plain(how, g, operand))
+        return made
+
+    return general
+
+
+def apply_partial(op: ElementwiseOp, param: str, values: dict[str, Any], g: Tensor) -> Tensor | None:
+    """The gradient for one input, by ops: what create_graph, hooks and transforms run."""
+    found = op._grad_ops.get(param)
+    if found is None:
+        found = op._grad_ops[param] = _partial_function(op, param)
+    function, names = found
+    if function is None:
+        return None if names is None else g
+    return function(*[values[n] for n in names])  # type: ignore[no-any-return]
+
+
+def _partial_function(op: ElementwiseOp, param: str) -> tuple[Any, Any]:
+    partial = op.partials[param]
+    if partial is diff.ZERO:
+        return None, None
+    if partial is var(GRAD):
+        return None, (GRAD,)
+    names = ordered_vars(partial)
+    while _untraced:
+        known_op, known_function = _untraced.pop(0)
+        if tuple(ordered_vars(known_op.body)) == known_op.params and not known_op.logical:
+            _bodies.setdefault(_positional(known_op.body, known_op.params), (known_function, known_op.params))
+    known = _bodies.get(_positional(partial, names))
+    if known is not None and len(known[1]) == len(names):
+        return known[0], names
+    # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
+    node_name = op.node_name.removesuffix("0") + "Backward0"
+    made = ElementwiseOp(
+        f"{op.name}_{param}grad", partial, node_name=node_name, params=tuple(names), logical=op.logical
+    )
+    return elementwise_function(made), names
+
+
+_bodies: dict[Expr, tuple[Callable[..., Tensor], tuple[str, ...]]] = {}
+
+
+def _positional(e: Expr, names: Sequence[str]) -> Expr:
+    return substitute(e, {n: var(f"v{k}") for k, n in enumerate(names)})
+
+
+_untraced: list[tuple[ElementwiseOp, Callable[..., Tensor]]] = []  # traced when a second order first asks
+
+
+def know_body(op: ElementwiseOp, function: Callable[..., Tensor]) -> None:
+    """Let gradients that have this very body be this op: the gradient of `exp` is a `mul`, and shows MulBackward0."""
+    _untraced.append((op, function))
+
+
+# ---------------------------------------------------------------- in place
+
+
+def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
+    """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
+    t = args[0]
+    operands = operands_of(op, args)
+    plan: Plan | None = op.plans.get((operands, t._spec))
+    if plan is None:
+        plan = op.plans[operands, t._spec] = make_plan(op, operands, t._spec)
+    recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
+    check_write(t, recorded)
+    args = [t, *(_apart(t, a) for a in args[1:])]
+    if recorded:
+        mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)
+        names = op.reads(tuple(p for p, m in zip(op.params, mask) if m))
+        before = list(args)
+        if op.params[0] in names:
+            kept = hooks.clone(t.detach())  # the rule reads what is about to be overwritten
+            kept._node, kept._nr, kept._rg = t._node, t._nr, 1 if t._node is not None else 0
+            before[0] = kept
+        shadow = wrap(t._buf, t._spec)
+        shadow._storage = storage_of(t)
+        storage_of(t).version += 1  # the output is saved as of after the write
+        try:
+            record(plan, shadow, before)
+        finally:
+            storage_of(t).version -= 1
+        launch(plan, t._buf, args)
+        if shadow._node is not None:
+            rebase(t, shadow._node)
+            return t
+    else:
+        launch(plan, t._buf, args)
+    written(t)
+    return t
+
+
+def _apart(t: Tensor, other: Any) -> Any:
+    """Refuse an operand that overlaps what is written in part, as PyTorch does where it can tell."""
+    if not isinstance(other, Tensor) or other is t or other._storage is None or t._storage is None:
+        return other
+    if other._storage.memory is not t._storage.memory or (
+        other._spec.strides == t._spec.strides and other.storage_offset() == t.storage_offset()
+    ):
+        return other
+    a, b = t.storage_offset(), other.storage_offset()
+    if a < b + other._spec.extent and b < a + t._spec.extent:
+        dense = all(_layout.is_dense(x._spec.shape, x._spec.strides) for x in (t, other))
+        if dense:
+            raise RuntimeError(PARTIAL)
+        return hooks.clone(other)
+    return other
+
+
+# ---------------------------------------------------------------- all other ops
+
+
+class OpRule:
+    """The gradient of one call of an `Op`: reads, by name, what its rules asked for."""
+
+    __slots__ = ("layout", "mask", "op", "saved_names")
+
+    def __init__(
+        self, op: Op, mask: tuple[bool, ...], names: tuple[str, ...], layout: tuple[Any, ...]
+    ) -> None:
+        self.op, self.mask, self.saved_names, self.layout = op, mask, names, layout
+
+    def made_by(self, node: Node, k: int) -> str:
+        t = (node.saved or ())[k]
+        if self.saved_names[k].startswith(OUT):
+            return f", which is output {self.saved_names[k][1:] or 0} of {node.name()},"
+        return f", which is output {t._nr} of {t._node.name()}," if t._node is not None else ""
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        op = self.op
+        saved = unpack(node)
+        mask = self.mask
+        if needed is not None:
+            mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+        values: dict[str, Any] = dict(node.static)
+        for name, t in zip(self.saved_names, saved):
+            if graph and name.startswith(OUT):
+                kept = t
+                t = share(kept, kept._buf, kept._spec)
+                t._storage, t._node, t._nr, t._rg = kept._storage, node, int(name[1:] or 0), 1
+            values[name] = t
+        values[GRAD] = g
+        inputs = op.inputs if not op.variadic else ()
+        for name, s in zip(inputs, self.layout):
+            values[f"{name}_spec"] = s
+        if op.variadic:
+            values["specs"] = self.layout
+        if "all" in op.rules:
+            values["wanted"] = mask
+            return op.rules["all"](*[values[n] for n in op.reads["all"]])
+        out = []
+        for name, wanted in zip(op.inputs, mask):
+            rule = op.rules.get(name)
+            out.append(rule(*[values[n] for n in op.reads[name]]) if wanted and rule else None)
+        return out
+
+    def read(self, node: Node, name: str) -> Any:
+        saved = unpack(node)
+        wanted = {"self": self.op.inputs[0] if self.op.inputs else "", "result": OUT}.get(name, name)
+        if wanted in self.saved_names:
+            return saved[self.saved_names.index(wanted)]
+        if wanted in node.static:
+            return node.static[wanted]
+        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+
+
+def differentiable(
+    node_name: str, **rules: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make `forward(*tensors, **static)` an op with these rules; it runs on the inputs with recording off."""
+
+    def make(forward: Callable[..., Any]) -> Callable[..., Any]:
+        op = Op(forward, rules, node_name + "Backward0" if not node_name[-1].isdigit() else node_name)
+
+        def function(*tensors: Any, **static: Any) -> Any:
+            if not state.grad or not any([t is not None and t._rg for t in tensors]):
+                return forward(*tensors, **static)
+            state.grad = False
+            try:
+                result = forward(*tensors, **static)
+            finally:
+                state.grad = True
+            return record_op(op, result, tensors, static)
+
+        function.op = op  # type: ignore[attr-defined]
+        function.__name__ = op.name
+        function.__doc__ = forward.__doc__
+        return function
+
+    return make
+
+
+def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
+    """Give the outputs of an `Op` their history."""
+    mask = tuple([t is not None and t._rg != 0 and requires(t) for t in tensors])
+    outs = result if isinstance(result, (tuple, list)) else (result,)
+    if not any(mask) or not any(o._spec.dtype.is_floating_point for o in outs):
+        return result
+    if "all" in op.rules:
+        asked = set(op.reads["all"])
+    else:
+        asked = {n for p, m in zip(op.inputs, mask) if m and p in op.rules for n in op.reads[p]}
+    node: Node = new(node_type(op.node_name))
+    edges = [edge(t) if m else (None, 0) for t, m in zip(tensors, mask)]
+    node.next, node.numbers = tuple(e[0] for e in edges), tuple(e[1] for e in edges)
+    if len(outs) != 1 or isinstance(result, (tuple, list)):
+        node.outputs = len(outs)
+    names: list[str] = []
+    saved: list[Tensor] = []
+    if not op.variadic:
+        for name, t in zip(op.inputs, tensors):
+            if name in asked and t is not None:
+                names.append(name)
+                saved.append(t)
+    for k, o in enumerate(outs):
+        for name in (OUT, f"{OUT}{k}") if k == 0 else (f"{OUT}{k}",):
+            if name in asked:
+                shadow = wrap(o._buf, o._spec)
+                shadow._storage = storage_of(o)
+                names.append(name)
+                saved.append(shadow)
+    node.saved, node.versions = save(saved)
+    node.static = static
+    node.rule = OpRule(op, mask, tuple(names), tuple(None if t is None else t._spec for t in tensors))
+    node.seq = next(sequence)
+    for k, o in enumerate(outs):
+        if o._spec.dtype.is_floating_point:
+            o._node, o._nr = node, k
+            o._rg = 2 if o._view is not None else 1
+    return result
+
+
+def record_view(out: Tensor, base: Tensor, op: Op, static: dict[str, Any]) -> Tensor:
+    if state.grad and base._rg and requires(base):
+        record_op(op, out, (base,), static)
+    return out
+
+
+def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = False) -> Tensor:
+    """A view of `base` as `sp`, from `offset` elements on; without history."""
+    buf = base._buf
+    if offset and sp.numel:
+        buf = _backend.of(sp.device).view(buf, offset * sp.itemsize)
+    created = "default" if state.grad else "inference" if state.inference else "no_grad"
+    if multi and created == "default":
+        created = "multi"
+    return view_of(base, buf, sp, created, made_by)
+
+
+def view_record(t: Tensor) -> View | None:
+    return t._view
+
+
+def written_by(t: Tensor, op: Op, tensors: Sequence[Any], static: dict[str, Any]) -> Tensor:
+    """Record an in-place op that is no elementwise one: `t` has been written to from `tensors`, the first of which is t."""
+    if state.grad and any(x is not None and requires(x) for x in tensors):
+        shadow = wrap(t._buf, t._spec)
+        record_op(op, shadow, tensors, static)
+        if shadow._node is not None:
+            rebase(t, shadow._node)
+            return t
+    written(t)
+    return t
+
+
+__all__ = ["differentiable", "elementwise_function", "empty", "inplace", "make_view"]

@@ -1,0 +1,308 @@
+"""Arithmetic on shapes and strides, with no array in sight.
+
+Promises the layers below it that every question about geometry (does it broadcast, may it be viewed, how few loops does it
+take) has one answer, in elements, shared by the CPU, CUDA and tests, and that what is refused is refused in PyTorch's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+Ints = tuple[int, ...]
+
+MAX_NUMEL = 2**63 - 1
+
+
+def contiguous_strides(shape: Sequence[int]) -> Ints:
+    strides, step = [0] * len(shape), 1
+    for d in range(len(shape) - 1, -1, -1):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def is_contiguous(shape: Ints, strides: Ints) -> bool:
+    step = 1
+    for n, s in zip(reversed(shape), reversed(strides)):
+        if n == 0:
+            return True
+        if n != 1 and s != step:
+            return False
+        step *= n
+    return True
+
+
+def is_dense(shape: Ints, strides: Ints) -> bool:
+    """Every element of one block once, in some order of the dimensions ("non-overlapping and dense")."""
+    step = 1
+    for s, n in sorted((s, n) for s, n in zip(strides, shape) if n != 1):
+        if s != step:
+            return prod(shape) == 0
+        step *= n
+    return True
+
+
+def overlaps(shape: Ints, strides: Ints) -> bool:
+    """Whether two indices may reach one element (exact for stride 0, conservative never: only certain overlap counts)."""
+    if 0 in shape:
+        return False
+    reach = 0
+    for s, n in sorted((s, n) for s, n in zip(strides, shape) if n != 1):
+        if s == 0:
+            return True
+        if s <= reach:
+            return _certainly_overlaps(shape, strides)
+        reach += s * (n - 1)
+    return False
+
+
+def _certainly_overlaps(shape: Ints, strides: Ints) -> bool:
+    seen: set[int] = {0}
+    for s, n in zip(strides, shape):
+        new = {o + s * k for o in seen for k in range(n)}
+        if len(new) != len(seen) * n:
+            return True
+        seen = new
+    return False
+
+
+def checked_numel(shape: Sequence[int]) -> int:
+    n = prod(shape)
+    if n > MAX_NUMEL:
+        raise RuntimeError("numel: integer multiplication overflow")
+    return n
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A dimension counted from either end; a 0-dim tensor answers to 0 and -1."""
+    n = max(ndim, 1)
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return dim % n
+
+
+def wrap_dims(dims: int | Sequence[int] | None, ndim: int) -> Ints:
+    """Reduced dimensions, sorted; none named means all."""
+    if dims is None:
+        return tuple(range(ndim))
+    if isinstance(dims, int):
+        dims = (dims,)
+    if len(dims) == 0:
+        return tuple(range(ndim))
+    out: set[int] = set()
+    for d in dims:
+        w = wrap_dim(d, ndim)
+        if w in out:
+            raise RuntimeError(f"dim {w} appears multiple times in the list of dims")
+        out.add(w)
+    return tuple(d for d in sorted(out) if d < ndim)
+
+
+def broadcast_shapes(*shapes: Ints) -> Ints:
+    out: Ints = shapes[0]
+    for shape in shapes[1:]:
+        if shape == out:
+            continue
+        n = max(len(out), len(shape))
+        a, b = (1,) * (n - len(out)) + out, (1,) * (n - len(shape)) + shape
+        merged = []
+        for d in range(n):
+            if a[d] != b[d] and a[d] != 1 and b[d] != 1:
+                raise RuntimeError(
+                    f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) "
+                    f"at non-singleton dimension {d}"
+                )
+            merged.append(b[d] if a[d] == 1 else a[d])
+        out = tuple(merged)
+    return out
+
+
+def broadcast_strides(shape: Ints, strides: Ints, to: Ints) -> Ints:
+    """The strides with which a tensor is read at a larger shape; a repeated dimension has stride 0."""
+    lead = len(to) - len(shape)
+    return (0,) * lead + tuple(
+        0 if n == 1 and to[lead + d] != 1 else s for d, (n, s) in enumerate(zip(shape, strides))
+    )
+
+
+def expand(shape: Ints, strides: Ints, to: Sequence[int]) -> tuple[Ints, Ints]:
+    lead = len(to) - len(shape)
+    if lead < 0:
+        raise RuntimeError(
+            f"expand(torch.FloatTensor{{{list(shape)}}}, size={list(to)}): the number of sizes provided "
+            f"({len(to)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+        )
+    sizes, steps = list(to), [0] * len(to)
+    for d in range(len(to) - 1, -1, -1):
+        have = shape[d - lead] if d >= lead else 1
+        if sizes[d] == -1:
+            if d < lead:
+                raise RuntimeError(
+                    f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
+                )
+            sizes[d] = have
+        if sizes[d] < 0:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({sizes[d]}) isn't allowed in a leading, non-existing dimension {d}"
+            )
+        if have == sizes[d] and d >= lead:
+            steps[d] = strides[d - lead]
+        elif have != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({sizes[d]}) must match the existing size ({have}) at "
+                f"non-singleton dimension {d}.  Target sizes: {list(to)}.  Tensor sizes: {list(shape)}"
+            )
+    return tuple(sizes), tuple(steps)
+
+
+def infer_size(shape: Sequence[int], numel: int) -> Ints:
+    """Resolve one -1 of a view's shape."""
+    sizes, known, hole = list(shape), 1, None
+    for d, n in enumerate(sizes):
+        if n == -1:
+            if hole is not None:
+                raise RuntimeError("only one dimension can be inferred")
+            hole = d
+        elif n < 0:
+            raise RuntimeError(f"invalid shape dimension {n}")
+        else:
+            known *= n
+    if hole is not None and known == 0 and numel == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
+    if (known != numel) if hole is None else (known == 0 or numel % known):
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+    if hole is not None:
+        sizes[hole] = numel // known
+    return tuple(sizes)
+
+
+def view_strides(shape: Ints, strides: Ints, to: Ints) -> Ints | None:
+    """Strides with which the same memory has another shape; None if only a copy can have it."""
+    if 0 in shape:
+        return contiguous_strides(to) if shape != to else strides
+    out = [0] * len(to)
+    d = len(to) - 1
+    block, base = 1, strides[-1] if strides else 1
+    done = 1
+    for k in range(len(shape) - 1, -1, -1):
+        block *= shape[k]
+        # A run of dimensions ends where the next outer one does not continue it.
+        if k == 0 or (shape[k - 1] != 1 and strides[k - 1] != block * base):
+            while d >= 0 and (done < block or to[d] == 1):
+                out[d] = done * base
+                done *= to[d]
+                d -= 1
+            if done != block:
+                return None
+            if k > 0:
+                base, block, done = strides[k - 1], 1, 1
+    while d >= 0:
+        out[d] = done * base
+        d -= 1
+    return tuple(out)
+
+
+def output_strides(shape: Ints, operands: Sequence[tuple[Ints, Ints]]) -> Ints:
+    """Strides of an elementwise result: PyTorch keeps the order of the operands' dimensions.
+
+    `operands` holds (shape, strides) as given; the first that decides between two dimensions wins.
+    """
+    full = [(s, st) for s, st in operands if s == shape]
+    if len(full) == len(operands):
+        if all(is_contiguous(s, st) for s, st in full):
+            return contiguous_strides(shape)
+        first = full[0][1]
+        if is_dense(shape, first) and all(st == first for _, st in full):
+            return first
+    read = [broadcast_strides(s, st, shape) for s, st in operands]
+    order = list(range(len(shape) - 1, -1, -1))
+
+    def swap(a: int, b: int) -> int:
+        for st in read:
+            if st[a] and st[b]:
+                if st[a] != st[b]:
+                    return -1 if st[a] < st[b] else 1
+                if shape[a] > shape[b]:
+                    return 1
+        return 0
+
+    for i in range(1, len(order)):
+        at = i
+        for below in range(i - 1, -1, -1):
+            c = swap(order[below], order[at])
+            if c > 0:
+                order[below], order[at] = order[at], order[below]
+                at = below
+            elif c < 0:
+                break
+    strides, step = [0] * len(shape), 1
+    for d in order:
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def collapse(shape: Ints, *strides: Ints) -> tuple[Ints, tuple[Ints, ...]]:
+    """The fewest loops that visit the same elements: dimensions ordered by the first operand, joined where all allow it."""
+    dims = [d for d, n in enumerate(shape) if n != 1]
+    dims.sort(key=lambda d: tuple(-st[d] for st in strides))
+    out: list[int] = []
+    outs: list[list[int]] = [[] for _ in strides]
+    for d in dims:
+        n = shape[d]
+        if out and all(o[-1] == st[d] * n for o, st in zip(outs, strides)):
+            out[-1] *= n
+            for o, st in zip(outs, strides):
+                o[-1] = st[d]
+        else:
+            out.append(n)
+            for o, st in zip(outs, strides):
+                o.append(st[d])
+    return tuple(out), tuple(tuple(o) for o in outs)
+
+
+def reduced_shape(shape: Ints, dims: Ints, keepdim: bool) -> Ints:
+    if keepdim:
+        return tuple(1 if d in dims else n for d, n in enumerate(shape))
+    return tuple(n for d, n in enumerate(shape) if d not in dims)
+
+
+def slice_bounds(start: int | None, stop: int | None, step: int, size: int) -> tuple[int, int]:
+    """First index and length of a slice, clamped as Python does; steps are positive (checked by the caller)."""
+    lo, hi, _ = slice(start, stop, step).indices(size)
+    return lo, max(0, (hi - lo + step - 1) // step)
+
+
+class Size(tuple[int, ...]):
+    """A shape, shown as PyTorch shows it."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        return prod(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        got = tuple.__getitem__(self, index)
+        return Size(got) if isinstance(index, slice) else got
+
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple.__add__(tuple(other), self))
+
+    def __mul__(self, n: Any) -> Size:
+        return Size(tuple.__mul__(self, n))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> Any:
+        return Size, (tuple(self),)
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])"

@@ -1,0 +1,79 @@
+"""The record of an op: its name, what one call computes, and the rules of its gradient.
+
+Promises the dispatcher that everything about an op that does not depend on operands is here and worked out once: for an
+elementwise op the traced body, the gradient's expression for each input and what each reads; for any other op its forward function
+and, per input, a rule whose parameter names say what it reads. Nothing is traced before the first use.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from nbgrad.expr import diff, node
+from nbgrad.expr.node import Expr
+
+OUT = "y"  # the name by which a rule reads the op's own output
+GRAD = "g"
+
+
+class ElementwiseOp:
+    """An op of one scalar function. `promote` says in which dtype it computes and what it gives: "same" (the operands' common
+    dtype), "float" (integers go to the default float), "compare" (computes in the common dtype, gives bool), "bool"."""
+
+    def __init__(
+        self, name: str, body: Callable[..., Any] | Expr, rule: Callable[..., Any] | None = None,
+        promote: str = "same", node_name: str | None = None, params: tuple[str, ...] | None = None,
+        logical: tuple[str, ...] = (),
+    ) -> None:
+        self.name, self._body, self.rule, self.promote, self.logical = name, body, rule, promote, logical
+        self.node_name = node_name or "".join(w.capitalize() for w in name.split("_")) + "Backward0"
+        self.params = params if params is not None else tuple(inspect.signature(body).parameters)  # type: ignore[arg-type]
+        self.check: Callable[..., None] | None = None  # refuses, given the computing dtype and the operands
+        self.plans: dict[Any, Any] = {}
+        self._grad_ops: dict[str, Any] = {}
+
+    @cached_property
+    def body(self) -> Expr:
+        if isinstance(self._body, Expr):
+            return self._body
+        return node.trace(self._body, bools=self.logical)[1]
+
+    @cached_property
+    def partials(self) -> dict[str, Any]:
+        """Per input: the gradient it gets, an Expr of `g`, inputs and `y`; ZERO where there is none."""
+        wrt = [p for p in self.params if p not in self.logical]
+        if node.is_bool(self.body):
+            return dict.fromkeys(self.params, diff.ZERO)
+        found = diff.vjp(self.body, wrt, g=GRAD, out=OUT, rule=self.rule, inputs=wrt if self.rule else None)
+        return {p: found.get(p, diff.ZERO) for p in self.params}
+
+    def reads(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """The values, by name, that the gradients of the wanted inputs are made of: what must be saved."""
+        names = node.free_vars(*(self.partials[p] for p in wanted if self.partials[p] is not diff.ZERO))
+        return tuple(n for n in (*self.params, OUT) if n in names)
+
+    def __repr__(self) -> str:
+        return f"<elementwise op {self.name}({', '.join(self.params)}): {self.body}>"
+
+
+class Op:
+    """Any other op: `forward(*tensors, **static)` on tensors without history, and rules by input name.
+
+    A rule's parameters say what it reads: `g` (the gradient; a list where the op has several outputs), an input's name (saved), `y`
+    or `y0`, `y1` (a saved output), `<input>_spec` (how an input is laid out, which costs nothing), or a static argument.
+    The key `all` in place of inputs' names holds one rule for all inputs, which also may ask for `wanted`.
+    """
+
+    def __init__(self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], node_name: str) -> None:
+        self.forward, self.rules, self.node_name = forward, rules, node_name
+        self.name = forward.__name__.strip("_")
+        parameters = inspect.signature(forward).parameters.values()
+        self.inputs = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty)
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}({', '.join(self.inputs)})>"

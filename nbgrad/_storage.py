@@ -1,0 +1,71 @@
+"""Memory, and what is known about it without looking at it.
+
+Promises the tensor layer: a `Spec` (dtype, device, shape, strides) is interned, so two tensors that look alike share one and a
+tuple of specs is a key that hashes at C speed; a `Storage` owns memory and counts the writes to it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from nbgrad import _device
+from nbgrad._dtypes import dtype
+from nbgrad._layout import Ints, Size, contiguous_strides, is_contiguous
+
+
+class Spec:
+    """How a buffer is read. `extent` counts the elements from the first to the last that it reaches."""
+
+    __slots__ = ("contiguous", "device", "dtype", "extent", "itemsize", "ndim", "numel", "shape", "strides")
+
+    def __init__(self, dtype: dtype, shape: Ints, strides: Ints, device: _device.device) -> None:
+        self.dtype, self.device, self.shape, self.strides = dtype, device, Size(shape), strides
+        self.itemsize = dtype.itemsize
+        self.ndim = len(shape)
+        self.numel = prod(shape)
+        self.contiguous = is_contiguous(shape, strides)
+        self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
+
+    def __repr__(self) -> str:
+        return f"Spec({self.dtype.abbr}{list(self.shape)}, strides={list(self.strides)}, {self.device})"
+
+    def like(self, shape: Ints | None = None, strides: Ints | None = None, dtype: dtype | None = None) -> Spec:
+        """The same, but for what is named; a new shape is contiguous unless strides are given."""
+        if shape is None:
+            shape, strides = self.shape, self.strides if strides is None else strides
+        return spec(dtype or self.dtype, shape, strides, self.device)
+
+    def dense(self) -> Spec:
+        """Contiguous, the rest the same."""
+        return self if self.contiguous else spec(self.dtype, self.shape, None, self.device)
+
+
+_specs: dict[tuple[dtype, Ints, Ints | None, _device.device], Spec] = {}
+_MANY = 20000  # programs whose shapes never repeat must not grow the table without end
+
+
+def spec(dtype: dtype, shape: Ints, strides: Ints | None = None, device: _device.device = _device.cpu) -> Spec:
+    """The one Spec of these; without strides, the contiguous one. Equal specs made long apart may differ in identity."""
+    key = (dtype, shape, strides, device)
+    found = _specs.get(key)
+    if found is None:
+        if strides is None:
+            found = spec(dtype, shape, contiguous_strides(shape), device)
+        else:
+            found = Spec(dtype, shape, strides, device)
+        if len(_specs) >= _MANY:
+            _specs.clear()
+        _specs[key] = found
+    return found
+
+
+class Storage:
+    """The owner of a block of memory, and the count of writes to it that views and `detach()` share."""
+
+    __slots__ = ("__weakref__", "inference", "memory", "version")
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+        self.version = 0
+        self.inference = False

@@ -1,0 +1,143 @@
+"""The record of one differentiable call: what it was, where its gradients go, and what its rule will read.
+
+Promises the engine three things of every node: `next`/`numbers` say which output of which earlier node each gradient belongs to,
+`seq` is larger than that of every node it points at, and `apply` turns gradients of the outputs into gradients of the inputs.
+Values are opaque here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+sequence = itertools.count()  # next() is atomic under the GIL
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+
+
+class Node:
+    """`saved` is what the rule reads (None once freed), `versions` what they counted when saved, `static` all that is no
+    tensor, `rule` the record of the op that knows what to do with them."""
+
+    __slots__ = ("__dict__", "__weakref__", "next", "numbers", "rule", "saved", "seq", "static", "versions")
+    next: tuple[Node | None, ...]
+    numbers: tuple[int, ...]
+    seq: int
+    rule: Any
+    saved: tuple[Any, ...] | None
+    versions: tuple[int, ...]
+    static: Any
+
+    # Rare, and so in the instance's dict only where they are set.
+    outputs = 1
+    hooked = False  # any of the next three is set
+    tensor_hooks: dict[int, list[Any]] | None = None  # by output number, in order of registration
+    retain: dict[int, weakref.ref[Any]] | None = None  # by output number: the tensor that wants its gradient
+    prehooks: list[Any] | None = None
+    hooks: list[Any] | None = None
+
+    def apply(self, grads: Any, needed: Any, graph: bool) -> Any:
+        """`grads` is the one gradient, or a list of them where `outputs` is not 1; `needed` the nodes that are asked for."""
+        return self.rule.apply(self, grads, needed, graph)
+
+    def release(self) -> None:
+        if self.saved:
+            self.saved = None
+
+    # -- PyTorch's surface --------------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        return tuple(zip(self.next, self.numbers))
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        return self.__dict__.setdefault("_metadata", {})  # type: ignore[no-any-return]
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_inputs, grad_outputs)` after the node has run; what it returns replaces the grad_inputs."""
+        if self.hooks is None:
+            self.hooks = []
+        return RemovableHandle(self.hooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_outputs)` before the node runs; what it returns replaces them."""
+        if self.prehooks is None:
+            self.prehooks = []
+        self.hooked = True
+        return RemovableHandle(self.prehooks, hook)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("_saved_", "_raw_saved_")):
+            return self.rule.read(self, name.partition("saved_")[2])
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+class AccumulateGrad(Node):
+    """Where a gradient ends: adds it to the leaf's `.grad`, by the function that the tensor layer hands in."""
+
+    __slots__ = ("accumulate", "variable")
+    variable: Any
+    accumulate: Callable[[Any, Any, bool], None]
+
+    def __init__(self, variable: Any, accumulate: Callable[[Any, Any, bool], None]) -> None:
+        self.variable, self.accumulate = variable, accumulate
+        self.next, self.numbers, self.saved, self.versions, self.static = (), (), (), (), None
+        self.rule = None
+        self.seq = next(sequence)
+
+    def apply(self, grads: Any, needed: Any, graph: bool) -> Any:
+        self.accumulate(self.variable, grads, graph)
+        return ()
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` it, or leave the `with` block."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: list[Any], hook: Any) -> None:
+        self.id = next(self._ids)
+        self._hooks = hooks
+        self._entry = (self.id, hook)
+        hooks.append(self._entry)
+
+    def remove(self) -> None:
+        if self._entry in self._hooks:
+            self._hooks.remove(self._entry)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+_types: dict[str, type[Node]] = {}
+_lock = threading.Lock()
+
+
+def node_type(name: str) -> type[Node]:
+    """The class whose name a `grad_fn` shows ("MulBackward0")."""
+    with _lock:
+        found = _types.get(name)
+        if found is None:
+            found = _types[name] = type(name, (Node,), {"__slots__": ()})
+    return found

@@ -1,0 +1,775 @@
+"""The tensor: memory, geometry and autograd state; and the rules by which history follows writes.
+
+Promises the dispatcher: `_buf` is the memory from the first element on, `_spec` how to read it, `_rg` whether a result may need
+recording (0 no, 1 yes, 2 a view: ask `requires`). Promises users that a write through any view is seen by the version counter and
+by the history of every tensor that shares the memory. Ops attach themselves as methods; here is what all of them stand on.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._device import device
+from nbgrad._storage import Spec, Storage, spec
+from nbgrad._tape import engine
+from nbgrad._tape.modes import state
+from nbgrad._tape.node import FREED, AccumulateGrad, Node, RemovableHandle, node_type, sequence
+
+new: Callable[[type], Any] = object.__new__
+_int = int
+_bool = bool
+
+
+class AutogradMeta:
+    """What few tensors have: a gradient, hooks, a wish to keep a gradient."""
+
+    __slots__ = ("accumulator", "grad", "hooks", "lock", "node_for_hooks", "post_hooks", "retains")
+
+    def __init__(self) -> None:
+        self.grad: Tensor | None = None
+        self.hooks: list[Any] = []  # of a leaf; those of other tensors live on their node
+        self.post_hooks: list[Any] = []
+        self.retains = False
+        self.accumulator: weakref.ref[AccumulateGrad] | None = None
+        self.lock = threading.RLock()
+
+
+class View:
+    """Where a view comes from: `base` read as `spec` from `offset` (in elements of the base's memory)."""
+
+    __slots__ = ("base", "created", "made_by", "version")
+
+    def __init__(self, base: Tensor, version: int, created: str, made_by: str) -> None:
+        self.base, self.version, self.created, self.made_by = base, version, created, made_by
+
+
+class Tensor:
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_ad",
+        "_buf",
+        "_node",
+        "_nr",
+        "_rg",
+        "_spec",
+        "_storage",
+        "_view",
+    )
+    _buf: Any
+    _spec: Spec
+    _rg: int
+    _node: Node | None
+    _nr: int
+    _storage: Storage | None
+    _view: View | None
+    _ad: AutogradMeta | None
+
+    __array_priority__ = 1000
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        return construct(cls, *args, **kwargs)
+
+    # -- geometry -----------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> _layout.Size:
+        return self._spec.shape
+
+    @property
+    def dtype(self) -> _dtypes.dtype:
+        return self._spec.dtype
+
+    @property
+    def device(self) -> device:
+        return self._spec.device
+
+    @property
+    def ndim(self) -> int:
+        return self._spec.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        return (
+            self._spec.shape if dim is None else self._spec.shape[_layout.wrap_dim(dim, self._spec.ndim)]
+        )
+
+    def stride(self, dim: int | None = None) -> Any:
+        return (
+            self._spec.strides
+            if dim is None
+            else self._spec.strides[_layout.wrap_dim(dim, self._spec.ndim)]
+        )
+
+    def dim(self) -> int:
+        return self._spec.ndim
+
+    def numel(self) -> int:
+        return self._spec.numel
+
+    nelement = numel
+    ndimension = dim
+
+    def element_size(self) -> int:
+        return self._spec.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self._spec.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._spec.numel * self._spec.itemsize
+
+    def is_contiguous(self) -> bool:
+        return self._spec.contiguous
+
+    def is_floating_point(self) -> bool:
+        return self._spec.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return False
+
+    def is_signed(self) -> bool:
+        return self._spec.dtype.is_signed
+
+    @property
+    def is_cuda(self) -> bool:
+        return self._spec.device.type == "cuda"
+
+    def data_ptr(self) -> int:
+        return int(self._buf.__array_interface__["data"][0]) if self._spec.numel else 0
+
+    def storage_offset(self) -> int:
+        if self._storage is None or self._storage.memory is self._buf:
+            return 0
+        start = self._storage.memory.__array_interface__["data"][0]
+        return int(self._buf.__array_interface__["data"][0] - start) // self._spec.itemsize
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        return _backend.of(self._spec.device).to_host(self._buf, self._spec)
+
+    # -- autograd state -----------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        return requires(self)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        set_requires_grad(self, value, "only Tensors of floating point and complex dtype can require gradients")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        set_requires_grad(self, requires_grad, "only Tensors of floating point dtype can require gradients")
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.grad_fn is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        requires(self)
+        return self._node
+
+    @property
+    def output_nr(self) -> int:
+        requires(self)
+        return self._nr
+
+    @property
+    def _version(self) -> int:
+        storage = self._storage
+        if storage is None:
+            return 0
+        if storage.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return storage.version
+
+    @property
+    def _base(self) -> Tensor | None:
+        return None if self._view is None else self._view.base
+
+    def _is_view(self) -> bool:
+        return self._view is not None
+
+    def is_inference(self) -> bool:
+        return self._storage is not None and self._storage.inference
+
+    @property
+    def grad(self) -> Tensor | None:
+        ad = self._ad
+        if self._node is not None and not (ad is not None and ad.retains):
+            warnings.warn(NON_LEAF_GRAD, UserWarning, stacklevel=2)
+        return None if ad is None else ad.grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            check_grad(self, value)
+        meta(self).grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        meta(self).grad = None
+
+    @property
+    def retains_grad(self) -> bool:
+        return self._ad is not None and self._ad.retains
+
+    def retain_grad(self) -> None:
+        if not requires(self):
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        node = self._node
+        if node is None or self.retains_grad:
+            return
+        if node.retain is None:
+            node.retain = {}
+        node.retain[self._nr] = weakref.ref(self)
+        node.hooked = True
+        meta(self).retains = True
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        if not requires(self):
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        node = self._node
+        if node is None:
+            return RemovableHandle(meta(self).hooks, hook)
+        if node.tensor_hooks is None:
+            node.tensor_hooks = {}
+        node.hooked = True
+        return RemovableHandle(node.tensor_hooks.setdefault(self._nr, []), hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        if not requires(self):
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._node is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return RemovableHandle(meta(self).post_hooks, hook)
+
+    def detach(self) -> Tensor:
+        out = share(self, self._buf, self._spec)
+        out._storage = storage_of(self)
+        return out
+
+    def detach_(self) -> Tensor:
+        if self._view is not None and self._view.created != "no_grad":
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
+                "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
+                "hence detach_() cannot be called on these gradients. To fix this error, please refer to the "
+                "Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
+            )
+        self._node, self._nr, self._rg = None, 0, 0
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        return share(self, self._buf, self._spec)  # a storage record of its own: writes through it are not counted
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if requires(self) and not value._spec.dtype.is_floating_point:
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        if value is not self:
+            counted = Storage(storage_of(value).memory)
+            counted.version = self._storage.version if self._storage is not None else 0
+            self._buf, self._spec, self._storage = value._buf, value._spec, counted
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
+    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+
+def construct(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """`Tensor(...)`; the creation layer puts its own in place."""
+    raise TypeError("the creation layer is not loaded")
+
+
+# ---------------------------------------------------------------- making
+
+
+def wrap(buf: Any, sp: Spec) -> Tensor:
+    """A tensor over fresh memory, without history."""
+    t: Tensor = new(Tensor)
+    t._buf, t._spec, t._storage = buf, sp, None
+    t._rg, t._node, t._nr, t._view, t._ad = 0, None, 0, None, None
+    return t
+
+
+def empty(sp: Spec) -> Tensor:
+    return wrap(_backend.of(sp.device).empty(sp.extent * sp.itemsize), sp)
+
+
+def share(t: Tensor, buf: Any, sp: Spec) -> Tensor:
+    """Another tensor over the same memory: no history, and a version counter of its own until one is given."""
+    out = wrap(buf, sp)
+    out._storage = Storage(storage_of(t).memory)
+    return out
+
+
+def storage_of(t: Tensor) -> Storage:
+    storage = t._storage
+    if storage is None:
+        storage = t._storage = Storage(t._buf)
+    return storage
+
+
+def meta(t: Tensor) -> AutogradMeta:
+    ad = t._ad
+    if ad is None:
+        ad = t._ad = AutogradMeta()
+    return ad
+
+
+def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
+    if not isinstance(value, _bool):
+        raise RuntimeError("requires_grad must be a bool")
+    if requires(t) and t._node is not None:
+        if not value:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        return
+    if value and not t._spec.dtype.is_floating_point:
+        raise RuntimeError(refusal)
+    if value and t.is_inference() and not state.inference:
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+    t._rg = 1 if value else (2 if t._view is not None else 0)
+
+
+# ---------------------------------------------------------------- history
+
+
+def requires(t: Tensor) -> bool:
+    """Whether gradients flow to `t`; brings a view's history up to date first."""
+    if t._rg != 2:
+        return t._rg == 1
+    view = t._view
+    assert view is not None
+    counted = storage_of(t).version
+    if view.version != counted:
+        view.version = counted
+        if requires(view.base):
+            # The base was written to since: read the view anew from what the base is now.
+            t._node = view_node(t, view.base)
+            t._nr = 0
+    return t._node is not None
+
+
+def edge(t: Tensor) -> tuple[Node | None, int]:
+    """Where the gradient of `t` goes; (None, 0) where it is not wanted."""
+    if not requires(t):
+        return None, 0
+    node = t._node
+    return (accumulator(t), 0) if node is None else (node, t._nr)
+
+
+def accumulator(leaf: Tensor) -> AccumulateGrad:
+    """The leaf's sink: one as long as any graph holds it; held weakly here, so that leaf and graph are no cycle."""
+    ad = leaf._ad
+    if ad is None:
+        ad = leaf._ad = AutogradMeta()
+    node = None if ad.accumulator is None else ad.accumulator()
+    if node is None:
+        with ad.lock:
+            node = None if ad.accumulator is None else ad.accumulator()
+            if node is None:
+                node = AccumulateGrad(leaf, accumulate)
+                ad.accumulator = weakref.ref(node)
+    return node
+
+
+class ViewRule:
+    """The rule of a view that was read anew after a write to its base: PyTorch's AsStridedBackward0."""
+
+    def __init__(self, at: Spec, offset: int, base: Spec) -> None:
+        self.at, self.offset, self.base = at, offset, base
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        return (hooks.embed(g, self.base, self.at, self.offset),)
+
+    def read(self, node: Node, name: str) -> Any:
+        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+
+
+def view_node(t: Tensor, base: Tensor) -> Node:
+    node: Node = new(node_type("AsStridedBackward0"))
+    target, number = edge(base)
+    node.next, node.numbers = (target,), (number,)
+    node.saved, node.versions, node.static = (), (), None
+    node.rule = ViewRule(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
+    node.seq = next(sequence)
+    return node
+
+
+class Hooks:
+    """What the tape needs of ops that are defined above it; the ops hand themselves in when they are loaded."""
+
+    embed: Callable[[Any, Spec, Spec, int], Tensor]
+    add: Callable[[Tensor, Tensor], Tensor]
+    add_: Callable[[Tensor, Tensor], Tensor]
+    clone: Callable[[Tensor], Tensor]
+    contiguous: Callable[[Tensor], Tensor]
+    copy_: Callable[[Tensor, Tensor], Tensor]
+    as_strided: Callable[..., Tensor]
+    to_dtype: Callable[[Tensor, Any], Tensor]
+    sum_to: Callable[[Tensor, Any], Tensor]
+    ones_like: Callable[[Tensor], Tensor]
+    zeros: Callable[[Spec], Tensor]
+
+
+hooks = Hooks()
+
+
+# ---------------------------------------------------------------- writes
+
+
+LEAF_WRITE = "a leaf Variable that requires grad is being used in an in-place operation."
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def check_write(t: Tensor, recorded: bool) -> None:
+    """Refuse, in PyTorch's words, an in-place write that no gradient could describe; nothing has been changed yet.
+
+    `recorded` says that grad mode is on and some operand requires grad, the target counted in.
+    """
+    storage = t._storage
+    if storage is not None and storage.inference and not state.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+            "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    if state.grad:
+        if requires(t) and t._node is None:
+            raise RuntimeError(LEAF_WRITE)
+        view = t._view
+        if view is not None and (recorded or requires(t)):
+            base = view.base
+            if requires(base) and base._node is None:
+                raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+            if view.created != "default":
+                raise RuntimeError(_forbidden(t, view))
+    if t._spec.strides and _layout.overlaps(t._spec.shape, t._spec.strides):
+        raise RuntimeError(OVERLAP)
+
+
+def _forbidden(t: Tensor, view: View) -> str:
+    if view.created == "no_grad":
+        return _MODE_VIEW.format("no_grad mode", "grad mode enabled", "no_grad")
+    if view.created == "inference":
+        return _MODE_VIEW.format("inference mode", "normal mode", "inference_mode")
+    head = f"Output {t._nr} of {view.made_by} is a view and is being modified inplace. "
+    if view.created == "multi":
+        return head + (
+            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
+            "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        )
+    return head + (
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
+        "to handle view+inplace would override the custom backward associated with the custom Function, leading to "
+        "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    )
+
+
+_MODE_VIEW = (
+    "A view was created in {0} and is being modified inplace with {1}. Given that this use case is ambiguous and "
+    "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside "
+    "the {2} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+
+
+def written(t: Tensor) -> None:
+    """Count a write. Every write to memory that a tensor shows passes here or through `rebase`."""
+    storage_of(t).version += 1
+
+
+def rebase(t: Tensor, node: Node) -> None:
+    """`t` has been written to by what `node` records, whose first edge is to what `t` was. Its new history is the node's;
+    of a view, the base is rewritten (CopySlices) and the view read anew."""
+    view = t._view
+    if t._rg == 2 and view is not None:
+        base = view.base
+        old, number = edge(base)
+        slices: Node = new(node_type("CopySlices"))
+        slices.next, slices.numbers = (old, *node.next[1:]), (number, *node.numbers[1:])
+        slices.saved, slices.versions, slices.static = (), (), None
+        slices.rule = CopySlices(node, t._spec, t.storage_offset() - base.storage_offset(), base._spec)
+        slices.seq = next(sequence)
+        set_history(base, slices)
+        written(t)
+        requires(t)
+    else:
+        set_history(t, node)
+        written(t)
+
+
+def set_history(t: Tensor, node: Node) -> None:
+    was, number = t._node, t._nr
+    t._node, t._nr = node, 0
+    t._rg = 2 if t._rg == 2 else 1
+    if was is not None and t._ad is not None and t._ad.retains and was.retain is not None:
+        kept = was.retain.pop(number, None)  # retain_grad follows the tensor, hooks stay with the old history
+        if kept is not None:
+            node.retain, node.hooked = {0: kept}, True
+
+
+class CopySlices:
+    """Backward of a write through a view: the gradient of what was overwritten comes from the inner rule."""
+
+    def __init__(self, inner: Node, at: Spec, offset: int, base: Spec) -> None:
+        self.inner, self.at, self.offset, self.base = inner, at, offset, base
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        if self.inner.saved is None:
+            raise RuntimeError(FREED)
+        total = hooks.clone(hooks.contiguous(g)) if g._spec.contiguous else hooks.contiguous(g)
+        dense = self.base.dense()
+        if self.base is not dense and self.base.strides != dense.strides:
+            total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
+        part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
+        results = list(self.inner.apply(hooks.clone(part), None, graph))
+        first = results[0] if results and self.inner.next[:1] != () else None
+        if first is None:
+            first = hooks.zeros(self.at.dense())
+        hooks.copy_(part, first)
+        return (total, *results[1:])
+
+    def read(self, node: Node, name: str) -> Any:
+        raise AttributeError(f"'CopySlices' object has no attribute '_saved_{name}'")
+
+
+def _like_memory(g: Tensor, base: Spec) -> Tensor:
+    """The values of `g` in memory laid out as the base's, so that offsets into the base's memory hold."""
+    out = hooks.zeros(base.like((base.extent,)))
+    placed = hooks.as_strided(out, base.shape, base.strides, 0)
+    hooks.copy_(placed, g)
+    return placed
+
+
+# ---------------------------------------------------------------- gradients arrive
+
+
+def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
+    """Add to the leaf's `.grad`: the first is taken over if nobody else has it, else copied; later ones are added in place,
+    but for create_graph, where the sum is a new tensor."""
+    ad = meta(leaf)
+    if ad.hooks:
+        grad = run_tensor_hooks(ad.hooks, grad)
+    with ad.lock:
+        if grad._spec.dtype is not leaf._spec.dtype:
+            grad = hooks.to_dtype(grad, leaf._spec.dtype)
+        have = ad.grad
+        if have is None:
+            ad.grad = grad if graph else _taken(leaf, grad)
+        elif graph:
+            ad.grad = hooks.add(have, grad)
+        else:
+            hooks.add_(have, grad)
+    for _, hook in list(ad.post_hooks):
+        hook(leaf)
+
+
+def _taken(leaf: Tensor, grad: Tensor) -> Tensor:
+    # 2 = the tensor's slot and getrefcount's argument. Memory that anything else reaches, be it a view, has more.
+    sole = getrefcount(grad._buf) == 2 and grad._buf.base is None
+    if sole and grad._rg == 0 and _same_layout(leaf._spec, grad._spec):
+        # A tensor of its own: who holds `grad` (a hook, a user's list) would otherwise see later sums through it.
+        return grad if getrefcount(grad) <= 7 else hooks.clone(grad)
+    out = empty(
+        leaf._spec
+        if _layout.is_dense(leaf._spec.shape, leaf._spec.strides)
+        else leaf._spec.dense()
+    )
+    hooks.copy_(out, grad)
+    out._storage = None
+    return out
+
+
+def _same_layout(leaf: Spec, grad: Spec) -> bool:
+    if leaf is grad or leaf.strides == grad.strides:
+        return True
+    return grad.contiguous and (leaf.contiguous or not _layout.is_dense(leaf.shape, leaf.strides))
+
+
+def run_tensor_hooks(registered: list[Any], grad: Any) -> Any:
+    for _, hook in list(registered):
+        got = hook(grad)
+        if got is not None:
+            grad = _checked_hook_value(hook, grad, got)
+    return grad
+
+
+def _checked_hook_value(hook: Any, grad: Tensor, got: Any) -> Tensor:
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(got, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(got).__name__}'")
+    if got._spec.shape != grad._spec.shape:
+        raise RuntimeError(f"hook '{name}' has changed the size of value")
+    if got._spec.dtype is not grad._spec.dtype:
+        was, now = grad._spec.dtype.type_name, got._spec.dtype.type_name
+        raise RuntimeError(f"hook '{name}' has changed the type of value (was {was} got {now})")
+    return got
+
+
+def prepare(node: Node, grads: Any) -> Any:
+    """Before a node runs: hooks of its output tensors, then what retain_grad stores, then its own pre-hooks."""
+    single = node.outputs == 1
+    values = [grads] if single else grads
+    for number, registered in (node.tensor_hooks or {}).items():
+        if values[number] is not None:
+            values[number] = run_tensor_hooks(registered, values[number])
+    for number, reference in (node.retain or {}).items():
+        kept = reference()
+        if kept is not None and values[number] is not None:
+            _retain(kept, values[number])
+    for _, hook in list(node.prehooks or ()):
+        got = hook(tuple(values))
+        if got is not None:
+            values = list(got) if isinstance(got, tuple) else [got]
+    return values[0] if single else values
+
+
+def _retain(t: Tensor, grad: Tensor) -> None:
+    ad = meta(t)
+    ad.grad = hooks.add(ad.grad, grad) if ad.grad is not None else hooks.clone(grad)
+
+
+def finish(node: Node, results: Any, grads: Any) -> Any:
+    """After a node has run: its hooks may replace what it gives."""
+    outs = (grads,) if node.outputs == 1 else tuple(grads)
+    for _, hook in list(node.hooks or ()):
+        got = hook(tuple(results), outs)
+        if got is not None:
+            got = got if isinstance(got, tuple) else (got,)
+            if len(got) != len(results):
+                name = getattr(hook, "__name__", type(hook).__name__)
+                raise RuntimeError(
+                    f"hook '{name}' has returned an incorrect number of values (got {len(got)}, but expected {len(results)})"
+                )
+            results = got
+    return results
+
+
+def add_grads(total: Tensor, grad: Tensor, owned: bool) -> Tensor:
+    if owned and not state.grad and total._spec is grad._spec:
+        return hooks.add_(total, grad)
+    return hooks.add(total, grad)
+
+
+# ---------------------------------------------------------------- assigning and running
+
+
+def check_grad(t: Tensor, grad: Any) -> None:
+    if not isinstance(grad, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}")
+    if grad is t:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if grad._spec.dtype is not t._spec.dtype:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{_c_name(grad._spec.dtype)}' to a tensor with grad_dtype "
+            f"'{t._spec.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
+            "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. "
+            "Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+            "systems that assume they match."
+        )
+    if grad._spec.device != t._spec.device:
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{grad._spec.device.type}' to a tensor with device type "
+            f"'{t._spec.device.type}'. Please ensure that the gradient and the tensor are on the same device"
+        )
+    if grad._spec.shape != t._spec.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(grad._spec.shape)}' to a tensor of size "
+            f"'{list(t._spec.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
+
+
+def _c_name(d: _dtypes.dtype) -> str:
+    return _C_NAMES.get(d.name, d.name)
+
+
+def run_backward(
+    outputs: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    keep: bool,
+    graph: bool,
+    wanted: dict[tuple[Node, int], Any] | None = None,
+) -> None:
+    roots = []
+    for k, (t, g) in enumerate(zip(outputs, grads)):
+        if not requires(t):
+            raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
+        node, number = edge(t)
+        assert node is not None
+        roots.append((node, number, g))
+    engine.run(roots, keep, graph, add_grads, prepare, finish, wanted)
+
+
+# ---------------------------------------------------------------- saved values
+
+
+def versions_of(saved: Iterable[Tensor]) -> tuple[int, ...]:
+    return tuple([0 if t._storage is None else t._storage.version for t in saved])
+
+
+def modified(t: Tensor, version: int, made_by: str) -> RuntimeError:
+    assert t._storage is not None
+    shape = ", ".join(map(str, t._spec.shape))
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{t._spec.dtype.type_name} [{shape}]]{made_by} is at version {t._storage.version}; expected version "
+        f"{version} instead. Hint: "
+        + (
+            "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
+            "question was changed in there or anywhere later. Good luck!"
+            if state.anomaly
+            else "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
+    )
+
+
+def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Tensor:
+    """A view of `base` with its own reading of the memory; the caller records its history."""
+    out = wrap(buf, sp)
+    storage = out._storage = storage_of(base)
+    if storage.inference:
+        return out
+    root = base
+    if base._view is not None:
+        root = base._view.base
+        if base._view.created != "default" and created == "default":
+            created = base._view.created
+    out._view = View(root, storage.version, created, made_by)
+    out._rg = 2
+    return out
+
+

@@ -1,0 +1,46 @@
+"""Small arrays on the stack of a kernel: `stack_f8(64)` is a pointer to 64 float64, gone when the kernel returns.
+
+LLVM knows that nothing else points there, so lanes live in vector registers. Un-jitted, they are NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import lower_builtin, type_callable
+
+_KINDS = {
+    "f4": (types.float32, np.float32),
+    "f8": (types.float64, np.float64),
+    "i8": (types.int64, np.int64),
+    "i4": (types.int32, np.int32),
+    "b1": (types.uint8, np.bool_),
+}
+
+
+def _define(code: str) -> Any:
+    element, numpy_type = _KINDS[code]
+
+    def stack(n: int) -> Any:
+        return np.empty(n, numpy_type)
+
+    @type_callable(stack)  # type: ignore[untyped-decorator]
+    def typing(context: Any) -> Any:
+        return lambda n: types.CPointer(element) if isinstance(n, types.IntegerLiteral) else None
+
+    @lower_builtin(stack, types.Integer)  # type: ignore[untyped-decorator]
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        count = signature.args[0].literal_value
+        llvm = context.get_data_type(element)
+        array = cgutils.alloca_once(builder, ir.ArrayType(llvm, count))
+        array.align = 64
+        return builder.bitcast(array, llvm.as_pointer())
+
+    return stack
+
+
+stack_f4, stack_f8, stack_i8, stack_i4, stack_b1 = (_define(c) for c in ("f4", "f8", "i8", "i4", "b1"))

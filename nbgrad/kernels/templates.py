@@ -1,0 +1,129 @@
+"""Loops with a scalar hole, as source: elementwise over flat memory or over rows, and casts.
+
+Promises the dispatcher: given what one element computes (an `Expr` per output), each operand's dtype and how it steps in the
+innermost loop, the text of a kernel that a person can read, with the arguments `start, stop, [meta,] outputs..., inputs...,
+numbers...`. The same text runs un-jitted on arrays, on the CPU, and compiles for CUDA.
+
+Steps of the innermost loop, one letter per operand: `v` from element to element, `s` the same element throughout, `g` a step given
+at run time, `n` a number passed by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from nbgrad.expr import emit
+from nbgrad.expr.node import Expr
+
+_HEAD = '''"""{title}
+
+One element: {text}
+"""
+from math import inf, nan
+import math
+import numpy as np
+{preamble}
+F = {scalar}
+'''
+
+SCALARS = {"f4": "np.float32", "f8": "np.float64", "i8": "np.int64", "i4": "np.int32", "b1": "bool", "u1": "np.uint8"}
+
+
+class Operand(NamedTuple):
+    """One input: the variable it stands for, how it is stored, how it steps; `logical` variables are read as truth values."""
+
+    name: str
+    code: str
+    step: str
+    logical: bool = False
+
+
+@lru_cache(maxsize=1)
+def _preamble() -> str:
+    """Makes vmath's texts the CPU's spelling of their primitives, at the first kernel: vmath imports Numba."""
+    from nbgrad.kernels import vmath
+
+    for (kind, prim), text in vmath.TEXT.items():
+        emit.register_text("cpu", kind, prim, text)
+    return vmath.PREAMBLE
+
+
+@lru_cache(maxsize=4096)
+def elementwise(
+    title: str, exprs: tuple[Expr, ...], inputs: tuple[Operand, ...], outputs: tuple[str, ...], kind: str,
+    nd: bool, out_steps: str, target: str = "cpu",
+) -> tuple[str, tuple[str, ...]]:
+    """Source (its function is called @NAME@) and parameter codes. `kind` is the dtype in which one element is computed."""
+    preamble = _preamble() if target == "cpu" else ""
+    names = {v.name: f"a{k}" for k, v in enumerate(inputs)}
+    emitted = emit.emit(exprs, target, kind, names)
+    head = _HEAD.format(
+        title=title, text="; ".join(str(e) for e in exprs), scalar=SCALARS[kind],
+        preamble=preamble,
+    )
+    arrays = [(k, v) for k, v in enumerate(inputs) if v.step != "n"]
+    numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
+    params = ["start", "stop", *(["meta"] if nd else []), *(f"o{k}" for k in range(len(outputs)))]
+    params += [f"x{k}" for k, _ in arrays] + [f"n{k}" for k, _ in numbers]
+    codes = ["i8", "i8", *(["*i8"] if nd else []), *("*" + c for c in outputs)]
+    codes += ["*" + v.code for _, v in arrays] + [_number_code(kind) for _, v in numbers]
+
+    once = [f"a{k} = {_read(f'n{k}', _number_code(kind), kind, v.logical)}" for k, v in numbers]
+    body: list[str] = []
+    for k, v in arrays:
+        if v.step != "s":
+            element = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
+            body.append(f"    a{k} = {_read(element, v.code, kind, v.logical)}")
+    body += ["    " + line for line in emitted.lines]
+    body += [f"    o{k}[{_at(k, out_steps[k], nd)}] = {_write(r, c, kind)}"
+             for k, (r, c) in enumerate(zip(emitted.results, outputs))]
+    fixed = []
+    for k, v in arrays:
+        if v.step == "s":
+            at = f"p{k + len(outputs)}" if nd else "0"
+            fixed.append(f"a{k} = {_read(f'x{k}[{at}]', v.code, kind, v.logical)}")
+    if nd:
+        count = len(outputs) + len(inputs)
+        moving = [k for k in range(len(outputs))] + [k + len(outputs) for k, _ in arrays]
+        lines = _rows(moving, count, [*out_steps, *(v.step for v in inputs)])
+        loop = [*once, *lines[0], *("    " + x for x in lines[1] + fixed), "    for j in range(n):", *("    " + x for x in body)]
+    else:
+        loop = [*once, *fixed, "for i in range(start, stop):", *body]
+    source = head + f"\n\ndef @NAME@({', '.join(params)}):\n" + "\n".join("    " + x for x in loop) + "\n"
+    return source, tuple(codes)
+
+
+def _number_code(kind: str) -> str:
+    return "f8" if kind[0] == "f" else "i8"
+
+
+def _at(operand: int, step: str, nd: bool) -> str:
+    if not nd:
+        return "i"
+    return f"p{operand} + j" if step == "v" else f"p{operand} + j * s{operand}"
+
+
+def _read(text: str, code: str, kind: str, logical: bool) -> str:
+    """Load one element as the computing dtype (or as a truth value)."""
+    if logical or kind == "b1":
+        return f"{text} != 0"
+    return text if code == kind else f"F({text})"
+
+
+def _write(result: str, code: str, kind: str) -> str:
+    if code in ("b1", kind):
+        return result
+    return f"{SCALARS[code]}({result})"
+
+
+def _rows(moving: Sequence[int], count: int, steps: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Text that finds where each operand's row begins. `meta` holds: number of outer dimensions, length of a row, their sizes,
+    then per operand its outer steps, then the inner steps of all operands."""
+    before = ["d = meta[0]", "n = meta[1]"]
+    before += [f"s{k} = meta[2 + d * {count + 1} + {k}]" for k in moving if steps[k] == "g"]
+    before += ["for row in range(start, stop):"]
+    inside = ["rest = row", *(f"p{k} = 0" for k in moving), "for e in range(d):", "    size = meta[2 + e]", "    at = rest % size", "    rest //= size"]
+    inside += [f"    p{k} += at * meta[2 + d * {k + 1} + e]" for k in moving]
+    return before, inside

@@ -1,0 +1,264 @@
+"""Copies, casts and fills: the ops whose gradient is another copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._device import device as _device
+from nbgrad._dispatch import Kernel, differentiable, into, number_type, written_by
+from nbgrad._dtypes import dtype
+from nbgrad._storage import Spec, spec
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap, written
+from nbgrad.expr.node import var
+from nbgrad.expr.prims import ne
+from nbgrad.ops.registry import method
+
+_copies: dict[tuple[Spec, Spec], Kernel] = {}
+_fills: dict[tuple[Spec, str], Kernel] = {}
+_X = var("x")
+
+
+def copy_memory(to: Tensor, source: Tensor) -> None:
+    """Write the values of `source`, broadcast and cast, where `to` shows; no history, no count."""
+    if to._spec.numel == 0:
+        return
+    key = (to._spec, source._spec)
+    k = _copies.get(key)
+    if k is None:
+        if len(_copies) > 4096:
+            _copies.clear()
+        to_bool = to._spec.dtype is _dtypes.bool_ and source._spec.dtype is not _dtypes.bool_
+        body = ne(_X, 0) if to_bool else _X
+        k = _copies[key] = Kernel.of("copy", (body,), ("x",), (), (source._spec,), (to._spec,), source._spec.dtype.np.str[1:])
+    k.launch(k.address, k.n, to._buf, source._buf)
+
+
+def fill_memory(t: Tensor, value: Any) -> None:
+    sp = t._spec
+    if sp.numel == 0:
+        return
+    if not value and not (isinstance(value, float) and np.signbit(value)) and sp.extent == sp.numel:
+        t._buf[: sp.numel * sp.itemsize] = 0
+        return
+    code = sp.dtype.np.str[1:]
+    k = _fills.get((sp, code))
+    if k is None:
+        if len(_fills) > 4096:
+            _fills.clear()
+        k = _fills[sp, code] = Kernel.of("fill", (_X,), ("x",), (), (float if code[0] == "f" else int,), (sp,), code)
+    if code == "b1":
+        value = bool(value)
+    if code[0] != "f":
+        value = int(value)
+        if code != "b1" and not np.iinfo(sp.dtype.np).min <= value <= np.iinfo(sp.dtype.np).max:
+            raise RuntimeError(f"value cannot be converted to type {_C_TYPES[sp.dtype.name]} without overflow")
+    k.launch(k.address, k.n, t._buf, value)
+
+
+_C_TYPES = {"int64": "int64_t", "int32": "int32_t", "bool": "bool"}
+
+
+def zeros(sp: Spec) -> Tensor:
+    return wrap(np.zeros(sp.extent * sp.itemsize, np.uint8), sp)
+
+
+def full(sp: Spec, value: Any) -> Tensor:
+    t = empty(sp)
+    fill_memory(t, value)
+    return t
+
+
+def scalar(value: Any, d: dtype | None = None) -> Tensor:
+    """A number as a 0-dim tensor of the dtype that it has by itself."""
+    return full(spec(d or _dtypes.number_dtype(value), ()), value)
+
+
+# ---------------------------------------------------------------- copies
+
+
+def _clone_spec(sp: Spec) -> Spec:
+    return sp if _layout.is_dense(sp.shape, sp.strides) else sp.like(strides=_layout.output_strides(sp.shape, [(sp.shape, sp.strides)]))
+
+
+@differentiable("Clone", input=lambda g: g)
+def _clone(input: Tensor) -> Tensor:
+    out = empty(_clone_spec(input._spec))
+    copy_memory(out, input)
+    return out
+
+
+@method
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    return _clone(input)  # type: ignore[no-any-return]
+
+
+@differentiable("Clone", input=lambda g: g)
+def _contiguous(input: Tensor) -> Tensor:
+    out = empty(input._spec.dense())
+    copy_memory(out, input)
+    return out
+
+
+@method
+def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+    return input if input._spec.contiguous else _contiguous(input)
+
+
+@differentiable("ToCopy", input=lambda g, input_spec: to_dtype(g, input_spec.dtype))
+def _to_copy(input: Tensor, *, dtype: dtype) -> Tensor:
+    out = empty(_clone_spec(input._spec).like(dtype=dtype))
+    copy_memory(out, input)
+    return out
+
+
+def to_dtype(input: Tensor, d: dtype) -> Tensor:
+    return input if input._spec.dtype is d else _to_copy(input, dtype=d)
+
+
+@method
+def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
+       memory_format: Any = None) -> Tensor:
+    for a in args:
+        if isinstance(a, Tensor):
+            dtype, device = a.dtype, a.device
+        elif isinstance(a, (str, _device)):
+            device = a
+        elif isinstance(a, bool):
+            copy = a
+        elif a is not None:
+            dtype = a
+    if device is not None:
+        _backend.of(_device(device))
+    out = to_dtype(input, _dtypes.to_dtype(dtype)) if dtype is not None else input
+    return clone(input) if copy and out is input else out
+
+
+def _caster(name: str, d: dtype) -> None:
+    def cast(self: Tensor) -> Tensor:
+        return to_dtype(self, d)
+
+    cast.__name__ = name
+    setattr(Tensor, name, cast)
+
+
+for _name, _d in dict(float=_dtypes.float32, double=_dtypes.float64, long=_dtypes.int64, int=_dtypes.int32, bool=_dtypes.bool_).items():
+    _caster(_name, _d)
+
+
+@method
+def type(self: Tensor, dtype: Any = None) -> Any:
+    """The name of the tensor's type, or a cast."""
+    if dtype is None:
+        return self._spec.dtype.type_name
+    if isinstance(dtype, str):
+        named = {d.type_name: d for d in _dtypes.all_dtypes}
+        if dtype not in named:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = named[dtype]
+    return to_dtype(self, _dtypes.to_dtype(dtype))
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    return to_dtype(self, other._spec.dtype)
+
+
+@method
+def cpu(self: Tensor) -> Tensor:
+    return self
+
+
+# ---------------------------------------------------------------- writes
+
+
+@differentiable("Copy", input=lambda g: None, src=lambda g, src_spec: _back(g, src_spec))
+def _copy_record(input: Tensor, src: Tensor) -> Tensor:
+    raise AssertionError("recorded, never called")
+
+
+@differentiable("Fill", input=lambda g: None, value=lambda g, value_spec: _back(g, value_spec))
+def _fill_record(input: Tensor, value: Tensor) -> Tensor:
+    raise AssertionError("recorded, never called")
+
+
+def _back(g: Tensor, sp: Spec) -> Tensor:
+    if g._spec.shape != sp.shape:
+        g = hooks.sum_to(g, sp.shape)
+    return to_dtype(g, sp.dtype)
+
+
+@method
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    if not isinstance(src, Tensor):
+        if number_type(src) is None:
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
+        src = scalar(src)
+    if _layout.broadcast_shapes(self._spec.shape, src._spec.shape) != self._spec.shape:
+        raise RuntimeError(_size_mismatch(self._spec.shape, src._spec.shape))
+    check_write(self, state.grad and (requires(self) or requires(src)))
+    if src._storage is not None and self._storage is not None and src._storage.memory is self._storage.memory and src is not self:
+        copy_memory(self, _clone(src.detach()))  # it may be read where it is written
+    else:
+        copy_memory(self, src)
+    return written_by(self, _copy_record.op, (self, src), {})
+
+
+def _size_mismatch(to: Any, source: Any) -> str:
+    lead = len(to) - len(source)
+    if lead < 0:
+        return f"output with shape {list(to)} doesn't match the broadcast shape {list(_layout.broadcast_shapes(to, source))}"
+    for d in range(len(source) - 1, -1, -1):
+        if source[d] not in (1, to[d + lead]):
+            return (
+                f"The size of tensor a ({to[d + lead]}) must match the size of tensor b ({source[d]}) at non-singleton dimension {d + lead}"
+            )
+    return f"output with shape {list(to)} doesn't match the broadcast shape {list(source)}"
+
+
+@method
+def fill_(self: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.dim():
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions."
+            )
+        check_write(self, state.grad and (requires(self) or requires(value)))
+        copy_memory(self, value)
+        return written_by(self, _fill_record.op, (self, value), {})
+    if number_type(value) is None:
+        raise TypeError(f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}")
+    check_write(self, state.grad and requires(self))
+    fill_memory(self, value)
+    return written_by(self, _fill_record.op, (self, None), {})
+
+
+@method
+def zero_(self: Tensor) -> Tensor:
+    return fill_(self, 0)
+
+
+def resize(out: Tensor, shape: Any) -> None:
+    """Give `out=` the shape of the result; PyTorch warns unless it was empty."""
+    if out._spec.numel:
+        import warnings
+
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out._spec.shape)}, which does not match the "
+            f"required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be "
+            "resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+            "elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=4,
+        )
+    fresh = empty(spec(out._spec.dtype, tuple(shape), None, out._spec.device))
+    out._buf, out._spec, out._storage = fresh._buf, fresh._spec, None
+
+
+hooks.clone, hooks.contiguous, hooks.copy_ = _clone, contiguous, copy_
+hooks.to_dtype, hooks.zeros, hooks.scalar, hooks.resize = to_dtype, zeros, scalar, resize
+hooks.ones_like = lambda t: full(t._spec.dense(), 1)
+__all__ = ["into", "written"]

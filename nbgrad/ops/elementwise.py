@@ -1,0 +1,570 @@
+"""Elementwise ops: the scalar function is the op. Easy ones first.
+
+Rules are declared where PyTorch saves another value than derivation would read, where the derived form is unstable, or at a kink;
+everything else is derived from the body.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nbgrad import _dtypes
+from nbgrad._dispatch import call, elementwise_function, inplace, into, number_type
+from nbgrad._op import ElementwiseOp
+from nbgrad._tensor import Tensor, hooks
+from nbgrad.expr import prims as p
+from nbgrad.expr.prims import where as choose
+from nbgrad.ops.registry import elementwise, method
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _no_bool_sub(compute: Any, operands: Any) -> None:
+    if compute is _dtypes.bool_:
+        both = all(getattr(o, "dtype", None) is _dtypes.bool_ for o in operands)
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+            if both
+            else "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
+            "`~` or `logical_not()` operator instead."
+        )
+
+
+def _no_bool_neg(compute: Any, operands: Any) -> None:
+    if compute is _dtypes.bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+            "`logical_not()` operator instead."
+        )
+
+
+@elementwise(name="add")
+def _add(input, other): return input + other
+
+@elementwise(name="sub", check=_no_bool_sub)
+def _sub(input, other): return input - other
+
+@elementwise(name="rsub", node="RsubBackward1", check=_no_bool_sub)
+def _rsub(input, other): return other - input
+
+@elementwise
+def mul(input, other): return input * other
+
+@elementwise(name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other)))
+def _true_divide(input, other): return input / other
+
+@elementwise(name="div_floor", node="DivBackward1")
+def _floor_divide(input, other): return p.floor_divide(input, other)
+
+@elementwise(name="div_trunc", node="DivBackward1")
+def _trunc_divide(input, other): return p.trunc(input / other)
+
+@elementwise
+def remainder(input, other): return p.remainder(input, other)
+
+@elementwise
+def fmod(input, other): return p.fmod(input, other)
+
+@elementwise(check=_no_bool_neg)
+def neg(input): return -input
+
+@elementwise(vjp=lambda g, input: g * p.sign(input))
+def abs(input): return p.abs(input)
+
+@elementwise
+def sign(input): return p.sign(input)
+
+@elementwise(promote="float", vjp=lambda g, y: g / (2 * y))
+def sqrt(input): return p.sqrt(input)
+
+@elementwise(promote="float", vjp=lambda g, y: -0.5 * g * y * y * y)
+def rsqrt(input): return p.rsqrt(input)
+
+@elementwise(promote="float", vjp=lambda g, y: -g * y * y)
+def reciprocal(input): return p.reciprocal(input)
+
+@elementwise(name="square", node="PowBackward0", shared=False)
+def square(input): return input * input
+
+# ---------------------------------------------------------------- exponentials, logarithms, trigonometry
+
+
+@elementwise(promote="float", vjp=lambda g, y: g * y)
+def exp(input): return p.exp(input)
+
+@elementwise(promote="float", vjp=lambda g, y: g * (y + 1))
+def expm1(input): return p.expm1(input)
+
+@elementwise(promote="float", vjp=lambda g, input: g / input)
+def log(input): return p.log(input)
+
+@elementwise(promote="float", vjp=lambda g, input: g / (input + 1))
+def log1p(input): return p.log1p(input)
+
+@elementwise(promote="float", vjp=lambda g, input: g * p.cos(input))
+def sin(input): return p.sin(input)
+
+@elementwise(promote="float", vjp=lambda g, input: g * -p.sin(input))
+def cos(input): return p.cos(input)
+
+@elementwise(promote="float", vjp=lambda g, y: g * (1 - y * y))
+def tanh(input): return p.tanh(input)
+
+@elementwise(promote="float")
+def erf(input): return p.erf(input)
+
+# ---------------------------------------------------------------- powers
+
+
+def _int_powers(compute: Any, operands: Any) -> None:
+    if compute is _dtypes.bool_ and all(getattr(o, "dtype", None) is _dtypes.bool_ for o in operands):
+        raise RuntimeError("pow: bool tensors are not supported")
+
+
+@elementwise(name="pow_number", node="PowBackward0", method=False,
+             vjp=lambda g, input, exponent: (choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))), None))
+def _pow_number(input, exponent): return p.pow(input, exponent)
+
+@elementwise(name="cube", node="PowBackward0", method=False, shared=False)
+def _cube(input): return input * input * input
+
+@elementwise(name="pow_tensor", node="PowBackward1", method=False, vjp=lambda g, input, exponent, y: (
+    choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))),
+    g * choose(p.logical_and(p.eq(input, 0), p.ge(exponent, 0)), 0.0, y * p.log(input))))
+def _pow_tensor(input, exponent): return p.pow(input, exponent)
+
+
+def _power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    kind = number_type(exponent)
+    if kind is None or not isinstance(input, Tensor):
+        if isinstance(input, Tensor) and isinstance(exponent, Tensor) and _both_bool(input, exponent):
+            raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+        return _pow_tensor.op, (input, exponent)
+    if not input.dtype.is_floating_point and kind is not float:
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        return _pow_number.op, (input, exponent)
+    # The exponents that PyTorch, too, computes without pow; a number otherwise stays an argument of the kernel.
+    if exponent == 2:
+        return square.op, (input,)
+    if exponent == 3:
+        return _cube.op, (input,)
+    return _pow_number.op, (input, exponent)
+
+
+def _both_bool(a: Tensor, b: Tensor) -> bool:
+    return a.dtype is _dtypes.bool_ and b.dtype is _dtypes.bool_
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    op, args = _power(input, exponent)
+    return call(op, args, out)
+
+
+def _pow_(self: Tensor, exponent: Any) -> Tensor:
+    op, args = _power(self, exponent)
+    return inplace(op, args)
+
+
+# ---------------------------------------------------------------- activations
+
+
+@elementwise(promote="float", vjp=lambda g, y: g * ((1 - y) * y))
+def sigmoid(input): return p.sigmoid(input)
+
+@elementwise(vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # PyTorch's threshold_backward: 0 at 0 and at NaN's side of <=
+def relu(input): return p.maximum(input, 0)
+
+@elementwise(promote="float", method=False)
+def silu(input): return input * p.sigmoid(input)
+
+@elementwise(name="gelu", node="GeluBackward0", method=False)
+def _gelu_erf(input): return 0.5 * input * (1 + p.erf(input * math.sqrt(0.5)))
+
+@elementwise(name="gelu_tanh", node="GeluBackward0", method=False)
+def _gelu_tanh(input):
+    return 0.5 * input * (1 + p.tanh(math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)))
+
+@elementwise(name="softplus", method=False, vjp=lambda g, input, beta, threshold: (
+    choose(p.gt(input * beta, threshold), g, g * p.sigmoid(input * beta)), None, None))
+def _softplus(input, beta, threshold):
+    return choose(p.gt(input * beta, threshold), input, p.log1p(p.exp(input * beta)) / beta)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    if approximate == "none":
+        return _gelu_erf(input)
+    if approximate == "tanh":
+        return _gelu_tanh(input)
+    raise RuntimeError("approximate argument must be either none or tanh.")
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    return _softplus(input, float(beta), float(threshold))
+
+
+# ---------------------------------------------------------------- choices
+
+
+@elementwise(vjp=lambda g, input, other: (
+    choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
+    choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g))))
+def maximum(input, other): return p.maximum(input, other)
+
+@elementwise(vjp=lambda g, input, other: (
+    choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
+    choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g))))
+def minimum(input, other): return p.minimum(input, other)
+
+# With numbers for bounds the gradient passes at the edge; a NaN passes through.
+@elementwise(name="clamp_both", node="ClampBackward1", method=False, vjp=lambda g, input, min, max: (
+    choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0), None, None))
+def _clamp_both(input, min, max): return p.minimum(p.maximum(input, min), max)
+
+@elementwise(name="clamp_min", node="ClampMinBackward0", method=False, vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None))
+def _clamp_min(input, min): return p.maximum(input, min)
+
+@elementwise(name="clamp_max", node="ClampMaxBackward0", method=False, vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None))
+def _clamp_max(input, max): return p.minimum(input, max)
+
+# With tensors for bounds, what is not the input's goes to the bound; at the edge the input has it.
+@elementwise(name="clamp_tensors", node="ClampBackward0", method=False, vjp=lambda g, input, min, max: (
+    choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
+    choose(p.logical_and(p.lt(input, min), p.lt(min, max)), g, 0.0),
+    choose(p.logical_or(p.gt(input, max), p.lt(max, min)), g, 0.0)))
+def _clamp_tensors(input, min, max): return p.minimum(p.maximum(input, min), max)
+
+@elementwise(name="clamp_min_tensor", node="ClampMinBackward1", method=False, vjp=lambda g, input, min: (
+    choose(p.ge(input, min), g, 0.0), choose(p.lt(input, min), g, 0.0)))
+def _clamp_min_tensor(input, min): return p.maximum(input, min)
+
+@elementwise(name="clamp_max_tensor", node="ClampMaxBackward1", method=False, vjp=lambda g, input, max: (
+    choose(p.le(input, max), g, 0.0), choose(p.gt(input, max), g, 0.0)))
+def _clamp_max_tensor(input, max): return p.minimum(input, max)
+
+
+def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    tensors = isinstance(min, Tensor) or isinstance(max, Tensor)
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if min is None:
+        return (_clamp_max_tensor if tensors else _clamp_max).op, (input, max)
+    if max is None:
+        return (_clamp_min_tensor if tensors else _clamp_min).op, (input, min)
+    return (_clamp_tensors if tensors else _clamp_both).op, (input, min, max)
+
+
+@method
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+    return call(*_clamped(input, min, max), out)
+
+
+@method
+def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    return inplace(*_clamped(input, min, max))
+
+
+@elementwise(name="where", logical=("condition",), method=False,
+             vjp=lambda g, condition: (choose(condition, g, 0.0), choose(condition, 0.0, g)))
+def _where(condition, input, other): return choose(condition, input, other)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)  # type: ignore[attr-defined]
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+    if condition.dtype is not _dtypes.bool_:
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}")
+    return call(_where.op, (condition, input, other), out)
+
+
+# PyTorch's formula changes at weight 0.5, so that both ends are exact.
+def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
+    return choose(p.lt(p.abs(weight), 0.5), input + weight * (end - input), end - (end - input) * (1 - weight))
+
+
+@elementwise(name="lerp_number", node="LerpBackward0", method=False, vjp=lambda g, weight: (g * (1 - weight), g * weight, None))
+def _lerp_number(input, end, weight): return _lerp_body(input, end, weight)
+
+@elementwise(name="lerp_tensor", node="LerpBackward1", method=False, vjp=lambda g, input, end, weight: (
+    g * (1 - weight), g * weight, g * (end - input)))
+def _lerp_tensor(input, end, weight): return _lerp_body(input, end, weight)
+
+
+def _lerped(input: Tensor, end: Tensor, weight: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    for name, t in (("end", end), ("weight", weight)):
+        if isinstance(t, Tensor) and t.dtype is not input.dtype:
+            raise RuntimeError(f"expected dtype {_c(input)} for `{name}` but got dtype {_c(t)}")
+    return (_lerp_tensor if isinstance(weight, Tensor) else _lerp_number).op, (input, end, weight)
+
+
+def _c(t: Tensor) -> str:
+    return {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}[t.dtype.name]
+
+
+@method
+def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+    return call(*_lerped(input, end, weight), out)
+
+
+@method
+def lerp_(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    return inplace(*_lerped(input, end, weight))
+
+
+# ---------------------------------------------------------------- comparisons, logic, bits
+
+
+@elementwise(promote="compare")
+def eq(input, other): return p.eq(input, other)
+
+@elementwise(promote="compare")
+def ne(input, other): return p.ne(input, other)
+
+@elementwise(promote="compare")
+def lt(input, other): return p.lt(input, other)
+
+@elementwise(promote="compare")
+def le(input, other): return p.le(input, other)
+
+@elementwise(promote="compare")
+def gt(input, other): return p.gt(input, other)
+
+@elementwise(promote="compare")
+def ge(input, other): return p.ge(input, other)
+
+@elementwise(promote="compare")
+def logical_and(input, other): return p.logical_and(p.ne(input, 0), p.ne(other, 0))
+
+@elementwise(promote="compare")
+def logical_or(input, other): return p.logical_or(p.ne(input, 0), p.ne(other, 0))
+
+@elementwise(promote="compare")
+def logical_xor(input, other): return p.logical_xor(p.ne(input, 0), p.ne(other, 0))
+
+@elementwise(promote="compare")
+def logical_not(input): return p.logical_not(p.ne(input, 0))
+
+@elementwise(promote="compare")
+def isnan(input): return p.isnan(input)
+
+@elementwise(promote="compare")
+def isinf(input): return p.isinf(input)
+
+@elementwise(promote="compare")
+def isfinite(input): return p.isfinite(input)
+
+
+def _bits_only(name: str) -> Any:
+    def check(compute: Any, operands: Any) -> None:
+        if compute.is_floating_point:
+            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{compute.scalar_name}'")
+    return check
+
+
+@elementwise(check=_bits_only("bitwise_and"))
+def bitwise_and(input, other): return p.bitwise_and(input, other)
+
+@elementwise(check=_bits_only("bitwise_or"))
+def bitwise_or(input, other): return p.bitwise_or(input, other)
+
+@elementwise(check=_bits_only("bitwise_xor"))
+def bitwise_xor(input, other): return p.bitwise_xor(input, other)
+
+@elementwise(check=_bits_only("bitwise_not"))
+def bitwise_not(input): return p.bitwise_not(input)
+
+# ---------------------------------------------------------------- ops with a keyword beside their operands
+
+
+@elementwise(name="add_scaled", node="AddBackward0", method=False, vjp=lambda g, alpha: (g, g * alpha, None))
+def _add_scaled(input, other, alpha): return input + alpha * other
+
+@elementwise(name="sub_scaled", node="SubBackward0", method=False, vjp=lambda g, alpha: (g, -g * alpha, None), check=_no_bool_sub)
+def _sub_scaled(input, other, alpha): return input - alpha * other
+
+
+def _alpha(input: Any, other: Any, alpha: Any) -> None:
+    kinds = [x.dtype if isinstance(x, Tensor) else _dtypes.number_dtype(x) for x in (input, other)]
+    if isinstance(alpha, float) and not any(k.is_floating_point for k in kinds):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(alpha, bool) and not all(k is _dtypes.bool_ for k in kinds):
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+
+
+@method
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    if type(alpha) is int and alpha == 1:
+        return _add(input, other, out=out)
+    _alpha(input, other, alpha)
+    return call(_add_scaled.op, (input, other, alpha), out)
+
+
+@method
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    if type(alpha) is int and alpha == 1:
+        return _sub(input, other, out=out)
+    _alpha(input, other, alpha)
+    return call(_sub_scaled.op, (input, other, alpha), out)
+
+
+@method
+def add_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    if type(alpha) is int and alpha == 1:
+        return inplace(_add.op, (input, other))
+    _alpha(input, other, alpha)
+    return inplace(_add_scaled.op, (input, other, alpha))
+
+
+@method
+def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    if type(alpha) is int and alpha == 1:
+        return inplace(_sub.op, (input, other))
+    _alpha(input, other, alpha)
+    return inplace(_sub_scaled.op, (input, other, alpha))
+
+
+def _integers(*operands: Any) -> bool:
+    return not any(
+        (x.dtype if isinstance(x, Tensor) else _dtypes.number_dtype(x)).is_floating_point for x in operands
+    )
+
+
+def _refuse_zero(input: Any, other: Any) -> None:
+    """Integer division by zero is an error before anything is written."""
+    if _integers(input, other):
+        zero = not other._host().all() if isinstance(other, Tensor) else other == 0
+        if zero and (not isinstance(input, Tensor) or input.numel()):
+            raise RuntimeError("ZeroDivisionError")
+
+
+def _divided(input: Any, other: Any, rounding_mode: str | None) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    if rounding_mode is None:
+        return _true_divide.op, (input, other)
+    if rounding_mode not in ("trunc", "floor"):
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
+    _refuse_zero(input, other)
+    if rounding_mode == "floor":
+        return _floor_divide.op, (input, other)
+    return (_int_trunc_divide if _integers(input, other) else _trunc_divide).op, (input, other)
+
+
+@elementwise(name="div_trunc_int", node="DivBackward1", method=False)
+def _int_trunc_divide(input, other): return (input - p.fmod(input, other)) // other
+
+
+@method
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    if rounding_mode is None:
+        return _true_divide(input, other, out=out)
+    return call(*_divided(input, other, rounding_mode), out)
+
+
+@method
+def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    return inplace(*_divided(input, other, rounding_mode))
+
+
+@method
+def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    return div(input, other, rounding_mode="floor", out=out)
+
+
+@method
+def floor_divide_(input: Tensor, other: Any) -> Tensor:
+    return div_(input, other, rounding_mode="floor")
+
+
+_remainder, _fmod = remainder, fmod
+
+
+def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:  # type: ignore[no-redef]
+    _refuse_zero(input, other)
+    return _remainder(input, other, out=out)
+
+
+def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:  # type: ignore[no-redef]
+    _refuse_zero(input, other)
+    return _fmod(input, other, out=out)
+
+
+method(remainder)
+method(fmod)
+
+
+@method
+def relu_(input: Tensor) -> Tensor:
+    return inplace(relu.op, (input,))
+
+
+# ---------------------------------------------------------------- PyTorch's other names, and the operators
+
+absolute, negative, multiply, divide, true_divide, subtract = abs, neg, mul, div, div, sub
+greater, greater_equal, less, less_equal, not_equal, clip = gt, ge, lt, le, ne, clamp
+
+for _name in ("absolute", "negative", "multiply", "divide", "true_divide", "subtract", "greater", "greater_equal", "less", "less_equal",
+              "not_equal", "clip", "pow", "where"):
+    if _name != "where":
+        setattr(Tensor, _name, globals()[_name])
+Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
+Tensor.pow_ = _pow_  # type: ignore[attr-defined]
+
+
+def _operator(function: Any) -> Any:
+    """As an operator: an operand of a foreign type gets its chance, then Python's own TypeError."""
+    op = function.op if hasattr(function, "op") else None
+
+    def operator(self: Tensor, other: Any) -> Any:
+        if isinstance(other, Tensor) or number_type(other) is not None:
+            return function(self, other)
+        return NotImplemented
+
+    # The fast functions are used as they are where a foreign operand is told apart inside.
+    return operator if op is None else elementwise_function(op, foreign=NotImplemented)
+
+
+def _reflected(function: Any) -> Any:
+    def operator(self: Tensor, other: Any) -> Any:
+        return function(other, self) if number_type(other) is not None else NotImplemented
+
+    return operator
+
+
+def _in_place(op_function: Any) -> Any:
+    def operator(self: Tensor, other: Any) -> Any:
+        if isinstance(other, Tensor) or number_type(other) is not None:
+            return op_function(self, other)
+        return NotImplemented
+
+    return operator
+
+
+for _name, _function in dict(
+    add=_add, sub=_sub, mul=mul, truediv=_true_divide, eq=eq, ne=ne, lt=lt, le=le, gt=gt, ge=ge,
+    floordiv=floor_divide, mod=remainder, pow=pow, and_=bitwise_and, or_=bitwise_or, xor=bitwise_xor,
+).items():
+    setattr(Tensor, f"__{_name.strip('_')}__", _operator(_function))
+for _name, _function in dict(radd=_add, rmul=mul).items():
+    setattr(Tensor, f"__{_name}__", _operator(_function))
+for _name, _function in dict(
+    rfloordiv=floor_divide, rmod=remainder, rpow=pow, rand=bitwise_and, ror=bitwise_or, rxor=bitwise_xor
+).items():
+    setattr(Tensor, f"__{_name}__", _reflected(_function))
+for _name, _function in dict(
+    iadd=add_, isub=sub_, imul=Tensor.mul_, itruediv=div_, ifloordiv=floor_divide_, imod=Tensor.remainder_, ipow=_pow_,  # type: ignore[attr-defined]
+    iand=Tensor.bitwise_and_, ior=Tensor.bitwise_or_, ixor=Tensor.bitwise_xor_,  # type: ignore[attr-defined]
+).items():
+    setattr(Tensor, f"__{_name}__", _in_place(_function))
+Tensor.__rsub__ = lambda self, other: _rsub(self, other) if number_type(other) is not None else NotImplemented  # type: ignore[attr-defined]
+# PyTorch computes number / tensor as reciprocal() * number, and its graph shows MulBackward0.
+Tensor.__rtruediv__ = lambda self, other: mul(reciprocal(self), other) if number_type(other) is not None else NotImplemented  # type: ignore[attr-defined]
+Tensor.__neg__, Tensor.__abs__, Tensor.__invert__ = neg, abs, bitwise_not  # type: ignore[attr-defined]
+Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]
+
+hooks.add = _add
+hooks.add_ = lambda total, grad: inplace(_add.op, (total, grad))
+__all__ = ["into"]

@@ -1,0 +1,571 @@
+"""Views: another reading of the same memory. Each is a new spec and an offset; the gradient of one is the other of its pair.
+
+`embed` (write a gradient where the view looked, zero elsewhere) is the pair of every view that leaves elements out or repeats them.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nbgrad import _layout
+from nbgrad._dispatch import differentiable, make_view, record_op
+from nbgrad._layout import Ints
+from nbgrad._op import Op
+from nbgrad._storage import Spec, spec
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, hooks, requires
+from nbgrad.ops.copy import contiguous, copy_memory, zeros
+from nbgrad.ops.registry import method
+
+
+def view(node_name: str, rule: Callable[..., Any]) -> Callable[[Callable[..., tuple[Spec, int]]], Callable[..., Tensor]]:
+    """Make a function (spec, static...) -> (spec, offset) a view op. `rule` reads `g`, `input_spec` and static arguments."""
+
+    def make(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Tensor]:
+        def forward(input: Tensor, **static: Any) -> Tensor:
+            raise AssertionError("views are made by make_view")
+
+        op = Op(forward, {"input": rule}, node_name + "Backward0")
+
+        def function(input: Tensor, **static: Any) -> Tensor:
+            sp, offset = geometry(input._spec, **static)
+            out = make_view(input, sp, offset, op.node_name)
+            if state.grad and input._rg and requires(input):
+                record_op(op, out, (input,), static)
+            return out
+
+        function.op = op  # type: ignore[attr-defined]
+        return function
+
+    return make
+
+
+# ---------------------------------------------------------------- the inverse of looking at a part
+
+
+def _embed_offset(at: Spec, offset: int, base: Spec) -> int:
+    return offset
+
+
+@differentiable("AsStridedScatter", input=lambda g, at, offset: as_strided_view(g, at, offset))
+def _embed(input: Tensor, *, base: Spec, at: Spec, offset: int) -> Tensor:
+    out = zeros(base)
+    place = make_view(out, at.like(dtype=base.dtype), offset, "AsStrided")
+    place._rg = 0
+    if _layout.overlaps(at.shape, at.strides):
+        _add_overlapping(place, input)
+    else:
+        copy_memory(place, input)
+    out._storage = None
+    return out
+
+
+def _add_overlapping(place: Tensor, g: Tensor) -> None:
+    """Where the view shows one element several times its gradients add up."""
+    import itertools
+
+    memory, values = place._host(), g._host()
+    for index in itertools.product(*map(builtins.range, place.shape)):
+        memory[index] += values[index]
+
+
+def as_strided_view(g: Tensor, at: Spec, offset: int) -> Tensor:
+    """Read a gradient of a base where a view of the base looks; its own memory may be laid out otherwise."""
+    base = _dense_like(at, g)
+    return _read_at(base, at=at, offset=offset)
+
+
+def _dense_like(at: Spec, g: Tensor) -> Tensor:
+    return contiguous(g)
+
+
+@view("AsStrided", lambda g, input_spec, at, offset: _embed(g, base=input_spec, at=at, offset=offset))
+def _read_at(sp: Spec, *, at: Spec, offset: int) -> tuple[Spec, int]:
+    return at.like(dtype=sp.dtype), offset
+
+
+def embed(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
+    """Zeros like `base`, with `g` where a view of it that reads `at` from `offset` looks."""
+    if base.contiguous:
+        return _embed(g, base=base, at=at, offset=offset)  # type: ignore[no-any-return]
+    # Offsets count the base's memory: build that whole, then read the base's elements from it.
+    flat = base.like((base.extent,))
+    memory = _embed(g, base=flat, at=at, offset=offset)
+    return _read_at(memory, at=base, offset=0)
+
+
+hooks.embed = embed
+
+
+# ---------------------------------------------------------------- the same elements in another order
+
+
+def _inverse(dims: Ints) -> Ints:
+    return tuple(dims.index(d) for d in range(len(dims)))
+
+
+@view("Permute", lambda g, dims: _permute(g, dims=_inverse(dims)))
+def _permute(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
+    return sp.like(tuple(sp.shape[d] for d in dims), tuple(sp.strides[d] for d in dims)), 0
+
+
+@view("Transpose", lambda g, dim0, dim1: _transpose(g, dim0=dim0, dim1=dim1))
+def _transpose(sp: Spec, *, dim0: int, dim1: int) -> tuple[Spec, int]:
+    return _swapped(sp, dim0, dim1), 0
+
+
+@view("T", lambda g: _t(g))
+def _t(sp: Spec) -> tuple[Spec, int]:
+    return _swapped(sp, 0, 1) if sp.ndim == 2 else sp, 0
+
+
+def _swapped(sp: Spec, a: int, b: int) -> Spec:
+    order = list(range(sp.ndim))
+    order[a], order[b] = order[b], order[a]
+    return sp.like(tuple(sp.shape[d] for d in order), tuple(sp.strides[d] for d in order))
+
+
+def _sizes(args: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes given one by one or as one sequence."""
+    if len(args) == 1 and not isinstance(args[0], int):
+        if isinstance(args[0], Tensor):
+            return (int(args[0]),)
+        args = args[0]
+    return tuple(n if type(n) is int else n.__index__() for n in args)
+
+
+@method
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    order = _sizes(dims)
+    if len(order) != input.ndim:
+        raise RuntimeError(
+            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
+            f"dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(order)}"
+        )
+    wrapped = tuple(_layout.wrap_dim(d, input.ndim) for d in order)
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return _permute(input, dims=wrapped)
+
+
+@method
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    a, b = _layout.wrap_dim(dim0, input.ndim), _layout.wrap_dim(dim1, input.ndim)
+    if not input.ndim:
+        return alias(input)
+    return _transpose(input, dim0=a, dim1=b)
+
+
+swapaxes = swapdims = transpose
+
+
+@method
+def t(input: Tensor) -> Tensor:
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return _t(input)
+
+
+def _T(self: Tensor) -> Tensor:
+    if self.ndim != 2 and self.ndim != 0:
+        import warnings
+
+        if self.ndim != 1:
+            warnings.warn(
+                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
+                "error in a future release. Consider `x.mT` to transpose batches of matrices or "
+                "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+                UserWarning,
+                stacklevel=2,
+            )
+    return _permute(self, dims=tuple(range(self.ndim))[::-1])
+
+
+def _mT(self: Tensor) -> Tensor:
+    if self.ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+    return transpose(self, -2, -1)
+
+
+Tensor.T, Tensor.mT, Tensor.H, Tensor.mH = property(_T), property(_mT), property(_T), property(_mT)  # type: ignore[attr-defined]
+
+
+@method
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    src = [_layout.wrap_dim(d, input.ndim) for d in ((source,) if isinstance(source, int) else source)]
+    dst = [_layout.wrap_dim(d, input.ndim) for d in ((destination,) if isinstance(destination, int) else destination)]
+    order: list[int] = [-1] * input.ndim
+    for s, d in zip(src, dst):
+        order[d] = s
+    rest = iter([d for d in range(input.ndim) if d not in src])
+    return _permute(input, dims=tuple(next(rest) if d < 0 else d for d in order))
+
+
+moveaxis = movedim
+
+# ---------------------------------------------------------------- the same elements in another shape
+
+
+@view("View", lambda g, input_spec: reshape(g, input_spec.shape))
+def _view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    strides = _layout.view_strides(sp.shape, sp.strides, shape)
+    if strides is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+            "subspaces). Use .reshape(...) instead."
+        )
+    return sp.like(shape, strides), 0
+
+
+@view("UnsafeView", lambda g, input_spec: reshape(g, input_spec.shape))
+def _unsafe_view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    return sp.like(shape), 0
+
+
+@view("Alias", lambda g: g)
+def _alias(sp: Spec) -> tuple[Spec, int]:
+    return sp, 0
+
+
+@view("Squeeze", lambda g, input_spec: reshape(g, input_spec.shape))
+def _squeeze(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
+    keep = [d for d in range(sp.ndim) if d not in dims]
+    return sp.like(tuple(sp.shape[d] for d in keep), tuple(sp.strides[d] for d in keep)), 0
+
+
+@view("Unsqueeze", lambda g, dim: _squeeze(g, dims=(dim,)))
+def _unsqueeze(sp: Spec, *, dim: int) -> tuple[Spec, int]:
+    step = sp.shape[dim] * sp.strides[dim] if dim < sp.ndim else 1
+    return sp.like((*sp.shape[:dim], 1, *sp.shape[dim:]), (*sp.strides[:dim], step, *sp.strides[dim:])), 0
+
+
+def alias(input: Tensor) -> Tensor:
+    return _alias(input)
+
+
+@method
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    return _view(self, shape=tuple(other.shape))
+
+
+def _t_view(self: Tensor, *shape: Any) -> Tensor:
+    return _view(self, shape=_layout.infer_size(_sizes(shape), self._spec.numel))
+
+
+Tensor.view = _t_view  # type: ignore[attr-defined]
+
+
+def reshape(input: Tensor, *shape: Any) -> Tensor:
+    sizes = _layout.infer_size(_sizes(shape), input._spec.numel)
+    sp = input._spec
+    if _layout.view_strides(sp.shape, sp.strides, sizes) is not None:
+        return _view(input, shape=sizes)
+    copied = contiguous(input)
+    out = _unsafe_view(copied, shape=sizes)
+    out._view = None  # of a copy that nobody else has: to the user no view
+    out._rg = 1 if out._node is not None else 0
+    return out
+
+
+method(reshape)
+
+
+@method
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    return reshape(self, other.shape)
+
+
+@method
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    a, b = _layout.wrap_dim(start_dim, input.ndim), _layout.wrap_dim(end_dim, input.ndim)
+    if a > b:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if input.ndim == 0:
+        return reshape(input, (1,))
+    if a == b:
+        return input
+    merged = 1
+    for n in tuple(input.shape)[a : b + 1]:
+        merged *= n
+    return reshape(input, (*tuple(input.shape)[:a], merged, *tuple(input.shape)[b + 1 :]))
+
+
+@method
+def ravel(input: Tensor) -> Tensor:
+    return reshape(input, (-1,)) if input.numel() else reshape(input, (0,))
+
+
+@method
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    d = _layout.wrap_dim(dim, input.ndim)
+    inner = _layout.infer_size(tuple(sizes), input.shape[d])
+    return reshape(input, (*tuple(input.shape)[:d], *inner, *tuple(input.shape)[d + 1 :]))
+
+
+@method
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+    if dim is None:
+        dims = tuple(d for d in range(input.ndim) if input.shape[d] == 1)
+    else:
+        wanted = (dim,) if isinstance(dim, int) else tuple(dim)
+        dims = tuple(w for w in (_layout.wrap_dim(d, input.ndim) for d in wanted) if input.ndim and input.shape[w] == 1)
+    return _squeeze(input, dims=dims)
+
+
+@method
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    n = input.ndim + 1
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return _unsqueeze(input, dim=dim % n)
+
+
+# ---------------------------------------------------------------- more, or fewer, elements
+
+
+@view("Expand", lambda g, input_spec: hooks.sum_to(g, input_spec.shape))
+def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    try:
+        return sp.like(*_layout.expand(sp.shape, sp.strides, shape)), 0
+    except RuntimeError as e:
+        raise RuntimeError(str(e).replace("torch.FloatTensor", sp.dtype.type_name)) from None
+
+
+@method
+def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
+    return _expand(self, shape=_sizes(sizes))
+
+
+@method
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    return _expand(self, shape=tuple(other.shape))
+
+
+@method
+def broadcast_to(input: Tensor, *size: Any) -> Tensor:
+    return _expand(input, shape=_sizes(size))
+
+
+def _part_rule(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Any]:
+    """The gradient of a view of a part: zeros, but where it looked."""
+
+    def rule(g: Tensor, input_spec: Spec, **static: Any) -> Tensor:
+        at, offset = geometry(input_spec.dense(), **static)
+        return _embed(g, base=input_spec.dense(), at=at, offset=offset)  # type: ignore[no-any-return]
+
+    return rule
+
+
+def _select_geometry(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
+    shape, strides = tuple(sp.shape), sp.strides
+    return sp.like(shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]), index * strides[dim]
+
+
+def _slice_geometry(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
+    shape, strides = tuple(sp.shape), sp.strides
+    return (
+        sp.like((*shape[:dim], length, *shape[dim + 1 :]), (*strides[:dim], strides[dim] * step, *strides[dim + 1 :])),
+        start * strides[dim] if length else 0,
+    )
+
+
+def _diagonal_geometry(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int]:
+    rows, cols = sp.shape[dim1], sp.shape[dim2]
+    n = max(0, min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols))
+    start = offset * sp.strides[dim2] if offset >= 0 else -offset * sp.strides[dim1]
+    keep = [d for d in range(sp.ndim) if d not in (dim1, dim2)]
+    shape = (*(sp.shape[d] for d in keep), n)
+    return sp.like(shape, (*(sp.strides[d] for d in keep), sp.strides[dim1] + sp.strides[dim2])), start if n else 0
+
+
+_select_part, _slice_part, _diagonal_part = map(_part_rule, (_select_geometry, _slice_geometry, _diagonal_geometry))
+
+
+@view("Select", lambda g, input_spec, dim, index: _select_part(g, input_spec, dim=dim, index=index))
+def _select(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
+    return _select_geometry(sp, dim=dim, index=index)
+
+
+@view("Slice", lambda g, input_spec, dim, start, length, step: _slice_part(g, input_spec, dim=dim, start=start, length=length, step=step))
+def _slice(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
+    return _slice_geometry(sp, dim=dim, start=start, length=length, step=step)
+
+
+@view("Diagonal", lambda g, input_spec, offset, dim1, dim2: _diagonal_part(g, input_spec, offset=offset, dim1=dim1, dim2=dim2))
+def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int]:
+    return _diagonal_geometry(sp, offset=offset, dim1=dim1, dim2=dim2)
+
+
+@method
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d = _layout.wrap_dim(dim, input.ndim)
+    n = tuple.__getitem__(input.shape, d)
+    if not -n <= index < n:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}")
+    return _select(input, dim=d, index=index % n)
+
+
+@method
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    d = _layout.wrap_dim(dim, input.ndim)
+    n = tuple.__getitem__(input.shape, d)
+    start = int(start)
+    if not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [-{n}, {n}], but got {start})")
+    if start < 0:
+        start += n
+    if start + length > n:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    return _slice(input, dim=d, start=start, length=length, step=1)
+
+
+@method
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    a, b = _layout.wrap_dim(dim1, input.ndim), _layout.wrap_dim(dim2, input.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return _diagonal(input, offset=offset, dim1=a, dim2=b)
+
+
+@method
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    at = spec(input.dtype, size, stride, input.device)
+    start = input.storage_offset() if storage_offset is None else storage_offset
+    memory = input._buf if input._storage is None else input._storage.memory
+    room = len(memory) // at.itemsize
+    if start < 0:
+        raise RuntimeError("Tensor: invalid storage offset " + str(start))
+    if at.numel and start + at.extent > room:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {at.itemsize} requiring a "
+            f"storage size of {(start + at.extent) * at.itemsize} are out of bounds for storage of size {len(memory)}"
+        )
+    return _strided(input, at=at, offset=start - input.storage_offset())
+
+
+def _strided(input: Tensor, *, at: Spec, offset: int) -> Tensor:
+    out = make_view(input, at, 0, "AsStridedBackward0")
+    if offset >= 0:
+        out._buf = input._buf[offset * at.itemsize :] if offset else input._buf
+    else:
+        storage = input._storage
+        assert storage is not None
+        out._buf = storage.memory[(input.storage_offset() + offset) * at.itemsize :]
+    if state.grad and input._rg and requires(input):
+        record_op(_strided_op, out, (input,), {"at": at, "offset": offset})
+    return out
+
+
+def _strided_forward(input: Tensor, *, at: Spec, offset: int) -> Tensor:
+    raise AssertionError("views are made by make_view")
+
+
+_strided_op = Op(_strided_forward, {"input": lambda g, input_spec, at, offset: embed(g, input_spec, at, offset)}, "AsStridedBackward0")
+
+# ---------------------------------------------------------------- several views at once
+
+
+def _several(node_name: str) -> Callable[[Callable[..., list[tuple[Spec, int]]]], Callable[..., tuple[Tensor, ...]]]:
+    def make(geometry: Callable[..., list[tuple[Spec, int]]]) -> Callable[..., tuple[Tensor, ...]]:
+        def forward(input: Tensor, **static: Any) -> Tensor:
+            raise AssertionError("views are made by make_view")
+
+        def rule(g: list[Tensor | None], input_spec: Spec, parts: Any) -> Tensor:
+            base = input_spec.dense()
+            total: Tensor | None = None
+            for grad, (at, offset) in zip(g, geometry(base, **parts)):
+                if grad is not None:
+                    part = _embed(grad, base=base, at=at, offset=offset)
+                    total = part if total is None else hooks.add(total, part)
+            assert total is not None
+            return total
+
+        op = Op(forward, {"input": rule}, node_name + "Backward0")
+
+        def function(input: Tensor, **static: Any) -> tuple[Tensor, ...]:
+            outs = tuple(make_view(input, sp, offset, op.node_name, multi=True) for sp, offset in geometry(input._spec, **static))
+            if outs and state.grad and input._rg and requires(input):
+                record_op(op, outs, (input,), {"parts": static})
+            return outs
+
+        return function
+
+    return make
+
+
+@_several("Unbind")
+def _unbind(sp: Spec, *, dim: int) -> list[tuple[Spec, int]]:
+    return [_select_geometry(sp, dim=dim, index=k) for k in range(sp.shape[dim])]
+
+
+@_several("Split")
+def _split(sp: Spec, *, dim: int, sizes: Ints) -> list[tuple[Spec, int]]:
+    out, start = [], 0
+    for n in sizes:
+        out.append(_slice_geometry(sp, dim=dim, start=start, length=n, step=1))
+        start += n
+    return out
+
+
+@method
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    if input.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return _unbind(input, dim=_layout.wrap_dim(dim, input.ndim))
+
+
+@method
+def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = _layout.wrap_dim(dim, tensor.ndim)
+    n = tuple.__getitem__(tensor.shape, d)
+    if isinstance(split_size, int):
+        if split_size < 0:
+            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+        if split_size == 0 and n:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+        count = max(1, -(-n // split_size)) if split_size else 1
+        sizes = [split_size] * (count - 1) + [n - split_size * (count - 1)]
+    else:
+        sizes = list(split_size)
+        if sum(sizes) != n or any(s < 0 for s in sizes):
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but got "
+                f"split_sizes={sizes}"
+            )
+    return _split(tensor, dim=d, sizes=tuple(sizes))
+
+
+@method
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    if input.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    n = input.shape[_layout.wrap_dim(dim, input.ndim)]
+    size = -(-n // chunks)
+    if size == 0:
+        return _split(input, dim=_layout.wrap_dim(dim, input.ndim), sizes=(0,) * chunks)
+    return split(input, size, dim)
+
+
+for _name in ("swapaxes", "swapdims", "moveaxis"):
+    setattr(Tensor, _name, globals()[_name])
+
+hooks.as_strided = lambda t, shape, strides, offset: make_view(t, t._spec.like(tuple(shape), tuple(strides)), offset, "AsStrided")

@@ -1,0 +1,70 @@
+"""How a stanza becomes a user's function, method and in-place method.
+
+Promises the op files that naming an op once is enough, and users that `torch.f(x)`, `x.f()` and `x.f_()` are the same op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nbgrad._dispatch import elementwise_function, inplace, know_body
+from nbgrad._op import ElementwiseOp
+from nbgrad._tensor import Tensor
+
+OPS: dict[str, ElementwiseOp] = {}
+
+
+def elementwise(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    vjp: Callable[..., Any] | None = None,
+    promote: str = "same",
+    node: str | None = None,
+    name: str | None = None,
+    logical: tuple[str, ...] = (),
+    check: Callable[..., None] | None = None,
+    method: bool = True,
+    shared: bool = True,
+) -> Any:
+    """Make an op of a scalar function.
+
+    The body is plain Python on numbers, traced once; choices are `where`. Its gradients of every order are derived from it, or from
+    `vjp`, a function of `g`, inputs and `y` (the output) that returns the gradients. What the gradients read is what is saved.
+
+    >>> @nbgrad.elementwise
+    ... def silu(x): return x * sigmoid(x)
+    """
+
+    def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
+        op = ElementwiseOp(name or body.__name__.strip("_"), body, vjp, promote, node, logical=logical)
+        op.check = check
+        f = elementwise_function(op)
+        f.__name__ = f.__qualname__ = op.name
+        f.__doc__ = body.__doc__
+        f.op = op  # type: ignore[attr-defined]
+        if method:
+            OPS[op.name] = op
+            attach(f, op)
+        if shared:
+            know_body(op, f)
+        return f
+
+    return make if function is None else make(function)
+
+
+def attach(f: Callable[..., Any], op: ElementwiseOp) -> None:
+    setattr(Tensor, op.name, f)
+
+    def in_place(self: Tensor, *args: Any) -> Tensor:
+        return inplace(op, (self, *args))
+
+    in_place.__name__ = in_place.__qualname__ = op.name + "_"
+    setattr(Tensor, op.name + "_", in_place)
+
+
+def method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Also make a function, under its own name, a method of Tensor."""
+    setattr(Tensor, function.__name__.removeprefix("_t_"), function)
+    return function
