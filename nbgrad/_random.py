@@ -316,12 +316,13 @@ def randint(gen: Generator, low: int, high: int, n: int, d: dtype = _dtypes.int6
     """n integers of [low, high) in dtype d, as `randint` and `random_`."""
     _check_randint(low, high, d)
     span = high - low
-    divisor: Any = np.uint32(span) if span < 2**28 else np.uint64(span)
+    one_word = span < 2**28
+    divisor: Any = np.uint32(span) if one_word else np.uint64(span)
     out = np.empty(n, d.np)
     with gen.lock:
         for start in range(0, n, _CHUNK):
             part = out[start : start + _CHUNK]
-            if span < 2**28:
+            if one_word:
                 words = gen._words(part.size).astype(np.uint32)
                 multiple = words // divisor  # SIMD, as NumPy's remainder is not
                 multiple *= divisor
@@ -426,11 +427,10 @@ def _apply_swaps(targets: Array) -> Array:
     earlier = np.where(same, step[:-1], -1)
     writer = np.full(n, -1)
     writer[step[1:]] = earlier
-    # source[p]: the last step before p that wrote to place p. Step p, if it did, is the last of its group.
+    # source[p]: the last step before p that wrote to place p; p itself where none did, or where step p swaps p
+    # with itself, as then nothing asks for what p held.
     source = np.arange(n)
     source[target] = step  # of equal indices the last one, which is the latest step, stays
-    own = np.flatnonzero(targets == np.arange(n))
-    source[own] = np.where(writer[own] >= 0, writer[own], own)
     while True:  # source[p] <= p, and p is what it starts with where they are equal
         further = source[source]
         if np.array_equal(further, source):

@@ -46,6 +46,9 @@ def test_normal() -> None:
     )  # the second call starts with a number left over
     assert first.tolist() == [1.5409960746765137, -0.293428897857666, -2.1787893772125244]
     assert then.tolist() == [0.5684312582015991, -1.0845223665237427]
+    assert (
+        R.normal(g.manual_seed(0), 1, float32).tolist() == first[:1].tolist()
+    )  # a seed forgets what is left over
     expected = [-1.1258398294448853, -1.6959311962127686, 0.46809640526771545, 0.9318265914916992]
     assert_normals_agree(R.normal(generator(), 17, float32)[[0, 1, 8, 16]], np.array(expected))
     expected = [-2.310411800234176, -0.3732508612577643]
