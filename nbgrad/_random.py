@@ -422,7 +422,7 @@ def _apply_swaps(targets: Array) -> Array:
     order.sort()
     step = order & 0xFFFFFFFF
     target = order >> 32
-    # writer[i]: the last step before i that wrote to place targets[i]; i itself where none did.
+    # writer[i]: the last step before i that wrote to place targets[i]; -1 where none did.
     same = target[1:] == target[:-1]
     earlier = np.where(same, step[:-1], -1)
     writer = np.full(n, -1)
