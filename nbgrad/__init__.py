@@ -6,13 +6,47 @@
 >>> y.backward()
 >>> x.grad
 tensor([ 0.,  4.,  8., 12.])
+
+This module only re-exports: what a name is stands in the module that it comes from.
 """
-from nbgrad._tensor import Tensor
-from nbgrad._layout import Size
-from nbgrad._dtypes import *
-from nbgrad._dtypes import float32, float64, int64, int32, bool
-from nbgrad.ops.elementwise import *
-from nbgrad.ops.elementwise import where, pow, add, sub, div
-from nbgrad.ops.copy import *
-from nbgrad.ops.movement import *
-from nbgrad._creation import *
+
+import importlib
+from typing import Any
+
+from nbgrad._device import device as device
+from nbgrad._layout import Size as Size
+from nbgrad._printing import set_printoptions as set_printoptions
+from nbgrad._random import Generator as Generator
+from nbgrad._random import default_generator as default_generator
+from nbgrad._random import initial_seed as initial_seed
+from nbgrad._random import manual_seed as manual_seed
+from nbgrad._random import seed as seed
+from nbgrad._tensor import Tensor as Tensor
+from nbgrad.kernels.launch import get_num_threads as get_num_threads
+from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.ops.copy import *  # noqa: F403
+from nbgrad.ops.elementwise import *  # noqa: F403
+from nbgrad.ops.movement import *  # noqa: F403
+from nbgrad.ops.reduce import *  # noqa: F403
+from nbgrad.ops.registry import elementwise as elementwise
+from nbgrad._creation import *  # noqa: F403, I001
+
+# Last, as PyTorch's names for dtypes hide the builtins.
+from nbgrad._dtypes import bool_ as bool
+from nbgrad._dtypes import can_cast as can_cast
+from nbgrad._dtypes import double as double
+from nbgrad._dtypes import dtype as dtype
+from nbgrad._dtypes import finfo as finfo
+from nbgrad._dtypes import float as float
+from nbgrad._dtypes import float32 as float32
+from nbgrad._dtypes import float64 as float64
+from nbgrad._dtypes import get_default_dtype as get_default_dtype
+from nbgrad._dtypes import iinfo as iinfo
+from nbgrad._dtypes import int as int
+from nbgrad._dtypes import int32 as int32
+from nbgrad._dtypes import int64 as int64
+from nbgrad._dtypes import long as long
+from nbgrad._dtypes import promote_types as promote_types
+from nbgrad._dtypes import set_default_dtype as set_default_dtype
+
+__version__ = "0.1.0"

@@ -457,3 +457,8 @@ def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
 
 
 Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignment]
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace", "ones", "ones_like", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "tensor", "zeros", "zeros_like",
+]

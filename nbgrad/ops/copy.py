@@ -8,11 +8,11 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device as _device
-from nbgrad._dispatch import Kernel, differentiable, into, number_type, written_by
+from nbgrad._dispatch import Kernel, differentiable, number_type, written_by
 from nbgrad._dtypes import dtype
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap, written
+from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import ne
 from nbgrad.ops.registry import method
@@ -261,4 +261,4 @@ def resize(out: Tensor, shape: Any) -> None:
 hooks.clone, hooks.contiguous, hooks.copy_ = _clone, contiguous, copy_
 hooks.to_dtype, hooks.zeros, hooks.scalar, hooks.resize = to_dtype, zeros, scalar, resize
 hooks.ones_like = lambda t: full(t._spec.dense(), 1)
-__all__ = ["into", "written"]
+__all__ = ["clone"]

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import call, elementwise_function, inplace, into, number_type
+from nbgrad._dispatch import call, elementwise_function, inplace, number_type
 from nbgrad._op import ElementwiseOp
 from nbgrad._tensor import Tensor, hooks
 from nbgrad.expr import prims as p
@@ -567,4 +567,10 @@ Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]
 
 hooks.add = _add
 hooks.add_ = lambda total, grad: inplace(_add.op, (total, grad))
-__all__ = ["into"]
+__all__ = [
+    "abs", "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clamp", "clamp_", "clip", "cos", "div", "divide", "eq",
+    "erf", "exp", "expm1", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt", "isfinite", "isinf", "isnan", "le", "lerp",
+    "less", "less_equal", "log", "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
+    "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu", "relu_", "remainder", "rsqrt", "sigmoid", "sign", "sin",
+    "sqrt", "square", "sub", "subtract", "tanh", "true_divide", "where",
+]

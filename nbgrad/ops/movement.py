@@ -569,3 +569,8 @@ for _name in ("swapaxes", "swapdims", "moveaxis"):
     setattr(Tensor, _name, globals()[_name])
 
 hooks.as_strided = lambda t, shape, strides, offset: make_view(t, t._spec.like(tuple(shape), tuple(strides)), offset, "AsStrided")
+
+__all__ = [
+    "as_strided", "broadcast_to", "chunk", "diagonal", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select",
+    "split", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unbind", "unflatten", "unsqueeze",
+]

@@ -1,0 +1,697 @@
+"""Reductions: fewer elements out than in. Each is a prologue, a combination and a finish for one template, and a rule.
+
+The gradient of a sum is an expand, that of an expand a sum: the pair is closed. Extremes over all elements share their gradient among ties;
+along a dimension the chosen index gets it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._dispatch import differentiable, into
+from nbgrad._dtypes import dtype as _dtype
+from nbgrad._layout import Ints
+from nbgrad._storage import Spec, spec
+from nbgrad._tensor import Tensor, empty, hooks, wrap
+from nbgrad.expr import prims as p
+from nbgrad.expr.node import Expr, var
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import reduce as templates
+from nbgrad.ops import elementwise as e
+from nbgrad.ops.copy import full, to_dtype, zeros
+from nbgrad.ops.movement import expand, reshape, squeeze, unsqueeze
+from nbgrad.ops.registry import method
+
+_x, _r, _n = var("x"), var("r"), var("n")
+
+
+class Reduction(NamedTuple):
+    """What one reduction does to an element, between elements and at the end. `accumulate` names the dtype of the lanes where it
+    is not the input's; numbers are called n, m."""
+
+    name: str
+    combine: str
+    prologue: Expr = _x
+    finish: Expr = _r
+    numbers: tuple[str, ...] = ()
+    identity: dict[str, str] | None = None
+
+
+_NEG = {"f4": "-inf", "f8": "-inf", "i8": "-9223372036854775808", "i4": "-2147483648", "b1": "False"}
+_POS = {"f4": "inf", "f8": "inf", "i8": "9223372036854775807", "i4": "2147483647", "b1": "True"}
+SUM = Reduction("sum", "sum")
+MEAN = Reduction("mean", "sum", finish=_r / _n, numbers=("n",))
+PROD = Reduction("prod", "prod")
+AMAX = Reduction("amax", "amax", identity=_NEG)
+AMIN = Reduction("amin", "amin", identity=_POS)
+ANY = Reduction("any", "any", prologue=p.ne(_x, 0))
+ALL = Reduction("all", "all", prologue=p.ne(_x, 0))
+NORM2 = Reduction("norm2", "sum", prologue=_x * _x, finish=p.sqrt(_r))
+NORM1 = Reduction("norm1", "sum", prologue=p.abs(_x))
+NORM0 = Reduction("norm0", "sum", prologue=p.where(p.ne(_x, 0), 1.0, 0.0))
+NORM_MAX = Reduction("norm_max", "amax", prologue=p.abs(_x), identity=_NEG)
+NORM_MIN = Reduction("norm_min", "amin", prologue=p.abs(_x), identity=_POS)
+NORM_P = Reduction("norm_p", "sum", prologue=p.pow(p.abs(_x), _n), finish=p.pow(_r, 1 / _n), numbers=("n",))
+
+_plans: dict[Any, Any] = {}
+_SPLIT = 1 << 15  # a reduction to few elements is cut into runs of this length, so that threads share it
+
+
+def run(kind: Reduction, t: Tensor, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str, *numbers: float) -> Tensor:
+    """Reduce `t` over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype."""
+    key = (kind.name, t._spec, dims, keepdim, out_dtype, accumulate)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) > 4096:
+            _plans.clear()
+        plan = _plans[key] = _make(kind, t._spec, dims, keepdim, out_dtype, accumulate)
+    return plan(t, numbers)  # type: ignore[no-any-return]
+
+
+def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str) -> Any:
+    shape = _layout.reduced_shape(tuple(sp.shape), dims, keepdim)
+    out = spec(out_dtype, shape, None, sp.device)
+    kept = [(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d not in dims]
+    gone = sorted(((n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d in dims), key=lambda d: -d[1])
+    kept, gone = _merge(kept), _merge(gone)
+    total = math.prod(n for n, _ in gone)
+    results = math.prod(n for n, _ in kept)
+    if results and not kept and len(gone) == 1 and total >= 2 * _SPLIT:
+        return _in_two_steps(kind, sp, gone[0], out, accumulate)
+    columns = bool(kept) and kept[-1][1] == 1 and kept[-1][0] >= 8 and not (gone and gone[-1][1] == 1)
+    code = sp.dtype.np.str[1:]
+    compute = code if kind.combine not in ("sum", "prod") or code[0] == "f" else "i8"
+    identity = (kind.identity or {}).get(accumulate, "")
+    finish = kind.finish
+    run_step = gone[-1][1] if gone else 1
+    source, signature = templates.reduction(
+        kind.name, kind.prologue, kind.combine, finish, code, compute, accumulate, out_dtype.np.str[1:],
+        run_step == 1, columns, kind.numbers, identity,
+    )
+    made = build.kernel(f"{kind.name}_{code}_{'columns' if columns else 'runs' if run_step == 1 else 'strided'}", source, signature)
+    if columns:
+        m = kept[-1][0]
+        blocks = -(-m // templates.WIDTH)
+        outer, inner = kept[:-1], gone
+        head = [len(outer), len(inner), m, blocks, total]
+        items = math.prod(n for n, _ in outer) * blocks
+    else:
+        n, step = gone[-1] if gone else (1, 1)
+        outer, inner = kept, gone[:-1]
+        head = [len(outer), len(inner), n, step, math.prod(k for k, _ in inner)]
+        items = results
+    meta = np.array([*head, *_reversed(outer), *_reversed(inner)], np.int64).view(np.uint8)
+    letters = ("d" if compute[0] == "f" else "q") * len(kind.numbers)
+    launch = _backend.of(sp.device).launch(3, letters, builtins.max(sp.numel, results) if items > 1 else items)
+    nbytes, address, make_empty = out.extent * out.itemsize, made.address, _backend.of(sp.device).empty
+
+    def reduce(t: Tensor, numbers: Sequence[float]) -> Tensor:
+        buf = make_empty(nbytes)
+        launch(address, items, meta, buf, t._buf, *numbers)
+        return wrap(buf, out)
+
+    return reduce
+
+
+def _merge(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join neighbouring dimensions that are one run; of no dimension, or one of length 1, nothing is left."""
+    out: list[tuple[int, int]] = []
+    for n, s in dims:
+        if n == 1:
+            continue
+        if out and out[-1][1] == n * s:
+            out[-1] = (out[-1][0] * n, s)
+        else:
+            out.append((n, s))
+    return out
+
+
+def _reversed(dims: list[tuple[int, int]]) -> list[int]:
+    return [n for n, _ in reversed(dims)] + [s for _, s in reversed(dims)]
+
+
+def _in_two_steps(kind: Reduction, sp: Spec, run_of: tuple[int, int], out: Spec, accumulate: str) -> Any:
+    """Runs of a fixed length first, by as many threads as there are, then their results: the order of additions is the same for any
+    number of threads."""
+    n, step = run_of
+    whole = n // _SPLIT
+    middle = {"f8": _dtypes.float64, "f4": _dtypes.float32, "i8": _dtypes.int64, "i4": _dtypes.int32, "b1": _dtypes.bool_}[accumulate]
+    first = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
+    last = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
+    body = _make(first, spec(sp.dtype, (whole, _SPLIT), (step * _SPLIT, step), sp.device), (1,), False, middle, accumulate)
+    left = n - whole * _SPLIT
+    tail = _make(first, spec(sp.dtype, (1, left), (0, step), sp.device), (1,), False, middle, accumulate) if left else None
+    count = whole + (1 if left else 0)
+    ending = _make(last, spec(middle, (count,), None, sp.device), (0,), False, out.dtype, accumulate)
+    offset = whole * _SPLIT * step * sp.itemsize
+
+    def reduce(t: Tensor, numbers: Sequence[float]) -> Tensor:
+        parts = body(t, numbers)
+        if tail is not None:
+            rest = tail(wrap(t._buf[offset:], t._spec), numbers)
+            parts = wrap(np.concatenate([parts._buf, rest._buf]), spec(middle, (count,), None, sp.device))
+        result = ending(parts, numbers)
+        return wrap(result._buf, out)
+
+    return reduce
+
+
+def _lanes(d: _dtype) -> str:
+    """Sums of floats are taken in float64, of integers in int64."""
+    return "f8" if d.is_floating_point else "i8"
+
+
+def _dims(dim: Any, ndim: int) -> Ints:
+    return _layout.wrap_dims(tuple(dim) if isinstance(dim, list) else dim, ndim)
+
+
+def _sum_dtype(d: _dtype, asked: Any) -> _dtype:
+    if asked is not None:
+        return _dtypes.to_dtype(asked)
+    return d if d.is_floating_point else _dtypes.int64
+
+
+# ---------------------------------------------------------------- sums
+
+
+def _spread(g: Tensor, sp: Spec, dims: Ints, keepdim: bool) -> Tensor:
+    """The gradient of a sum: the same for every element that went into it."""
+    return expand(_kept(g, sp.ndim, dims, keepdim), sp.shape)
+
+
+def _kept(g: Tensor, ndim: int, dims: Ints, keepdim: bool) -> Tensor:
+    """With the reduced dimensions back, of size one."""
+    if not keepdim:
+        for d in dims:
+            g = unsqueeze(g, d)
+    return g
+
+
+def _sum_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    d = input._spec.dtype
+    return run(SUM, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
+
+
+@differentiable("SumBackward0", input=lambda g, input_spec: expand(g, input_spec.shape))
+def _sum_all(input: Tensor) -> Tensor:
+    return _sum_forward(input, tuple(range(input.ndim)), False)
+
+
+@differentiable("SumBackward1", input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim))
+def _sum(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
+    return _sum_forward(input, dims, keepdim)
+
+
+@method
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    if dtype is not None:
+        input = to_dtype(input, _dtypes.to_dtype(dtype))
+    if dim is None and not keepdim:
+        got = _sum_all(input)
+    else:
+        got = _sum(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
+    if dtype is not None:
+        got = to_dtype(got, _dtypes.to_dtype(dtype))
+    return got if out is None else into("sum", out, got, (input,))
+
+
+def sum_to(g: Tensor, shape: Any) -> Tensor:
+    """Undo a broadcast: sum over the dimensions that it added or stretched."""
+    lead = g.ndim - len(shape)
+    dims = tuple(range(lead)) + tuple(
+        lead + d for d, n in enumerate(shape) if n == 1 and tuple.__getitem__(g._spec.shape, lead + d) != 1
+    )
+    if dims:
+        g = _sum(g, dims=dims, keepdim=True)
+    return reshape(g, shape) if lead else g
+
+
+hooks.sum_to = sum_to
+
+
+def _no_int_mean(d: _dtype, asked: Any) -> _dtype:
+    got = d if asked is None else _dtypes.to_dtype(asked)
+    if not got.is_floating_point:
+        if asked is not None:
+            raise RuntimeError(
+                "mean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
+                f"Got: {got.scalar_name}"
+            )
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {got.scalar_name}"
+        )
+    return got
+
+
+def _count(sp: Spec, dims: Ints) -> int:
+    return math.prod(tuple.__getitem__(sp.shape, d) for d in dims)
+
+
+def _mean_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    return run(MEAN, input, dims, keepdim, input._spec.dtype, "f8", float(_count(input._spec, dims)))
+
+
+@differentiable("MeanBackward0", input=lambda g, input_spec: e.div(expand(g, input_spec.shape), input_spec.numel))
+def _mean_all(input: Tensor) -> Tensor:
+    return _mean_forward(input, tuple(range(input.ndim)), False)
+
+
+@differentiable("MeanBackward1", input=lambda g, input_spec, dims, keepdim: e.div(
+    _spread(g, input_spec, dims, keepdim), _count(input_spec, dims)))
+def _mean(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
+    return _mean_forward(input, dims, keepdim)
+
+
+@method
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    input = to_dtype(input, _no_int_mean(input._spec.dtype, dtype))
+    if dim is None and not keepdim:
+        got = _mean_all(input)
+    else:
+        got = _mean(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
+    return got if out is None else into("mean", out, got, (input,))
+
+
+# ---------------------------------------------------------------- products
+
+
+def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    """y / x where no factor is zero; else the product of the others, from both sides, so that any order of derivative holds."""
+    host = input.detach()._host()
+    if host.size and host.all():
+        return e.div(e.mul(_kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim)), input)
+    if not input.ndim:
+        return g
+    from nbgrad.ops.join import cat  # a sibling that stands on this family's neighbours
+
+    if len(dims) != 1:
+        order = [d for d in range(input.ndim) if d not in dims] + list(dims)
+        rest = [tuple.__getitem__(input.shape, d) for d in order[: input.ndim - len(dims)]]
+        flat = reshape(input.permute(*order), (*rest, -1))  # type: ignore[attr-defined]
+        got = _others(flat, len(rest), cat) * unsqueeze(squeeze(g, dims) if keepdim else g, -1)
+        back = reshape(got, [tuple.__getitem__(input.shape, d) for d in order])
+        return back.permute(*[order.index(d) for d in range(input.ndim)])  # type: ignore[attr-defined, no-any-return]
+    return e.mul(_kept(g, input.ndim, dims, keepdim), _others(input, dims[0], cat))
+
+
+def _others(x: Tensor, dim: int, cat: Any) -> Tensor:
+    """Along `dim`, the product of all elements but one."""
+    n = tuple.__getitem__(x.shape, dim)
+    parts = []
+    for k in range(n):
+        parts.append(prod(cat([x.narrow(dim, 0, k), x.narrow(dim, k + 1, n - k - 1)], dim), dim, True))  # type: ignore[attr-defined]
+    return cat(parts, dim)  # type: ignore[no-any-return]
+
+
+def _prod_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    d = input._spec.dtype
+    return run(PROD, input, dims, keepdim, _sum_dtype(d, None), d.np.str[1:] if d.is_floating_point else "i8")
+
+
+@differentiable("ProdBackward0", input=lambda g, input, y: _prod_rule(g, input, y, tuple(range(input.ndim)), False))
+def _prod_all(input: Tensor) -> Tensor:
+    return _prod_forward(input, tuple(range(input.ndim)), False)
+
+
+@differentiable("ProdBackward1", input=lambda g, input, y, dims, keepdim: _prod_rule(g, input, y, dims, keepdim))
+def _prod(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
+    return _prod_forward(input, dims, keepdim)
+
+
+@method
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    if dtype is not None:
+        input = to_dtype(input, _dtypes.to_dtype(dtype))
+    if dim is None:
+        got = _prod_all(input)
+    else:
+        got = _prod(input, dims=_dims(_layout.wrap_dim(dim, input.ndim), input.ndim), keepdim=keepdim)
+    if dtype is not None:
+        got = to_dtype(got, _dtypes.to_dtype(dtype))
+    return got if out is None else into("prod", out, got, (input,))
+
+
+# ---------------------------------------------------------------- extremes
+
+
+def _shared(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    """Among ties the gradient is shared equally."""
+    at = to_dtype(e.eq(input, _kept(y, input.ndim, dims, keepdim)), g._spec.dtype)
+    share = e.div(_kept(g, input.ndim, dims, keepdim), _sum(at, dims=dims, keepdim=True) if dims else at)
+    return e.mul(at, share)
+
+
+def _extreme_forward(kind: Reduction, input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    d = input._spec.dtype
+    return run(kind, input, dims, keepdim, d, d.np.str[1:])
+
+
+@differentiable("Amax", input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim))
+def _amax(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
+    return _extreme_forward(AMAX, input, dims, keepdim)
+
+
+@differentiable("Amin", input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim))
+def _amin(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
+    return _extreme_forward(AMIN, input, dims, keepdim)
+
+
+@differentiable("MaxBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False))
+def _max_all(input: Tensor) -> Tensor:
+    return _extreme_forward(AMAX, input, tuple(range(input.ndim)), False)
+
+
+@differentiable("MinBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False))
+def _min_all(input: Tensor) -> Tensor:
+    return _extreme_forward(AMIN, input, tuple(range(input.ndim)), False)
+
+
+def _refuse_empty_dims(name: str, input: Tensor, dims: Ints) -> None:
+    if input.numel() == 0:
+        bad = [d for d in dims if tuple.__getitem__(input.shape, d) == 0]
+        if bad and len(dims) == input.ndim and len(dims) != 1:
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            )
+        if bad:
+            raise IndexError(f"{name}(): Expected reduction dim {bad[0]} to have non-zero size.")
+
+
+@method
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    dims = _dims(dim, input.ndim)
+    _refuse_empty_dims("amax", input, dims)
+    got = _amax(input, dims=dims, keepdim=keepdim)
+    return got if out is None else into("amax", out, got, (input,))
+
+
+@method
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    dims = _dims(dim, input.ndim)
+    _refuse_empty_dims("amin", input, dims)
+    got = _amin(input, dims=dims, keepdim=keepdim)
+    return got if out is None else into("amin", out, got, (input,))
+
+
+class _Pair(tuple[Any, ...]):
+    """Values and indices, by name and by place, as torch.return_types shows them."""
+
+    __slots__ = ()
+    _name = "max"
+
+    @property
+    def values(self) -> Tensor:
+        return tuple.__getitem__(self, 0)  # type: ignore[no-any-return]
+
+    @property
+    def indices(self) -> Tensor:
+        return tuple.__getitem__(self, 1)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"torch.return_types.{self._name}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+
+class max_values_indices(_Pair):
+    __slots__ = ()
+
+
+class min_values_indices(_Pair):
+    __slots__ = ()
+    _name = "min"
+
+
+_PAIRS = {"max": max_values_indices, "min": min_values_indices}
+_arg_plans: dict[Any, Any] = {}
+
+
+def _arg_run(word: str, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Extreme value and its first index along one dimension, which stays with size one."""
+    key = (word, input._spec, dim)
+    plan = _arg_plans.get(key)
+    if plan is None:
+        if len(_arg_plans) > 4096:
+            _arg_plans.clear()
+        plan = _arg_plans[key] = _arg_make(word, input._spec, dim)
+    return plan(input)  # type: ignore[no-any-return]
+
+
+def _arg_make(word: str, sp: Spec, dim: int) -> Any:
+    source, signature = templates.extreme(word, sp.dtype.np.str[1:])
+    made = build.kernel(f"arg{word}_{sp.dtype.np.str[1:]}", source, signature)
+    shape = _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True)
+    outer = _merge([(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d != dim])
+    n, step = (tuple.__getitem__(sp.shape, dim), sp.strides[dim]) if sp.ndim else (1, 1)
+    meta = np.array([len(outer), n, step, *_reversed(outer)], np.int64).view(np.uint8)
+    values, places = spec(sp.dtype, shape, None, sp.device), spec(_dtypes.int64, shape, None, sp.device)
+    rows = math.prod(shape)
+    launch = _backend.of(sp.device).launch(4, "", sp.numel if rows > 1 else rows)
+
+    def reduce(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, place = empty(values), empty(places)
+        launch(made.address, rows, meta, value._buf, place._buf, t._buf)
+        return value, place
+
+    return reduce
+
+
+def _to_chosen(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> Tensor:
+    """Along a dimension the gradient goes where the value came from."""
+    grad = g[0]
+    if not input_spec.ndim:
+        return grad  # type: ignore[no-any-return]
+    if not keepdim:
+        grad, y1 = unsqueeze(grad, dim), unsqueeze(y1, dim)
+    return zeros(input_spec.dense()).scatter(dim, y1, grad)  # type: ignore[attr-defined, no-any-return]
+
+
+def _along(word: str, input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    value, place = _arg_run(word, input, dim)
+    if keepdim or not input.ndim:
+        return value, place
+    return _without(value, dim), _without(place, dim)
+
+
+def _without(t: Tensor, dim: int) -> Tensor:
+    shape = tuple(t.shape)
+    return wrap(t._buf, t._spec.like(shape[:dim] + shape[dim + 1 :]))
+
+
+@differentiable("MaxBackward0", input=_to_chosen)
+def _max_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    return _along("max", input, dim, keepdim)
+
+
+@differentiable("MinBackward0", input=_to_chosen)
+def _min_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    return _along("min", input, dim, keepdim)
+
+
+def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+    if dim is None:
+        if input.numel() == 0:
+            raise RuntimeError(
+                f"{word}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            )
+        got = (_max_all if word == "max" else _min_all)(input)
+        return got if out is None else into(word, out, got, (input,))
+    if isinstance(dim, Tensor):
+        return (e.maximum if word == "max" else e.minimum)(input, dim, out=out)
+    d = _layout.wrap_dim(dim, input.ndim)
+    if input.ndim and tuple.__getitem__(input.shape, d) == 0:
+        raise IndexError(f"{word}(): Expected reduction dim {d} to have non-zero size.")
+    pair = (_max_dim if word == "max" else _min_dim)(input, dim=d, keepdim=keepdim)
+    if out is not None:
+        pair = tuple(into(word, o, x, (input,)) for o, x in zip(out, pair))
+    return _PAIRS[word](pair)
+
+
+@method
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
+    return _extreme("max", input, dim if other is None else other, keepdim, out)
+
+
+@method
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
+    return _extreme("min", input, dim if other is None else other, keepdim, out)
+
+
+def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if dim is None:
+        if input.numel() == 0:
+            raise IndexError(f"arg{word}(): Expected reduction dim to be specified for input.numel() == 0.")
+        flat = reshape(input.detach(), (-1,))
+        place = _arg_run(word, flat, 0)[1]
+        return wrap(place._buf, place._spec.like((1,) * input.ndim if keepdim else ()))
+    d = _layout.wrap_dim(dim, input.ndim)
+    if input.ndim and tuple.__getitem__(input.shape, d) == 0:
+        raise IndexError(f"arg{word}(): Expected reduction dim {d} to have non-zero size.")
+    place = _arg_run(word, input, d)[1]
+    return place if keepdim or not input.ndim else _without(place, d)
+
+
+@method
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    return _arg("max", input, dim, keepdim)
+
+
+@method
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    return _arg("min", input, dim, keepdim)
+
+
+# ---------------------------------------------------------------- truth
+
+
+def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
+    got = run(kind, input, _dims(dim, input.ndim), keepdim, _dtypes.bool_, "b1")
+    return got if out is None else into(kind.name, out, got, ())
+
+
+@method
+def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _truth(ANY, input, dim, keepdim, out)
+
+
+@method
+def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _truth(ALL, input, dim, keepdim, out)
+
+
+# ---------------------------------------------------------------- norms
+
+
+def _norm_rule(g: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keepdim: bool) -> Tensor:
+    """PyTorch's: the derivative at zero is zero, whatever the order."""
+    g, y = _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim)
+    zero = scalar_like(g)
+    if ord == 0:
+        return zeros(input._spec.dense())
+    if ord == 1:
+        return e.mul(e.sign(input), g)
+    if ord == 2:
+        return e.where(e.eq(y, 0), zero, e.mul(input, e.div(g, y)))  # type: ignore[no-any-return]
+    if math.isinf(ord):
+        at = to_dtype(e.eq(e.abs(input), y), g._spec.dtype)
+        count = _sum(at, dims=dims, keepdim=True) if dims else at
+        return e.mul(e.mul(e.sign(input), at), e.div(g, count))
+    size = e.abs(input)
+    if ord < 1:
+        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
+        scaled = e.where(e.eq(input, 0), zero, scaled)
+        return e.mul(scaled, e.mul(g, e.pow(y, 1 - ord)))
+    if ord < 2:
+        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
+        scale = e.div(g, e.pow(y, ord - 1))
+    else:
+        scaled = e.mul(input, e.pow(size, ord - 2))
+        scale = e.div(g, e.pow(y, ord - 1))
+    return e.mul(scaled, e.where(e.eq(y, 0), zero, scale))
+
+
+def scalar_like(t: Tensor) -> Tensor:
+    return full(spec(t._spec.dtype, ()), 0)
+
+
+@differentiable("LinalgVectorNorm", input=_norm_rule)
+def _norm(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
+    d = input._spec.dtype
+    code = d.np.str[1:]
+    if ord == 2:
+        return run(NORM2, input, dims, keepdim, d, "f8")
+    if ord == 1:
+        return run(NORM1, input, dims, keepdim, d, "f8")
+    if ord == 0:
+        return run(NORM0, input, dims, keepdim, d, "f8")
+    if math.isinf(ord):
+        return run(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim, d, code)
+    return run(NORM_P, input, dims, keepdim, d, "f8", float(ord))
+
+
+def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    d = x._spec.dtype if dtype is None else _dtypes.to_dtype(dtype)
+    if not d.is_floating_point:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {d.scalar_name}")
+    dims = _dims(dim, x.ndim)
+    if x.numel() == 0 and (ord < 0 or math.isinf(ord)) and 0 in [tuple.__getitem__(x.shape, k) for k in dims]:
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have an identity"
+        )
+    got = _norm(to_dtype(x, d), ord=float(ord), dims=dims, keepdim=keepdim)
+    return got if out is None else into("linalg_vector_norm", out, got, (x,))
+
+
+@method
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+    if p == "fro" or p is None:
+        p = 2
+    elif isinstance(p, str):
+        raise RuntimeError(f"norm(): order '{p}' is not supported by this release (a matrix norm)")
+    return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+
+
+# ---------------------------------------------------------------- softmax and its kin
+
+
+@differentiable("Logsumexp", input=lambda g, input, y, dims, keepdim: e.mul(
+    _kept(g, input.ndim, dims, keepdim), e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))))
+def _logsumexp(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
+    if input.numel() == 0:
+        return e.log(_sum(e.exp(input), dims=dims, keepdim=keepdim))
+    top = _amax(input, dims=dims, keepdim=True)
+    top = e.where(e.eq(e.abs(top), math.inf), scalar_like(top), top)  # inf - inf would be NaN
+    total = e.add(e.log(_sum(e.exp(e.sub(input, top)), dims=dims, keepdim=True)), top)
+    return total if keepdim else wrap(total._buf, total._spec.like(_layout.reduced_shape(tuple(input.shape), dims, False)))
+
+
+@method
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    if not input._spec.dtype.is_floating_point:
+        input = to_dtype(input, _dtypes.get_default_dtype())
+    got = _logsumexp(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
+    return got if out is None else into("logsumexp", out, got, (input,))
+
+
+@differentiable("Softmax", input=lambda g, y, dims: e.mul(y, e.sub(g, _sum(e.mul(g, y), dims=dims, keepdim=True))))
+def _softmax(input: Tensor, *, dims: Ints) -> Tensor:
+    if input.numel() == 0:
+        return empty(input._spec.dense())
+    power = e.exp(e.sub(input, _amax(input, dims=dims, keepdim=True)))
+    return e.div(power, _sum(power, dims=dims, keepdim=True))
+
+
+@differentiable("LogSoftmax", input=lambda g, y, dims: e.sub(g, e.mul(e.exp(y), _sum(g, dims=dims, keepdim=True))))
+def _log_softmax(input: Tensor, *, dims: Ints) -> Tensor:
+    if input.numel() == 0:
+        return empty(input._spec.dense())
+    low = e.sub(input, _amax(input, dims=dims, keepdim=True))
+    return e.sub(low, e.log(_sum(e.exp(low), dims=dims, keepdim=True)))
+
+
+def _normalised(function: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
+    if dtype is not None:
+        input = to_dtype(input, _dtypes.to_dtype(dtype))
+    if not input._spec.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{input._spec.dtype.scalar_name}'")
+    return function(input, dims=_dims(_layout.wrap_dim(dim, input.ndim), input.ndim))  # type: ignore[no-any-return]
+
+
+@method
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    return _normalised(_softmax, input, dim, dtype, "softmax")
+
+
+@method
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    return _normalised(_log_softmax, input, dim, dtype, "log_softmax")
+
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "log_softmax", "logsumexp", "max", "mean", "min", "norm", "prod", "softmax", "sum",
+]
