@@ -24,6 +24,7 @@ from nbgrad._tensor import (
     PARTIAL,
     Tensor,
     View,
+    accumulator,
     check_write,
     edge,
     empty,
@@ -55,13 +56,14 @@ _elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
 class Plan:
     """One elementwise call, but for the addresses: which kernel, over how many elements, giving what."""
 
-    __slots__ = ("address", "launch", "n", "nbytes", "op", "operands", "out", "rules", "kind", "meta")
+    __slots__ = ("address", "by_mask", "kind", "launch", "meta", "n", "nbytes", "op", "operands", "out", "rules")
 
     def __init__(self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, kind: str) -> None:
         """`operands` are specs, or for numbers their Python type."""
         self.op, self.operands, self.out, self.kind = op, operands, out, kind
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], ElementwiseRule] = {}
+        self.by_mask: list[Any] = [None] * 4  # the rules of one or two tensor operands, found by counting
         run = Kernel.of(op.name, (op.body,), op.params, op.logical, operands, (out,), kind)
         self.address, self.n, self.launch, self.meta = run.address, run.n, run.launch, run.meta
 
@@ -248,7 +250,7 @@ def _unary(op: ElementwiseOp) -> Callable[..., Tensor]:
         t: Tensor = new(Tensor)
         t._buf, t._spec, t._storage, t._view, t._ad, t._nr = buf, plan.out, None, None, None, 0
         if input._rg and state.grad:
-            record(plan, t, (input,))
+            record1(plan, t, input, (input,))
         else:
             t._rg, t._node = 0, None
         return t
@@ -279,7 +281,10 @@ def _binary(op: ElementwiseOp, foreign: Any) -> Callable[..., Any]:
         t: Tensor = new(Tensor)
         t._buf, t._spec, t._storage, t._view, t._ad, t._nr = buf, plan.out, None, None, None, 0
         if rg and state.grad:
-            record(plan, t, (input, other))
+            if second is other:
+                record1(plan, t, input, (input, other))
+            else:
+                record2(plan, t, input, other)
         else:
             t._rg, t._node = 0, None
         return t
@@ -364,60 +369,97 @@ def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any]) -> Tenso
 # ---------------------------------------------------------------- recording
 
 
-_PICK: dict[tuple[int, ...], Callable[[Any], tuple[Any, ...]]] = {
-    (): lambda a: (),
-    (0,): lambda a: (a[0],),
-    (1,): lambda a: (a[1],),
-    (0, 1): lambda a: (a[0], a[1]),
-}
 _ZEROS = ((), (0,), (0, 0), (0, 0, 0), (0, 0, 0, 0))
+_NOTHING, _FIRST, _SECOND, _BOTH, _OUTPUT, _OTHERWISE = range(6)  # what a rule saves, as `record1` and `record2` read it
+
+
+def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
+    """Give `t` the history of an op of one tensor (and numbers). This and `record2` are `record`, written out for speed."""
+    rule = plan.by_mask[1]
+    if rule is None:
+        rule = plan.by_mask[1] = plan.rule((True, *(False,) * (len(args) - 1)))
+    if a._rg == 2 or not rule.useful or rule.saves == _OTHERWISE:
+        record(plan, t, args)
+        return
+    node: Node = new(rule.node_type)
+    target = a._node
+    if target is None:
+        target = accumulator(a)
+    node.next = (target,) if len(args) == 1 else (target, None)
+    node.numbers = rule.no_numbers if not a._nr else (a._nr, 0)[: len(args)]
+    saves = rule.saves
+    if saves == _NOTHING:
+        node.saved = node.versions = ()
+    else:
+        if saves == _OUTPUT:
+            a = wrap(t._buf, t._spec)
+            a._storage = storage_of(t)
+        if state.saved_hooks or a._storage is not None:
+            node.saved, node.versions = save((a,))
+        else:
+            node.saved, node.versions = (a,), _ZEROS[1]
+    node.static = rule.numbers(args) if rule.number_positions else ()
+    node.rule = rule
+    node.seq = next(sequence)
+    t._rg, t._node = 1, node
+
+
+def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
+    wants, wants_other = a._rg, b._rg
+    if wants == 2 or wants_other == 2:
+        record(plan, t, (a, b))
+        return
+    which = wants + 2 * wants_other
+    rule = plan.by_mask[which]
+    if rule is None:
+        rule = plan.by_mask[which] = plan.rule((wants == 1, wants_other == 1))
+    saves = rule.saves
+    if saves >= _OUTPUT or not rule.useful:
+        record(plan, t, (a, b))
+        return
+    node: Node = new(rule.node_type)
+    first = second = None
+    if wants:
+        first = a._node
+        if first is None:
+            first = accumulator(a)
+    if wants_other:
+        second = b._node
+        if second is None:
+            second = accumulator(b)
+    node.next = (first, second)
+    node.numbers = (a._nr, b._nr) if a._nr or b._nr else _ZEROS[2]
+    if saves == _NOTHING:
+        node.saved = node.versions = ()
+    else:
+        saved = (a, b) if saves == _BOTH else (a,) if saves == _FIRST else (b,)
+        if state.saved_hooks or a._storage is not None or b._storage is not None:
+            node.saved, node.versions = save(saved)
+        else:
+            node.saved, node.versions = saved, _ZEROS[len(saved)]
+    node.static = ()
+    node.rule = rule
+    node.seq = next(sequence)
+    t._rg, t._node = 1, node
 
 
 def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     """Give `t` its history. Which inputs want a gradient decides what is saved."""
-    if len(args) == 2 and type(args[1]) is Tensor:
-        a, b = args
-        mask: tuple[bool, ...] = (
-            a._rg == 1 or (a._rg == 2 and requires(a)),
-            b._rg == 1 or (b._rg == 2 and requires(b)),
-        )
-    else:
-        mask = tuple([isinstance(a, Tensor) and a._rg != 0 and (a._rg == 1 or requires(a)) for a in args])
-    rule = plan.rules.get(mask)
-    if rule is None:
-        if not any(mask) or not plan.out.dtype.is_floating_point or not plan.rule(mask).useful:
-            t._rg, t._node = 0, None
-            return
-        rule = plan.rule(mask)
-    elif not rule.useful:
+    mask = tuple([isinstance(a, Tensor) and a._rg != 0 and (a._rg == 1 or requires(a)) for a in args])
+    rule = plan.rule(mask) if True in mask and plan.out.dtype.is_floating_point else None
+    if rule is None or not rule.useful:
         t._rg, t._node = 0, None
         return
     node: Node = new(rule.node_type)
-    edges = []
-    numbers = rule.no_numbers
-    for a, wanted in zip(args, mask):
-        if not wanted:
-            edges.append(None)
-            continue
-        target = a._node
-        if target is None:
-            edges.append(edge(a)[0])
-        else:
-            edges.append(target)
-            if a._nr:
-                numbers = tuple(edge(b)[1] if w else 0 for b, w in zip(args, mask))
-    node.next, node.numbers = tuple(edges), numbers
-    saved = rule.pick(args)
+    edges = [edge(a) if wanted else (None, 0) for a, wanted in zip(args, mask)]
+    node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
+    saved = [args[k] for k in rule.tensor_positions]
     if rule.saves_output:
         shadow = wrap(t._buf, t._spec)
         shadow._storage = storage_of(t)
-        saved = (*saved, shadow)
-    if saved and (state.saved_hooks or state.inference or any(s._storage is not None for s in saved)):
-        saved, node.versions = save(saved)
-    else:
-        node.versions = _ZEROS[len(saved)]
-    node.saved = saved
-    node.static = rule.numbers(args) if rule.number_positions else ()
+        saved.append(shadow)
+    node.saved, node.versions = save(saved)
+    node.static = rule.numbers(args)
     node.rule = rule
     node.seq = next(sequence)
     t._rg, t._node = 1, node
@@ -500,8 +542,11 @@ class ElementwiseRule:
         positions = {p: k for k, p in enumerate(op.params)}
         self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))
         self.saves_output = OUT in names
-        where = tuple(positions[n] for n in self.tensors)
-        self.pick = _PICK.get(where) or (lambda a: tuple(a[k] for k in where))
+        self.tensor_positions = tuple(positions[n] for n in self.tensors)
+        simple = {(): _NOTHING, (0,): _FIRST, (1,): _SECOND, (0, 1): _BOTH}.get(self.tensor_positions, _OTHERWISE)
+        if self.saves_output:
+            simple = _OUTPUT if simple == _NOTHING else _OTHERWISE
+        self.saves = simple
         self.number_names = tuple(
             n for n in names if n != OUT and not isinstance(plan.operands[positions[n]], Spec)
         )
@@ -520,18 +565,24 @@ class ElementwiseRule:
         return f", which is output {t._nr} of {t._node.name()}," if t._node is not None else ""
 
     def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
-        saved = unpack(node)
+        saved = node.saved
+        if saved != ():
+            saved = unpack(node)
+        if needed is None and not graph:
+            run = self.backs.get(g._spec)
+            if run is None:
+                if len(self.backs) >= _PLANS:
+                    self.backs.clear()
+                run = self.backs[g._spec] = self.raw(g._spec, self.mask)
+            return run(g, saved, node.static)
         mask = self.mask
         if needed is not None:
             mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
         if graph:
             return self.registered(node, saved, g, mask)
-        run = self.backs.get((g._spec, mask))
-        if run is None:
-            if len(self.backs) >= _PLANS:
-                self.backs.clear()
-            run = self.backs[g._spec, mask] = self.raw(g._spec, mask)
-        return run(g, saved, node.static)
+        if mask == self.mask:
+            return self.apply(node, g, None, False)
+        return self.raw(g._spec, mask)(g, saved, node.static)
 
     def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
         op = self.plan.op
@@ -580,6 +631,12 @@ class ElementwiseRule:
                     )
                 )
         if not exprs:
+            if all(how == "none" or (how == "g" and o.shape == g.shape and o.dtype is g.dtype) for how, _, o in results):
+                wants = [how == "g" for how, _, _ in results]
+                if wants == [True, False]:
+                    return lambda grad, saved, static: (grad, None)
+                if wants == [True, True]:
+                    return lambda grad, saved, static: (grad, grad)
             return lambda grad, saved, static: [_plain(how, grad, operand) for how, _, operand in results]
         names = [n for n in (GRAD, *self.saved_names, *self.number_names) if n in free_vars(*exprs)]
         operands = [by_name[n] for n in names]
@@ -744,6 +801,21 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
         launch(plan, t._buf, args)
     written(t)
     return t
+
+
+def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
+    """`total += grad` for gradients: no history, no overlap, one dtype; a counted write."""
+    key = (total._spec, grad._spec)
+    plan = op.plans.get((key, total._spec))
+    if plan is None:
+        plan = op.plans[key, total._spec] = make_plan(op, key, total._spec)
+    plan.launch(plan.address, plan.n, total._buf, total._buf, grad._buf)
+    storage = total._storage
+    if storage is not None:
+        storage.version += 1
+    else:
+        written(total)
+    return total
 
 
 def _apart(t: Tensor, other: Any) -> Any:

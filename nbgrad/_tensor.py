@@ -392,7 +392,10 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
         with ad.lock:
             node = None if ad.accumulator is None else ad.accumulator()
             if node is None:
-                node = AccumulateGrad(leaf, accumulate)
+                node = new(AccumulateGrad)
+                node.variable, node.rule, node.static = leaf, accumulation, None
+                node.next = node.numbers = node.saved = node.versions = ()
+                node.seq = next(sequence)
                 ad.accumulator = weakref.ref(node)
     return node
 
@@ -552,7 +555,7 @@ class CopySlices:
         if self.base is not dense and self.base.strides != dense.strides:
             total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
         part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
-        results = list(self.inner.apply(hooks.clone(part), None, graph))
+        results = list(self.inner.rule.apply(self.inner, hooks.clone(part), None, graph))
         first = results[0] if results and self.inner.next[:1] != () else None
         if first is None:
             first = hooks.zeros(self.at.dense())
@@ -574,6 +577,22 @@ def _like_memory(g: Tensor, base: Spec) -> Tensor:
 # ---------------------------------------------------------------- gradients arrive
 
 
+class Accumulation:
+    """The rule of every leaf's sink."""
+
+    @staticmethod
+    def apply(node: AccumulateGrad, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
+        accumulate(node.variable, grad, graph)
+        return ()
+
+    @staticmethod
+    def read(node: Node, name: str) -> Any:
+        raise AttributeError(f"'AccumulateGrad' object has no attribute '_saved_{name}'")
+
+
+accumulation = Accumulation()
+
+
 def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
     """Add to the leaf's `.grad`: the first is taken over if nobody else has it, else copied; later ones are added in place,
     but for create_graph, where the sum is a new tensor."""
@@ -590,8 +609,9 @@ def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
             ad.grad = hooks.add(have, grad)
         else:
             hooks.add_(have, grad)
-    for _, hook in list(ad.post_hooks):
-        hook(leaf)
+    if ad.post_hooks:
+        for _, hook in list(ad.post_hooks):
+            hook(leaf)
 
 
 def _taken(leaf: Tensor, grad: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ def run(
             owned.add((node, number))
 
     needed = None if wanted is None else _leading_to(wanted, [root[0] for root in roots])
-    before = state.grad, state.node
+    before, anomaly = (state.grad, state.node), state.anomaly
     state.grad = graph
     try:
         for node, number, grad in roots:
@@ -61,7 +61,8 @@ def run(
         while heap:
             node = heappop(heap)[1]
             grads = pending.pop(node)
-            state.node = node
+            if anomaly:
+                state.node = node
             if node.hooked:
                 grads = prepare(node, grads)
             if wanted is not None:
@@ -70,15 +71,15 @@ def run(
                         wanted[node, number](grads if node.outputs == 1 else grads[number])
                 if not any(n in needed for n in node.next if n is not None):  # type: ignore[operator]
                     continue
-            results = node.apply(grads, needed, graph)
+            results = node.rule.apply(node, grads, needed, graph)
             if node.hooks is not None:
                 results = finish(node, results, grads)
-            if not keep:
-                node.release()
+            if not keep and node.saved:
+                node.saved = None
             grads = None
             for target, number, grad in zip(node.next, node.numbers, results):
                 if grad is None or target is None or (needed is not None and target not in needed):
-                    continue
+                    continue  # not differentiable there, or not asked for
                 # The common case of `arrive`, in line: measured 0.1 us a node.
                 if target.outputs == 1 and target not in pending:
                     pending[target] = grad

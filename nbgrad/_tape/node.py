@@ -1,8 +1,9 @@
 """The record of one differentiable call: what it was, where its gradients go, and what its rule will read.
 
 Promises the engine three things of every node: `next`/`numbers` say which output of which earlier node each gradient belongs to,
-`seq` is larger than that of every node it points at, and `apply` turns gradients of the outputs into gradients of the inputs.
-Values are opaque here.
+`seq` is larger than that of every node it points at, and `rule.apply(node, grads, needed, graph)` turns the gradient of the output
+(a list of them where `outputs` is not 1) into gradients of the inputs; `needed` is the set of nodes asked for, or None. Values are
+opaque here.
 """
 
 from __future__ import annotations
@@ -44,14 +45,6 @@ class Node:
     prehooks: list[Any] | None = None
     hooks: list[Any] | None = None
 
-    def apply(self, grads: Any, needed: Any, graph: bool) -> Any:
-        """`grads` is the one gradient, or a list of them where `outputs` is not 1; `needed` the nodes that are asked for."""
-        return self.rule.apply(self, grads, needed, graph)
-
-    def release(self) -> None:
-        if self.saved:
-            self.saved = None
-
     # -- PyTorch's surface --------------------------------------------------------------------------------------------
 
     def name(self) -> str:
@@ -91,21 +84,10 @@ class Node:
 
 
 class AccumulateGrad(Node):
-    """Where a gradient ends: adds it to the leaf's `.grad`, by the function that the tensor layer hands in."""
+    """Where a gradient ends. Its rule, which the tensor layer hands in, adds it to the leaf's `.grad`."""
 
-    __slots__ = ("accumulate", "variable")
+    __slots__ = ("variable",)
     variable: Any
-    accumulate: Callable[[Any, Any, bool], None]
-
-    def __init__(self, variable: Any, accumulate: Callable[[Any, Any, bool], None]) -> None:
-        self.variable, self.accumulate = variable, accumulate
-        self.next, self.numbers, self.saved, self.versions, self.static = (), (), (), (), None
-        self.rule = None
-        self.seq = next(sequence)
-
-    def apply(self, grads: Any, needed: Any, graph: bool) -> Any:
-        self.accumulate(self.variable, grads, graph)
-        return ()
 
 
 class RemovableHandle:

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import call, elementwise_function, inplace, number_type
+from nbgrad._dispatch import add_into, call, elementwise_function, inplace, number_type
 from nbgrad._op import ElementwiseOp
 from nbgrad._tensor import Tensor, hooks
 from nbgrad.expr import prims as p
@@ -566,7 +566,7 @@ Tensor.__neg__, Tensor.__abs__, Tensor.__invert__ = neg, abs, bitwise_not  # typ
 Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]
 
 hooks.add = _add
-hooks.add_ = lambda total, grad: inplace(_add.op, (total, grad))
+hooks.add_ = lambda total, grad: add_into(_add.op, total, grad)
 __all__ = [
     "abs", "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clamp", "clamp_", "clip", "cos", "div", "divide", "eq",
     "erf", "exp", "expm1", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt", "isfinite", "isinf", "isnan", "le", "lerp",
