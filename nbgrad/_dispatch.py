@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from nbgrad._tensor import (
     OVERLAP,
     PARTIAL,
     Tensor,
-    View,
     accumulator,
     check_write,
     edge,
@@ -589,9 +589,7 @@ class ElementwiseRule:
         values: dict[str, Any] = {GRAD: g, **dict(zip(self.saved_names, saved))}
         values.update(zip(self.number_names, node.static))
         if self.saves_output:
-            y = share(values[OUT], values[OUT]._buf, values[OUT]._spec)
-            y._storage, y._node, y._nr, y._rg = values[OUT]._storage, node, 0, 1
-            values[OUT] = y
+            values[OUT] = as_output(values[OUT], node, 0)
         results: list[Any] = []
         for p, wanted, operand in zip(op.params, mask, self.plan.operands):
             if not wanted:
@@ -679,42 +677,41 @@ def _fit(grad: Tensor, operand: Spec) -> Tensor:
 def _runner(
     kernel: Kernel, outs: list[Spec], where: list[int], keep: list[int], results: list[tuple[str, Any, Any]]
 ) -> Callable[..., Any]:
-    """`where` lists the tensors read: -1 is g, others index the saved. The two commonest forms are written out: each
-    saves 0.3 us a node, which is what a scalar chain is made of."""
-    address, n, launch = kernel.address, kernel.n, kernel.launch
+    """`where` lists the tensors read: -1 is g, others index the saved; `keep` the numbers."""
+    forms = []
+    for how, k, operand in results:
+        exact = how == "made" and outs[k].shape == operand.shape and outs[k].dtype is operand.dtype
+        forms.append("exact" if exact else how)
+    make = _runner_maker(len(outs), tuple(where), tuple(keep), tuple((f, k) for f, (_, k, _) in zip(forms, results)))
     sizes = [o.extent * o.itemsize for o in outs]
-    exact = [how != "made" or outs[k].shape == operand.shape for how, k, operand in results]
-    if all(exact) and len(results) == 2 and not any(how in ("g", "zero") for how, _, _ in results):
-        if len(outs) == 1 and where == [-1] and len(keep) == 1 and results[0][0] == "made":
-            out, size = outs[0], sizes[0]
+    operands = [operand for _, _, operand in results]
+    return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)  # type: ignore[no-any-return]
 
-            def scaled(g: Tensor, saved: Any, static: Any) -> Any:
-                buf = _empty(size, _bytes)
-                launch(address, n, buf, g._buf, static[0])
-                return wrap(buf, out), None
 
-            return scaled
-        if len(outs) == 2 and where == [-1, 0, 1] and not keep:
-            first, second = outs
-            size, size2 = sizes
-
-            def pair(g: Tensor, saved: Any, static: Any) -> Any:
-                buf, buf2 = _empty(size, _bytes), _empty(size2, _bytes)
-                launch(address, n, buf, buf2, g._buf, saved[0]._buf, saved[1]._buf)
-                return wrap(buf, first), wrap(buf2, second)
-
-            return pair
-
-    def general(g: Tensor, saved: Any, static: Any) -> Any:
-        bufs = [_empty(size, _bytes) for size in sizes]
-        read = [g._buf if k < 0 else saved[k]._buf for k in where]
-        launch(address, n, *bufs, *read, *[static[k] for k in keep])
-        made = []
-        for how, k, operand in results:
-            made.append(_fit(wrap(bufs[k], outs[k]), operand) if how == "made" else _plain(how, g, operand))
-        return made
-
-    return general
+@lru_cache(maxsize=1024)
+def _runner_maker(
+    count: int, where: tuple[int, ...], keep: tuple[int, ...], forms: tuple[tuple[str, Any], ...]
+) -> Callable[..., Any]:
+    """Source of the few lines between a gradient's arrival and its kernel, without loops: measured 1 us a node less than with."""
+    lines = ["def make(launch, address, n, sizes, outs, operands):"]
+    names = ", ".join
+    for k in range(count):
+        lines.append(f"    size{k}, out{k} = sizes[{k}], outs[{k}]")
+    lines += [f"    operand{k} = operands[{k}]" for k, (form, _) in enumerate(forms) if form not in ("exact", "none")]
+    lines.append("    def run(g, saved, static):")
+    lines += [f"        b{k} = empty(size{k}, bytes_)" for k in range(count)]
+    read = ["g._buf" if k < 0 else f"saved[{k}]._buf" for k in where] + [f"static[{k}]" for k in keep]
+    lines.append(f"        launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
+    given = []
+    for k, (form, at) in enumerate(forms):
+        if form in ("made", "exact"):
+            lines += [f"        t{k} = new(Tensor)", f"        t{k}._buf, t{k}._spec = b{at}, out{at}", f"        t{k}._rg = t{k}._nr = 0"]
+            lines.append(f"        t{k}._storage = t{k}._node = t{k}._view = t{k}._ad = None")
+        given.append({"none": "None", "exact": f"t{k}", "made": f"fit(t{k}, operand{k})"}.get(form, f"plain({form!r}, g, operand{k})"))
+    lines += [f"        return ({names(given)},)", "    return run"]
+    scope = {"empty": _empty, "bytes_": _bytes, "new": new, "Tensor": Tensor, "fit": _fit, "plain": _plain}
+    exec("\n".join(lines), scope)
+    return scope["make"]  # type: ignore[return-value]
 
 
 def apply_partial(op: ElementwiseOp, param: str, values: dict[str, Any], g: Tensor) -> Tensor | None:
@@ -839,57 +836,69 @@ def _apart(t: Tensor, other: Any) -> Any:
 
 
 class OpRule:
-    """The gradient of one call of an `Op`: reads, by name, what its rules asked for."""
+    """The gradient of an `Op` for one choice of inputs that want it: what is saved, and the calls of its rules, written out as source
+    once, because collecting a rule's arguments by name at each call cost more than the rule."""
 
-    __slots__ = ("layout", "mask", "op", "saved_names")
+    def __init__(self, op: Op, mask: tuple[bool, ...], given: tuple[bool, ...]) -> None:
+        """`given` says which of the inputs are there at all (an optional one may be None)."""
+        self.op, self.mask, self.node_type = op, mask, node_type(op.node_name)
+        if "all" in op.rules:
+            asked = set(op.reads["all"])
+        else:
+            asked = {n for p, m in zip(op.inputs, mask) if m and p in op.rules for n in op.reads[p]}
+        names = [] if op.variadic else list(op.inputs)
+        self.inputs = tuple(k for k, n in enumerate(names) if n in asked and given[k])
+        self.outputs = tuple(int(n[1:] or 0) for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit()))
+        self.saved_names = (*(names[k] for k in self.inputs), *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())))
+        where = {GRAD: "g", "wanted": "wanted", "specs": "layout"}
+        where |= {n: f"saved[{k}]" for k, n in enumerate(self.saved_names)}
+        where |= {n: "None" for k, n in enumerate(names) if not given[k]}
+        where |= {f"{n}_spec": f"layout[{k}]" for k, n in enumerate(names)}
 
-    def __init__(
-        self, op: Op, mask: tuple[bool, ...], names: tuple[str, ...], layout: tuple[Any, ...]
-    ) -> None:
-        self.op, self.mask, self.saved_names, self.layout = op, mask, names, layout
+        def call(rule: str) -> str:
+            return f"{rule}({', '.join(where.get(n) or f'static[{n!r}]' for n in op.reads[rule])})"
+
+        text = call("all") if "all" in op.rules else "".join(
+            (f"({call(n)}) if wanted[{k}] else None, " if m and n in op.rules else "None, ") for k, (n, m) in enumerate(zip(op.inputs, mask))
+        )
+        scope: dict[str, Any] = dict(op.rules)
+        exec(f"def run(g, saved, static, layout, wanted):\n    return ({text})", scope)
+        self.run = scope["run"]
 
     def made_by(self, node: Node, k: int) -> str:
         t = (node.saved or ())[k]
-        if self.saved_names[k].startswith(OUT):
-            return f", which is output {self.saved_names[k][1:] or 0} of {node.name()},"
+        if k >= len(self.inputs):
+            return f", which is output {self.outputs[k - len(self.inputs)]} of {node.name()},"
         return f", which is output {t._nr} of {t._node.name()}," if t._node is not None else ""
 
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
-        op = self.op
-        saved = unpack(node)
+        saved = node.saved
+        if saved != ():
+            saved = unpack(node)
         mask = self.mask
         if needed is not None:
             mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
-        values: dict[str, Any] = dict(node.static)
-        for name, t in zip(self.saved_names, saved):
-            if graph and name.startswith(OUT):
-                kept = t
-                t = share(kept, kept._buf, kept._spec)
-                t._storage, t._node, t._nr, t._rg = kept._storage, node, int(name[1:] or 0), 1
-            values[name] = t
-        values[GRAD] = g
-        inputs = op.inputs if not op.variadic else ()
-        for name, s in zip(inputs, self.layout):
-            values[f"{name}_spec"] = s
-        if op.variadic:
-            values["specs"] = self.layout
-        if "all" in op.rules:
-            values["wanted"] = mask
-            return op.rules["all"](*[values[n] for n in op.reads["all"]])
-        out = []
-        for name, wanted in zip(op.inputs, mask):
-            rule = op.rules.get(name)
-            out.append(rule(*[values[n] for n in op.reads[name]]) if wanted and rule else None)
-        return out
+        if graph and self.outputs:
+            first = len(self.inputs)
+            saved = (*saved[:first], *(as_output(t, node, k) for t, k in zip(saved[first:], self.outputs)))
+        static, layout = node.static
+        return self.run(g, saved, static, layout, mask)
 
     def read(self, node: Node, name: str) -> Any:
         saved = unpack(node)
         wanted = {"self": self.op.inputs[0] if self.op.inputs else "", "result": OUT}.get(name, name)
         if wanted in self.saved_names:
             return saved[self.saved_names.index(wanted)]
-        if wanted in node.static:
-            return node.static[wanted]
+        if wanted in node.static[0]:
+            return node.static[0][wanted]
         raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+
+
+def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
+    """A saved output with its history again; while saved it has none, as it would be a cycle."""
+    t = share(kept, kept._buf, kept._spec)
+    t._storage, t._node, t._nr, t._rg = kept._storage, node, number, 1
+    return t
 
 
 def differentiable(
@@ -901,7 +910,10 @@ def differentiable(
         op = Op(forward, rules, node_name + "Backward0" if not node_name[-1].isdigit() else node_name)
 
         def function(*tensors: Any, **static: Any) -> Any:
-            if not state.grad or not any([t is not None and t._rg for t in tensors]):
+            for t in tensors:
+                if t is not None and t._rg and state.grad:
+                    break
+            else:
                 return forward(*tensors, **static)
             state.grad = False
             try:
@@ -920,48 +932,49 @@ def differentiable(
 
 def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
     """Give the outputs of an `Op` their history."""
-    mask = tuple([t is not None and t._rg != 0 and requires(t) for t in tensors])
-    outs = result if isinstance(result, (tuple, list)) else (result,)
-    if not any(mask) or not any(o._spec.dtype.is_floating_point for o in outs):
-        return result
-    if "all" in op.rules:
-        asked = set(op.reads["all"])
+    if len(tensors) == 1:
+        a = tensors[0]
+        mask: tuple[bool, ...] = (True,) if a._rg == 1 or (a._rg == 2 and requires(a)) else (False,)
     else:
-        asked = {n for p, m in zip(op.inputs, mask) if m and p in op.rules for n in op.reads[p]}
-    node: Node = new(node_type(op.node_name))
-    edges = [edge(t) if m else (None, 0) for t, m in zip(tensors, mask)]
-    node.next, node.numbers = tuple(e[0] for e in edges), tuple(e[1] for e in edges)
-    if len(outs) != 1 or isinstance(result, (tuple, list)):
+        mask = tuple([t is not None and t._rg != 0 and requires(t) for t in tensors])
+    if True not in mask:
+        return result
+    rule = op.by_mask.get(mask)
+    if rule is None or None in tensors:
+        given = tuple(t is not None for t in tensors)
+        rule = op.by_mask.get((mask, given))
+        if rule is None:
+            rule = OpRule(op, mask, given)
+            op.by_mask[(mask, given) if False in given else mask] = rule
+    single = isinstance(result, Tensor)
+    outs = (result,) if single else result
+    node: Node = new(rule.node_type)
+    if len(tensors) == 1:
+        target = a._node
+        node.next, node.numbers = (accumulator(a) if target is None else target,), (a._nr,)
+        layout: tuple[Any, ...] = (a._spec,)
+    else:
+        edges = [edge(t) if m else (None, 0) for t, m in zip(tensors, mask)]
+        node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
+        layout = tuple([None if t is None else t._spec for t in tensors])
+    if not single:
         node.outputs = len(outs)
-    names: list[str] = []
-    saved: list[Tensor] = []
-    if not op.variadic:
-        for name, t in zip(op.inputs, tensors):
-            if name in asked and t is not None:
-                names.append(name)
-                saved.append(t)
-    for k, o in enumerate(outs):
-        for name in (OUT, f"{OUT}{k}") if k == 0 else (f"{OUT}{k}",):
-            if name in asked:
-                shadow = wrap(o._buf, o._spec)
-                shadow._storage = storage_of(o)
-                names.append(name)
-                saved.append(shadow)
-    node.saved, node.versions = save(saved)
-    node.static = static
-    node.rule = OpRule(op, mask, tuple(names), tuple(None if t is None else t._spec for t in tensors))
+    if rule.saved_names:
+        saved = [tensors[k] for k in rule.inputs]
+        for k in rule.outputs:
+            shadow = wrap(outs[k]._buf, outs[k]._spec)
+            shadow._storage = storage_of(outs[k])
+            saved.append(shadow)
+        node.saved, node.versions = save(saved)
+    else:
+        node.saved = node.versions = ()
+    node.static = (static, layout)
+    node.rule = rule
     node.seq = next(sequence)
     for k, o in enumerate(outs):
         if o._spec.dtype.is_floating_point:
-            o._node, o._nr = node, k
-            o._rg = 2 if o._view is not None else 1
+            o._node, o._nr, o._rg = node, k, 2 if o._view is not None else 1
     return result
-
-
-def record_view(out: Tensor, base: Tensor, op: Op, static: dict[str, Any]) -> Tensor:
-    if state.grad and base._rg and requires(base):
-        record_op(op, out, (base,), static)
-    return out
 
 
 def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = False) -> Tensor:
@@ -975,10 +988,6 @@ def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = F
     return view_of(base, buf, sp, created, made_by)
 
 
-def view_record(t: Tensor) -> View | None:
-    return t._view
-
-
 def written_by(t: Tensor, op: Op, tensors: Sequence[Any], static: dict[str, Any]) -> Tensor:
     """Record an in-place op that is no elementwise one: `t` has been written to from `tensors`, the first of which is t."""
     if state.grad and any(x is not None and requires(x) for x in tensors):
@@ -990,5 +999,3 @@ def written_by(t: Tensor, op: Op, tensors: Sequence[Any], static: dict[str, Any]
     written(t)
     return t
 
-
-__all__ = ["differentiable", "elementwise_function", "empty", "inplace", "make_view"]

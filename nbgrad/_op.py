@@ -73,6 +73,7 @@ class Op:
         parameters = inspect.signature(forward).parameters.values()
         self.inputs = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty)
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.by_mask: dict[Any, Any] = {}
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device
 from nbgrad._storage import Spec, Storage, spec
 from nbgrad._tape import engine
-from nbgrad._tape.modes import state
+from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, AccumulateGrad, Node, RemovableHandle, node_type, sequence
 
 new: Callable[[type], Any] = object.__new__
@@ -770,7 +770,7 @@ def modified(t: Tensor, version: int, made_by: str) -> RuntimeError:
         + (
             "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
             "question was changed in there or anywhere later. Good luck!"
-            if state.anomaly
+            if shared.anomaly
             else "enable anomaly detection to find the operation that failed to compute its gradient, with "
             "torch.autograd.set_detect_anomaly(True, check_nan=False)."
         )

@@ -1,6 +1,7 @@
 """What a thread has switched: grad mode, inference mode, and whether any transform is active.
 
-Promises the dispatcher one thread-local object whose attributes are read on every recorded op, so they are plain.
+Promises the dispatcher one thread-local object whose attributes are read on every recorded op, so they are plain; and one
+object that all threads share, whose `rare` is false unless something unusual is on anywhere: one cheap look covers all of it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,37 @@ class State(threading.local):
     active = 0  # how many transforms or captures are on this thread's stack; 0 keeps the ops on their short way
     saved_hooks: tuple[Any, ...] = ()  # stack of (pack, unpack) pairs
     saved_hooks_disabled: str | None = None  # the message that refuses them
-    anomaly = False
-    anomaly_nan = True
+    multithreading = True
     node: Any = None  # the node whose backward runs on this thread
+    task: Any = None  # the backward that runs on this thread
+
+
+class Shared:
+    """`rare` counts what is on: threads in inference mode, and anomaly mode, which is one switch for all threads."""
+
+    __slots__ = ("_lock", "anomaly", "check_nan", "rare")
+
+    def __init__(self) -> None:
+        self.rare = 0
+        self.anomaly = False
+        self.check_nan = True
+        self._lock = threading.Lock()
+
+    def count(self, by: int) -> None:
+        with self._lock:
+            self.rare += by
 
 
 state = State()
+shared = Shared()
+
+
+def set_anomaly(enabled: bool, check_nan: bool = True) -> None:
+    shared.count(enabled - shared.anomaly)
+    shared.anomaly, shared.check_nan = enabled, check_nan
+
+
+def set_inference(enabled: bool) -> None:
+    """Grad mode follows: nothing is recorded in inference mode, and leaving it by `inference_mode(False)` records again."""
+    shared.count(enabled - state.inference)
+    state.inference, state.grad = enabled, not enabled

@@ -65,6 +65,7 @@ class Node:
         """`hook(grad_inputs, grad_outputs)` after the node has run; what it returns replaces the grad_inputs."""
         if self.hooks is None:
             self.hooks = []
+        self.hooked = True
         return RemovableHandle(self.hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -15,7 +15,7 @@ from nbgrad._layout import Ints
 from nbgrad._op import Op
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, hooks, requires
+from nbgrad._tensor import Tensor, hooks, requires, wrap
 from nbgrad.ops.copy import contiguous, copy_memory, zeros
 from nbgrad.ops.registry import method
 
@@ -43,10 +43,6 @@ def view(node_name: str, rule: Callable[..., Any]) -> Callable[[Callable[..., tu
 
 
 # ---------------------------------------------------------------- the inverse of looking at a part
-
-
-def _embed_offset(at: Spec, offset: int, base: Spec) -> int:
-    return offset
 
 
 @differentiable("AsStridedScatter", input=lambda g, at, offset: as_strided_view(g, at, offset))
@@ -336,6 +332,22 @@ def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
 @method
 def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     return _expand(self, shape=_sizes(sizes))
+
+
+def spread(g: Tensor, shape: Ints) -> Tensor:
+    """`expand` for gradients: where nothing is recorded, without the bookkeeping that a user's view needs."""
+    if state.grad:
+        return _expand(g, shape=shape)
+    key = (g._spec, shape)
+    sp = _spreads.get(key)
+    if sp is None:
+        if len(_spreads) > 4096:
+            _spreads.clear()
+        sp = _spreads[key] = g._spec.like(*_layout.expand(g._spec.shape, g._spec.strides, shape))
+    return wrap(g._buf, sp)
+
+
+_spreads: dict[tuple[Spec, Ints], Spec] = {}
 
 
 @method

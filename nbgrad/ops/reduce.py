@@ -25,7 +25,7 @@ from nbgrad.kernels import build
 from nbgrad.kernels.cpu import reduce as templates
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import full, to_dtype, zeros
-from nbgrad.ops.movement import expand, reshape, squeeze, unsqueeze
+from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
 
 _x, _r, _n = var("x"), var("r"), var("n")
@@ -182,7 +182,7 @@ def _sum_dtype(d: _dtype, asked: Any) -> _dtype:
 
 def _spread(g: Tensor, sp: Spec, dims: Ints, keepdim: bool) -> Tensor:
     """The gradient of a sum: the same for every element that went into it."""
-    return expand(_kept(g, sp.ndim, dims, keepdim), sp.shape)
+    return spread(_kept(g, sp.ndim, dims, keepdim), sp.shape)
 
 
 def _kept(g: Tensor, ndim: int, dims: Ints, keepdim: bool) -> Tensor:
@@ -198,7 +198,7 @@ def _sum_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(SUM, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
 
 
-@differentiable("SumBackward0", input=lambda g, input_spec: expand(g, input_spec.shape))
+@differentiable("SumBackward0", input=lambda g, input_spec: spread(g, input_spec.shape))
 def _sum_all(input: Tensor) -> Tensor:
     return _sum_forward(input, tuple(range(input.ndim)), False)
 
@@ -258,13 +258,13 @@ def _mean_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(MEAN, input, dims, keepdim, input._spec.dtype, "f8", float(_count(input._spec, dims)))
 
 
-@differentiable("MeanBackward0", input=lambda g, input_spec: e.div(expand(g, input_spec.shape), input_spec.numel))
+@differentiable("MeanBackward0", input=lambda g, input_spec: spread(e.div(g, input_spec.numel), input_spec.shape))
 def _mean_all(input: Tensor) -> Tensor:
     return _mean_forward(input, tuple(range(input.ndim)), False)
 
 
-@differentiable("MeanBackward1", input=lambda g, input_spec, dims, keepdim: e.div(
-    _spread(g, input_spec, dims, keepdim), _count(input_spec, dims)))
+@differentiable("MeanBackward1", input=lambda g, input_spec, dims, keepdim: _spread(
+    e.div(g, _count(input_spec, dims)), input_spec, dims, keepdim))
 def _mean(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _mean_forward(input, dims, keepdim)
 
