@@ -1,0 +1,393 @@
+"""What needs values on the host: numbers, lists, arrays, truth, comparison of whole tensors, copies and pickles.
+
+Promises users PyTorch's conversions and refusals, and the ops that this is where values are looked at: everything asks `_host()`.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._device import cpu
+from nbgrad._dispatch import number_type
+from nbgrad._dtypes import dtype as _dtype
+from nbgrad._storage import Storage, spec
+from nbgrad._tensor import Tensor, meta, new, requires, storage_of, wrap
+from nbgrad.ops.copy import to_dtype
+from nbgrad.ops.elementwise import abs as _abs
+from nbgrad.ops.elementwise import add, eq, isfinite, isnan, le, logical_and, logical_or, mul, sub
+from nbgrad.ops.index import flip
+from nbgrad.ops.movement import _sizes, unbind
+from nbgrad.ops.registry import method
+
+
+
+def of_array(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor that shares a contiguous array's memory."""
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    return wrap(_backend.from_host(array), spec(_dtypes.from_numpy_dtype(array.dtype), array.shape))
+
+
+# ---------------------------------------------------------------- numbers and truth
+
+
+@method
+def item(self: Tensor) -> Any:
+    if self._spec.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._spec.numel} elements cannot be converted to Scalar")
+    return self._host().item()
+
+
+@method
+def tolist(self: Tensor) -> Any:
+    return self._host().tolist()
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    n = input._spec.numel
+    if n != 1:
+        raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous")
+    return bool(input._host().item())
+
+
+def _number(self: Tensor) -> Any:
+    if self._spec.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    if requires(self):
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+            "Consider using tensor.detach() first.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return self._host().item()
+
+
+def _float(self: Tensor) -> float:
+    return float(_number(self))
+
+
+def _complex(self: Tensor) -> complex:
+    return complex(_number(self))
+
+
+def _int(self: Tensor) -> int:
+    if self._spec.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return int(self._host().item())
+
+
+def _index(self: Tensor) -> int:
+    if self._spec.numel != 1 or self._spec.dtype.is_floating_point:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(self._host().item())
+
+
+def _len(self: Tensor) -> int:
+    if not self._spec.ndim:
+        raise TypeError("len() of a 0-d tensor")
+    return int(tuple.__getitem__(self._spec.shape, 0))
+
+
+def _iter(self: Tensor) -> Any:
+    if not self._spec.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self, 0))
+
+
+def _reversed(self: Tensor) -> Tensor:
+    return flip(self, 0) if self.ndim else self
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if not isinstance(element, Tensor) and number_type(element) is None:
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+        )
+    return bool(eq(self.detach(), element)._host().any())
+
+
+def _format(self: Tensor, format_spec: str) -> str:
+    if self.ndim == 0 and type(self) is Tensor:
+        return format(self._host().item(), format_spec)
+    return object.__format__(self, format_spec)
+
+
+Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.__index__ = is_nonzero, _float, _int, _index  # type: ignore[attr-defined]
+Tensor.__complex__, Tensor.__len__, Tensor.__iter__, Tensor.__reversed__ = _complex, _len, _iter, _reversed  # type: ignore[attr-defined]
+Tensor.__contains__, Tensor.__format__ = _contains, _format  # type: ignore[attr-defined, method-assign, assignment]
+
+
+# ---------------------------------------------------------------- arrays
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
+    """The tensor's memory as an array."""
+    if not force and requires(self):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    return self._host()
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    array = numpy(self)
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """What NumPy's functions of tensors give."""
+    return of_array(np.asarray(array))
+
+
+Tensor.__array__, Tensor.__array_wrap__ = _array, _array_wrap  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- where, and whether
+
+
+@method
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    array = input._host()
+    if as_tuple:
+        return tuple(of_array(i) for i in np.atleast_1d(array).nonzero())
+    found = np.empty((np.count_nonzero(array), array.ndim), np.int64)
+    if array.ndim:
+        for d, i in enumerate(array.nonzero()):
+            found[:, d] = i
+    result = of_array(found)
+    if out is None:
+        return result
+    if out._spec.dtype is not _dtypes.int64:
+        raise RuntimeError(
+            f"nonzero: Expected out tensor to have scalar type Long but got scalar type{out._spec.dtype.scalar_name}"
+        )
+    resize_(out, tuple(result.shape))
+    return out.copy_(result)  # type: ignore[attr-defined]
+
+
+@method
+def argwhere(input: Tensor) -> Tensor:
+    return nonzero(input)  # type: ignore[no-any-return]
+
+
+def _pair(name: str, input: Any, other: Any) -> None:
+    for k, (word, x) in enumerate((("input", input), ("other", other))):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}(): argument '{word}' (position {k + 1}) must be Tensor, not {type(x).__name__}")
+
+
+@method
+def equal(input: Tensor, other: Tensor) -> bool:
+    _pair("equal", input, other)
+    return input._spec.shape == other._spec.shape and bool(eq(input.detach(), other.detach())._host().all())
+
+
+@method
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    _pair("isclose", input, other)
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype.scalar_name} did not match {other.dtype.scalar_name}")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+    a, b = input.detach(), other.detach()
+    close: Tensor = eq(a, b)
+    if equal_nan and a.dtype.is_floating_point:
+        close = logical_or(close, logical_and(isnan(a), isnan(b)))
+    if rtol == 0 and atol == 0:
+        return close
+    if not a.dtype.is_floating_point:
+        a, b = to_dtype(a, _dtypes.get_default_dtype()), to_dtype(b, _dtypes.get_default_dtype())
+    off = _abs(sub(a, b))
+    allowed = add(_abs(mul(b, rtol)), atol)
+    return logical_or(close, logical_and(isfinite(off), le(off, allowed)))  # type: ignore[no-any-return]
+
+
+@method
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    _pair("allclose", input, other)
+    return bool(isclose(input, other, rtol, atol, equal_nan)._host().all())
+
+
+def is_tensor(obj: Any, /) -> bool:
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input._spec.numel
+
+
+def is_floating_point(input: Tensor) -> bool:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"is_floating_point(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input._spec.dtype.is_floating_point
+
+
+def is_complex(input: Tensor) -> bool:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"is_complex(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return False
+
+
+@method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    return input._spec.shape == other._spec.shape
+
+
+@method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both read the same memory in the same way."""
+    a, b = self._spec, tensor._spec
+    same = storage_of(self).memory is storage_of(tensor).memory
+    return same and (a.shape, a.strides) == (b.shape, b.strides) and self.storage_offset() == tensor.storage_offset()
+
+
+# ---------------------------------------------------------------- storage
+
+
+class UntypedStorage:
+    """The memory behind a tensor, in bytes."""
+
+    def __init__(self, t: Tensor) -> None:
+        self._memory = storage_of(t).memory
+        self.device = t.device
+
+    def data_ptr(self) -> int:
+        return int(self._memory.__array_interface__["data"][0]) if len(self._memory) else 0
+
+    def nbytes(self) -> int:
+        return len(self._memory)
+
+    def size(self) -> int:
+        return len(self._memory)
+
+    __len__ = size
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._memory[index].item() if isinstance(index, int) else self._memory[index]
+
+    def tolist(self) -> list[int]:
+        return self._memory.tolist()  # type: ignore[no-any-return]
+
+
+class TypedStorage(UntypedStorage):
+    """The memory behind a tensor, in elements."""
+
+    def __init__(self, t: Tensor) -> None:
+        super().__init__(t)
+        self.dtype: _dtype = t.dtype
+
+    def untyped(self) -> UntypedStorage:
+        out = UntypedStorage.__new__(UntypedStorage)
+        out._memory, out.device = self._memory, self.device
+        return out
+
+    def _elements(self) -> Any:
+        return self._memory[: self.size() * self.dtype.itemsize].view(self.dtype.np)
+
+    def size(self) -> int:
+        return len(self._memory) // self.dtype.itemsize
+
+    __len__ = size
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._elements()[index]
+        return found.item() if isinstance(index, int) else found
+
+    def tolist(self) -> list[Any]:
+        return self._elements().tolist()  # type: ignore[no-any-return]
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    return UntypedStorage(self)
+
+
+@method
+def storage(self: Tensor) -> TypedStorage:
+    return TypedStorage(self)
+
+
+@method
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Another shape over the same memory, which grows if it must; what is new in it is not set."""
+    shape = _sizes(sizes)
+    if requires(self):
+        raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in shape):
+        raise RuntimeError("numel: integer multiplication overflow")
+    sp = self._spec.like(shape, _layout.contiguous_strides(shape))
+    if shape == tuple(self._spec.shape):
+        return self
+    start = self.storage_offset() * sp.itemsize
+    counted = storage_of(self)
+    if start + sp.extent * sp.itemsize > len(counted.memory):
+        grown = _backend.of(sp.device).empty(start + sp.extent * sp.itemsize)
+        grown[: len(counted.memory)] = counted.memory
+        counted.memory = grown
+        self._buf = _backend.of(sp.device).view(grown, start)
+    self._spec = sp
+    return self
+
+
+# ---------------------------------------------------------------- copies of whole objects
+
+
+def _remade(cls: type, memory: Any, offset: int, d: _dtype, shape: Any, strides: Any, requires_grad: bool, attributes: Any) -> Tensor:
+    """Read `memory` as a tensor of class `cls`: what pickles and `copy.copy` call."""
+    out: Tensor = new(cls)
+    sp = spec(d, tuple(shape), tuple(strides), cpu)
+    out._buf, out._spec = _backend.of(cpu).view(memory, offset * sp.itemsize), sp
+    out._storage = Storage(memory)
+    out._rg, out._node, out._nr, out._view, out._ad = int(requires_grad), None, 0, None, None
+    if attributes:
+        out.__dict__.update(attributes)
+    return out
+
+
+def _reduce_ex(self: Tensor, protocol: Any) -> Any:
+    sp = self._spec
+    args = (type(self), storage_of(self).memory, self.storage_offset(), sp.dtype, tuple(sp.shape), sp.strides, requires(self))
+    return _remade, (*args, dict(self.__dict__))
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    known = memo.get(id(self))
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    memory = storage_of(self).memory
+    copied = memo.get(id(memory))  # what shared memory shares it again
+    if copied is None:
+        copied = memo[id(memory)] = np.array(memory)
+        memo.setdefault(id(memo), []).append(memory)
+    sp = self._spec
+    out = _remade(type(self), copied, self.storage_offset(), sp.dtype, sp.shape, sp.strides, requires(self), None)
+    memo[id(self)] = out
+    out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    if self._ad is not None and self._ad.grad is not None:
+        meta(out).grad = copy.deepcopy(self._ad.grad, memo)
+    return out
+
+
+Tensor.__reduce_ex__, Tensor.__deepcopy__ = _reduce_ex, _deepcopy  # type: ignore[attr-defined, method-assign, assignment]
+
+__all__ = [
+    "allclose", "argwhere", "equal", "is_complex", "is_floating_point", "is_nonzero", "is_same_size", "is_tensor", "isclose", "nonzero", "numel",
+]  # fmt: skip
