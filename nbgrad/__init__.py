@@ -26,6 +26,7 @@ from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
 from nbgrad.ops.copy import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
+from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise

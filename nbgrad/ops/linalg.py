@@ -1,0 +1,645 @@
+"""Products of vectors and matrices, by NumPy's BLAS.
+
+A product is read in one of three ways: `x @ y`, `x @ y.mT` or `x.mT @ y`. Its two gradients are again such products, so each way's
+rule names the others, derivatives of every order exist, and no transposed view is ever made for a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _dtypes, _layout
+from nbgrad._dispatch import into, make_plan, number_type, record_op, written_by
+from nbgrad._op import ElementwiseOp, Op
+from nbgrad._storage import Spec, spec
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, _c_name, check_write, hooks, requires, wrap
+from nbgrad.ops.copy import copy_memory, zeros
+from nbgrad.ops.elementwise import add, mul
+from nbgrad.ops.movement import _t, reshape
+from nbgrad.ops.registry import OPS, method
+
+_matmul, _array, _empty = np.matmul, np.ndarray, np.empty
+_bytes = np.dtype(np.uint8)
+_KEPT = 4096  # products known per function, before the table is begun anew
+Run = Callable[[Tensor, Tensor], Tensor]
+Check = Callable[[Spec, Spec], None]
+
+
+# ---------------------------------------------------------------- one product
+
+
+def _known(check: Check, turn: str) -> Run:
+    """The product without history. What it comes to depends on specs only, so it is checked and worked out once per pair."""
+    runs: dict[tuple[Spec, Spec], Run] = {}
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        found = runs.get((a._spec, b._spec))
+        if found is None:
+            read_a = _turned(a._spec) if turn == "tn" else a._spec
+            read_b = _turned(b._spec) if turn == "nt" else b._spec
+            check(read_a, read_b)
+            if len(runs) >= _KEPT:
+                runs.clear()
+            found = runs[a._spec, b._spec] = _make(read_a, read_b)
+        return found(a, b)
+
+    return run
+
+
+def _make(a: Spec, b: Spec) -> Run:
+    d = a.dtype
+    out = spec(d, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
+    if not out.numel or not a.shape[-1]:
+        return lambda x, y: zeros(out)
+    nbytes, kind = out.numel * out.itemsize, d.np
+    shape_a, shape_b, shape = tuple(a.shape), tuple(b.shape), tuple(out.shape)
+    steps_a, steps_b = (tuple([s * d.itemsize for s in sp.strides]) for sp in (a, b))
+    if _for_blas(a) and _for_blas(b):
+
+        def run(x: Tensor, y: Tensor) -> Tensor:
+            buf = _empty(nbytes, _bytes)
+            _matmul(
+                _array(shape_a, kind, x._buf, 0, steps_a),
+                _array(shape_b, kind, y._buf, 0, steps_b),
+                _array(shape, kind, buf),
+            )
+            return wrap(buf, out)
+
+        return run
+
+    def run_on_copies(x: Tensor, y: Tensor) -> Tensor:
+        # NumPy would walk such strides without BLAS: 20 times the time at 256 x 256.
+        buf = _empty(nbytes, _bytes)
+        left = np.ascontiguousarray(_array(shape_a, kind, x._buf, 0, steps_a))
+        right = np.ascontiguousarray(_array(shape_b, kind, y._buf, 0, steps_b))
+        _matmul(left, right, _array(shape, kind, buf))
+        return wrap(buf, out)
+
+    return run_on_copies
+
+
+def _turned(sp: Spec) -> Spec:
+    """The matrices of `sp`, each read as its transpose."""
+    if sp.ndim < 2:
+        return sp
+    *batch, rows, columns = sp.shape
+    *steps, down, along = sp.strides
+    return sp.like((*batch, columns, rows), (*steps, along, down))
+
+
+def _for_blas(sp: Spec) -> bool:
+    """One dimension of the matrix in steps of 1, the other in steps that skip no less than a row."""
+    if sp.ndim == 1:
+        return sp.strides[0] == 1 or sp.shape[0] == 1
+    (rows, columns), (down, along) = sp.shape[-2:], sp.strides[-2:]
+    return (along == 1 and down >= columns) or (down == 1 and along >= rows) or rows == columns == 1
+
+
+# ---------------------------------------------------------------- what PyTorch refuses
+
+
+def _word(sp: Spec) -> str:
+    return _c_name(sp.dtype)
+
+
+def _no_bool(sp: Spec, name: str) -> None:
+    if sp.dtype is _dtypes.bool_:
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+
+
+def _inner_sizes(a: Spec, b: Spec) -> None:
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+        )
+
+
+def _check_mm(a: Spec, b: Spec) -> None:
+    if a.ndim != 2:
+        raise RuntimeError("self must be a matrix")
+    if b.ndim != 2:
+        raise RuntimeError("mat2 must be a matrix")
+    _inner_sizes(a, b)
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_word(a)} != {_word(b)}")
+    _no_bool(a, "addmm_impl_cpu_")
+
+
+def _check_bmm(a: Spec, b: Spec) -> None:
+    if a.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    if b.ndim != 3:
+        raise RuntimeError("batch2 must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+            f"[{b.shape[0]}, {b.shape[1]}]."
+        )
+    _no_bool(a, "bmm")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}")
+
+
+def _check_mv(a: Spec, b: Spec) -> None:
+    _check_addmv(None, a, b)
+
+
+def _check_addmv(c: Spec | None, a: Spec, b: Spec) -> None:
+    added = c if c is not None else b  # without an addend PyTorch makes one, of the vector's dtype
+    dims = (1 if c is None else c.ndim, a.ndim, b.ndim)
+    if c is not None and (dims[0] > 1 or dims[1:] != (2, 1)) or dims[1:] != (2, 1):
+        raise RuntimeError(f"vector + matrix @ vector expected, got {dims[0]}, {dims[1]}, {dims[2]}")
+    rows = a.shape[0] if c is None or not c.ndim else c.shape[0]
+    if a.shape[1] != b.shape[0] or rows not in (1, a.shape[0]):
+        raise RuntimeError(f"size mismatch, got input ({rows}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
+    if not added.dtype is a.dtype is b.dtype:
+        names = ", ".join(sp.dtype.scalar_name for sp in (added, a))
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}, and {b.dtype.scalar_name}")
+    _no_bool(a, "addmv_impl_cpu")
+
+
+def _check_dot(a: Spec, b: Spec) -> None:
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"dot : expected both vectors to have same dtype, but found {a.dtype.scalar_name} and {b.dtype.scalar_name}"
+        )
+    n, m = a.numel, b.numel
+    if n != m:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, but got "
+            f"{n} and {m} elements respectively"
+        )
+    _no_bool(a, "dot")
+
+
+def _refuse(name: str, words: Sequence[str], values: Sequence[Any]) -> None:
+    for k, (word, value) in enumerate(zip(words, values)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{word}' (position {k + 1}) must be Tensor, not {type(value).__name__}")
+
+
+def _refuse_words(name: str, **numbers: Any) -> None:
+    for word, value in numbers.items():
+        if number_type(value) is None:
+            raise TypeError(f"{name}(): argument '{word}' must be Number, not {type(value).__name__}")
+
+
+def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    """`out=` of a product is of the result's very dtype."""
+    if isinstance(out, Tensor) and out.dtype is not result.dtype:
+        want, have = result._spec, out._spec
+        if name in ("dot", "vdot"):
+            raise RuntimeError(
+                f"result dtype {have.dtype.scalar_name} does not match input dtype {want.dtype.scalar_name}"
+            )
+        if name in ("mv", "addmv"):
+            raise RuntimeError(
+                f"addmv input tensors must have the same dtype, but got {have.dtype.scalar_name}, "
+                f"{want.dtype.scalar_name}, and {want.dtype.scalar_name}"
+            )
+        raise RuntimeError(f"Expected out tensor to have dtype {_word(want)}, but got {_word(have)} instead")
+    return into(name, out, result, inputs)
+
+
+# ---------------------------------------------------------------- families of three
+
+
+def _product(node: str, run: Run, input: Callable[..., Any], mat2: Callable[..., Any]) -> Run:
+    """A product as an op, with the gradients of its two operands."""
+
+    def forward(input: Tensor, mat2: Tensor) -> Tensor:
+        return run(input, mat2)
+
+    op = Op(forward, {"input": input, "mat2": mat2}, node)
+
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        out = run(a, b)
+        if (a._rg or b._rg) and state.grad:
+            record_op(op, out, (a, b), {})
+        return out
+
+    return product
+
+
+def _family(node: str, check: Check) -> tuple[Run, Run, Run]:
+    nn = _product(
+        node, _known(check, "nn"), lambda g, mat2: nt(g, mat2), lambda g, input: tn(input, g)
+    )
+    nt = _product(
+        node, _known(check, "nt"), lambda g, mat2: nn(g, mat2), lambda g, input: tn(g, input)
+    )
+    tn = _product(
+        node, _known(check, "tn"), lambda g, mat2: nt(mat2, g), lambda g, input: nn(input, g)
+    )
+    return nn, nt, tn
+
+
+_mm, _mm_nt, _mm_tn = _family("MmBackward0", _check_mm)
+_bmm, _bmm_nt, _bmm_tn = _family("BmmBackward0", _check_bmm)
+
+_mv = _product(
+    "MvBackward0", _known(_check_mv, "nn"), lambda g, mat2: outer(g, mat2), lambda g, input: _mv(_t(input), g)
+)
+_dot = _product("DotBackward0", _known(_check_dot, "nn"), lambda g, mat2: mul(g, mat2), lambda g, input: mul(g, input))
+_vdot = _product("VdotBackward0", _known(_check_dot, "nn"), lambda g, mat2: mul(g, mat2), lambda g, input: mul(g, input))
+
+
+def _called(name: str, words: tuple[str, str], product: Run, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
+    try:
+        result = product(a, b)
+    except AttributeError:
+        _refuse(name, words, (a, b))
+        raise
+    return result if out is None else _into(name, out, result, (a, b))
+
+
+@method
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _called("mm", ("input", "mat2"), _mm, input, mat2, out)
+
+
+@method
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _called("bmm", ("input", "mat2"), _bmm, input, mat2, out)
+
+
+@method
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _called("mv", ("input", "vec"), _mv, input, vec, out)
+
+
+@method
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _called("dot", ("input", "tensor"), _dot, input, tensor, out)
+
+
+@method
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _called("vdot", ("input", "other"), _vdot, input, other, out)
+
+
+# ---------------------------------------------------------------- products added to something
+
+
+def _check_addmm(c: Spec, a: Spec, b: Spec) -> None:
+    for name, sp in (("mat1", a), ("mat2", b)):
+        if sp.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {sp.ndim}-D tensor")
+    _inner_sizes(a, b)
+    for name, sp in (("self", c), ("mat1", a)):
+        if sp.dtype is not b.dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {sp.dtype.scalar_name} and {b.dtype.scalar_name}"
+            )
+    _expandable(c, (a.shape[0], b.shape[1]))
+    _no_bool(a, "addmm_impl_cpu_")
+
+
+def _check_baddbmm(c: Spec, a: Spec, b: Spec) -> None:
+    _check_bmm(a, b)
+    _expandable(c, (*a.shape[:2], b.shape[2]))
+    if c.dtype is not a.dtype:
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {_word(c)}, batch1: {_word(a)}, batch2: {_word(b)}"
+        )
+
+
+def _expandable(c: Spec, shape: tuple[int, ...]) -> None:
+    try:
+        _layout.expand(c.shape, c.strides, shape)
+    except RuntimeError as e:
+        raise RuntimeError(str(e).replace("torch.FloatTensor", c.dtype.type_name)) from None
+
+
+_blend = ElementwiseOp("blend", lambda total, input, alpha, beta: alpha * total + beta * input)
+_ONES = {"beta": 1, "alpha": 1}
+
+
+def _finish(total: Tensor, input: Tensor, beta: Any, alpha: Any) -> None:
+    """`total = beta * input + alpha * total` where it stands. An `input` times 0 is not looked at: its NaN do not count."""
+    out = total._spec
+    number = float if out.dtype.is_floating_point else int
+    beta, alpha = number(beta), number(alpha)
+    if beta == 0:
+        op, operands, numbers = OPS["mul"], (total,), (alpha,)
+    elif beta == alpha == 1:
+        op, operands, numbers = OPS["add"], (total, input), ()
+    else:
+        op, operands, numbers = _blend, (total, input), (alpha, beta)
+    key = (*(t._spec for t in operands), *map(type, numbers))
+    plan = op.plans.get((key, out))
+    if plan is None:
+        plan = op.plans[key, out] = make_plan(op, key, out)
+    plan.launch(plan.address, plan.n, total._buf, *(t._buf for t in operands), *numbers)
+
+
+def _times(t: Tensor, number: Any) -> Tensor:
+    return t if number == 1 else mul(t, number)
+
+
+def _addend(g: Tensor, input_spec: Spec, beta: Any) -> Tensor:
+    g = _times(g, beta)
+    return g if g._spec.shape == input_spec.shape else hooks.sum_to(g, input_spec.shape)
+
+
+def _adding(
+    node: str, run: Run, turn: str, check: Callable[[Spec, Spec, Spec], None], mat1: Callable[..., Any], mat2: Callable[..., Any]
+) -> Callable[..., Tensor]:
+    """`beta * input + alpha * product` as an op; `mat1` and `mat2` are the rules of the product."""
+    checked: set[tuple[Spec, Spec, Spec]] = set()
+
+    def forward(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        key = (input._spec, mat1._spec, mat2._spec)
+        if key not in checked:
+            check(key[0], key[1], _turned(key[2]) if turn == "nt" else key[2])
+            if len(checked) >= _KEPT:
+                checked.clear()
+            checked.add(key)
+        out = run(mat1, mat2)
+        _finish(out, input, beta, alpha)
+        return out
+
+    def wrt_mat1(g: Tensor, mat2: Tensor, alpha: Any) -> Tensor:
+        return _times(first(g, mat2), alpha)
+
+    def wrt_mat2(g: Tensor, mat1: Tensor, alpha: Any) -> Tensor:
+        return _times(second(g, mat1), alpha)
+
+    first, second = mat1, mat2
+    op = Op(forward, {"input": _addend, "mat1": wrt_mat1, "mat2": wrt_mat2}, node)
+
+    def function(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        out = forward(input, mat1, mat2, beta, alpha)
+        if (input._rg or mat1._rg or mat2._rg) and state.grad:
+            record_op(op, out, (input, mat1, mat2), _ONES if beta == alpha == 1 else {"beta": beta, "alpha": alpha})
+        return out
+
+    function.op = op  # type: ignore[attr-defined]
+    function.forward = forward  # type: ignore[attr-defined]
+    return function
+
+
+_addmm = _adding("AddmmBackward0", _mm, "nn", _check_addmm, lambda g, b: _mm_nt(g, b), lambda g, a: _mm_tn(a, g))
+_addmm_nt = _adding("AddmmBackward0", _mm_nt, "nt", _check_addmm, lambda g, b: _mm(g, b), lambda g, a: _mm_tn(g, a))
+_baddbmm = _adding("BaddbmmBackward0", _bmm, "nn", _check_baddbmm, lambda g, b: _bmm_nt(g, b), lambda g, a: _bmm_tn(a, g))
+_addmv = _adding("AddmvBackward0", _mv, "nn", _check_addmv, lambda g, b: outer(g, b), lambda g, a: _mv(_t(a), g))
+
+
+def _call_adding(
+    name: str, words: tuple[str, str], op: Callable[..., Tensor], tensors: tuple[Tensor, Tensor, Tensor],
+    beta: Any, alpha: Any, out: Tensor | None,
+) -> Tensor:
+    _refuse_words(name, beta=beta, alpha=alpha)
+    try:
+        result = op(*tensors, beta, alpha)
+    except AttributeError:
+        _refuse(name, ("input", *words), tensors)
+        raise
+    return result if out is None else _into(name, out, result, tensors)
+
+
+@method
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    return _call_adding("addmm", ("mat1", "mat2"), _addmm, (input, mat1, mat2), beta, alpha, out)
+
+
+@method
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    return _call_adding("baddbmm", ("batch1", "batch2"), _baddbmm, (input, batch1, batch2), beta, alpha, out)
+
+
+@method
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    return _call_adding("addmv", ("mat", "vec"), _addmv, (input, mat, vec), beta, alpha, out)
+
+
+def _in_place(op: Any, self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tensor:
+    check_write(self, state.grad and (requires(self) or requires(a) or requires(b)))
+    result = op.forward(self, a, b, beta, alpha)
+    if result._spec.shape != self._spec.shape:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} should match"
+        )
+    copy_memory(self, result)
+    return written_by(self, op.op, (self, a, b), {"beta": beta, "alpha": alpha})
+
+
+@method
+def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _in_place(_addmm, self, mat1, mat2, beta, alpha)
+
+
+@method
+def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _in_place(_baddbmm, self, batch1, batch2, beta, alpha)
+
+
+@method
+def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _in_place(_addmv, self, mat, vec, beta, alpha)
+
+
+# ---------------------------------------------------------------- products made of those
+
+
+def _shaped(node: str) -> Callable[[Tensor, tuple[int, ...]], Tensor]:
+    """A product that nobody else has, in another shape: to the user no view. `node` is what PyTorch shows there."""
+
+    def forward(input: Tensor) -> Tensor:
+        raise AssertionError("recorded, never called")
+
+    op = Op(forward, {"input": lambda g, input_spec: reshape(g, input_spec.shape)}, node)
+
+    def shaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+        out = wrap(t._buf, spec(t.dtype, shape, None, t.device))
+        if t._rg:
+            record_op(op, out, (t,), {})
+        return out
+
+    return shaped
+
+
+_unsafe_view, _view, _squeeze = map(_shaped, ("UnsafeViewBackward0", "ViewBackward0", "SqueezeBackward4"))
+
+
+@method
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _called("matmul", ("input", "other"), _matrix_product, input, other, out)
+
+
+def _matrix_product(a: Tensor, b: Tensor) -> Tensor:
+    """Vectors, matrices and batches of them, which broadcast. As in PyTorch, a batch times one matrix is one tall product."""
+    dims = a._spec.ndim, b._spec.ndim
+    if dims == (2, 2):
+        return _mm(a, b)
+    if 0 in dims:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {dims[0]}D and {dims[1]}D"
+        )
+    if dims == (1, 1):
+        return _dot(a, b)
+    if dims == (2, 1):
+        return _mv(a, b)
+    if dims == (1, 2):
+        return _squeeze(_mm(reshape(a, (1, a.shape[0])), b), (b.shape[1],))
+    if _folds(a, b):
+        return _folded(a, b) if dims[0] >= dims[1] else _folded_right(a, b)
+    return _batched(a, b)
+
+
+def _folds(a: Tensor, b: Tensor) -> bool:
+    left = a.ndim >= b.ndim
+    large, small = (a._spec, b) if left else (_turned(b._spec), a)
+    if large.ndim < 3 or small.ndim > 2:
+        return False
+    if requires(small):
+        return True  # else its gradient would be as large as the batch before it is summed
+    if a.ndim == 2:
+        return False
+    shape, steps = large.shape, large.strides
+    return not large.numel or all(steps[d] == steps[d + 1] * shape[d + 1] for d in range(large.ndim - 2))
+
+
+def _rows(t: Tensor) -> Tensor:
+    """All but the last dimension as one."""
+    *lead, last = t.shape
+    n = 1
+    for size in lead:
+        n *= size
+    return reshape(t, (n, last))
+
+
+def _folded(a: Tensor, b: Tensor) -> Tensor:
+    lead = tuple(a.shape)[:-1]
+    if b.ndim == 1:
+        return _unsafe_view(_mv(_rows(a), b), lead)
+    return _unsafe_view(_mm(_rows(a), b), (*lead, b.shape[1]))
+
+
+def _folded_right(a: Tensor, b: Tensor) -> Tensor:
+    turned = b.mT  # type: ignore[attr-defined]
+    lead = tuple(turned.shape)[:-1]
+    if a.ndim == 1:
+        return _unsafe_view(_mv(_rows(turned), a), lead)
+    out = _unsafe_view(_mm_nt(_rows(turned), a), (*lead, a.shape[0]))
+    return out.mT.contiguous()  # type: ignore[attr-defined]
+
+
+def _batched(a: Tensor, b: Tensor) -> Tensor:
+    shape_a, shape_b = tuple(a.shape), tuple(b.shape)
+    if len(shape_a) == len(shape_b) == 3 and shape_a[0] != shape_b[0]:
+        if shape_a[0] == 1 and requires(a):
+            return _matrix_product(reshape(a, shape_a[1:]), b)
+        if shape_b[0] == 1 and requires(b):
+            return _matrix_product(a, reshape(b, shape_b[1:]))
+    matrix_a = shape_a[-2:] if len(shape_a) > 1 else (1, *shape_a)
+    matrix_b = shape_b[-2:] if len(shape_b) > 1 else (*shape_b, 1)
+    batch = tuple(_layout.broadcast_shapes(shape_a[:-2], shape_b[:-2]))
+    out = _bmm(_batch_of(a, batch, matrix_a), _batch_of(b, batch, matrix_b))
+    rows = shape_a[-2:-1] if len(shape_a) > 1 else ()
+    columns = shape_b[-1:] if len(shape_b) > 1 else ()
+    return _unsafe_view(out, (*batch, *rows, *columns))
+
+
+def _batch_of(t: Tensor, batch: tuple[int, ...], matrix: tuple[int, ...]) -> Tensor:
+    if t.ndim == 1:
+        t = reshape(t, matrix)
+    if tuple(t.shape) != (*batch, *matrix):
+        t = t.expand(*batch, *matrix)  # type: ignore[attr-defined]
+    if len(batch) == 1:
+        return t
+    n = 1
+    for size in batch:
+        n *= size
+    return reshape(t, (n, *matrix))
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`input @ weight.T + bias`; the weight is read as it lies."""
+    try:
+        a, w = input._spec, weight._spec
+        if w.ndim == 2 and a.ndim == 2:
+            return _mm_nt(input, weight) if bias is None else _addmm_nt(bias, input, weight)
+        if bias is not None:
+            bias._spec  # noqa: B018
+    except AttributeError:
+        _refuse("linear", ("input", "weight", "bias"), (input, weight) if bias is None else (input, weight, bias))
+        raise
+    if not a.ndim or not w.ndim:
+        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D")
+    if w.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {w.ndim}D")
+    if w.ndim == 1:
+        if bias is None:
+            return _matrix_product(input, weight)
+        return _addmm_nt(bias, input, weight) if a.ndim == 2 else add(_matrix_product(input, weight), bias)
+    shape = (*tuple(a.shape)[:-1], w.shape[0])
+    if bias is not None and bias.ndim < 2 and a.contiguous:
+        return _view(_addmm_nt(bias, _rows(input), weight), shape)
+    product = (_unsafe_view if a.ndim > 1 else _squeeze)(_mm_nt(_rows(input), weight), shape)
+    return product if bias is None else add(product, bias)
+
+
+def _check_vector(name: str, word: str, t: Tensor) -> None:
+    if t.ndim != 1:
+        raise RuntimeError(f"{name}: Expected 1-D argument {word}, but got {t.ndim}-D")
+
+
+@method
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _outer("outer", input, vec2, out)
+
+
+@method
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _outer("ger", input, vec2, out)
+
+
+def _outer(name: str, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
+    _refuse(name, ("input", "vec2"), (a, b))
+    _check_vector("outer", "self", a)
+    _check_vector("outer", "vec2", b)
+    result = mul(reshape(a, (a.shape[0], 1)), b)
+    return result if out is None else into(name, out, result, (a, b))
+
+
+@method
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _called("inner", ("input", "other"), _inner_product, input, other, out)
+
+
+def _inner_product(a: Tensor, b: Tensor) -> Tensor:
+    if a._spec.dtype is not b._spec.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    if not a.ndim or not b.ndim:
+        return mul(a, b)
+    if a.shape[-1] != b.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(a.shape)} and {list(b.shape)}"
+        )
+    if a.ndim == b.ndim == 1:
+        return _view(_dot(a, b), ())
+    return _view(_mm_nt(_rows(a), _rows(b)), (*tuple(a.shape)[:-1], *tuple(b.shape)[:-1]))
+
+
+def _operator(self: Tensor, other: Any) -> Any:
+    return _matrix_product(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+def _reflected(self: Tensor, other: Any) -> Any:
+    return _matrix_product(other, self) if isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected  # type: ignore[attr-defined]
+
+__all__ = ["addmm", "addmv", "baddbmm", "bmm", "dot", "ger", "inner", "matmul", "mm", "mv", "outer", "vdot"]
