@@ -741,8 +741,14 @@ def _partial_function(op: ElementwiseOp, param: str) -> tuple[Any, Any]:
         return known[0], names
     # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
     node_name = op.node_name.removesuffix("0") + "Backward0"
+    # By position, as `g` and `y` are names that an op's own gradient takes.
+    params = {n: var(f"v{k}", n in op.logical) for k, n in enumerate(names)}
     made = ElementwiseOp(
-        f"{op.name}_{param}grad", partial, node_name=node_name, params=tuple(names), logical=op.logical
+        f"{op.name}_{param}grad",
+        substitute(partial, params),
+        node_name=node_name,
+        params=tuple(f"v{k}" for k in range(len(names))),
+        logical=tuple(f"v{k}" for k, n in enumerate(names) if n in op.logical),
     )
     return elementwise_function(made), names
 

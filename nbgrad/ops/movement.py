@@ -580,7 +580,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 for _name in ("swapaxes", "swapdims", "moveaxis"):
     setattr(Tensor, _name, globals()[_name])
 
-hooks.as_strided = lambda t, shape, strides, offset: make_view(t, t._spec.like(tuple(shape), tuple(strides)), offset, "AsStrided")
+hooks.as_strided = lambda t, shape, strides, offset: _strided(t, at=t._spec.like(tuple(shape), tuple(strides)), offset=offset)
 
 __all__ = [
     "as_strided", "broadcast_to", "chunk", "diagonal", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select",
