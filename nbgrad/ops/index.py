@@ -202,7 +202,7 @@ def _put_(op_function: Any, self: Tensor, value: Tensor, place: Place, accumulat
 _index_put, _index_put_add = _putter("IndexPut", False), _putter("IndexPut", True)
 _scatter_src, _scatter_value = _putter("Scatter", False), _putter("ScatterBackward1", False)
 _scatter_add, _index_add = _putter("ScatterAdd", True), _putter("IndexAdd", True)
-_index_fill = _putter("IndexFill", False)
+_index_fill, _index_fill_tensor = _putter("IndexFill", False), _putter("IndexFillBackward1", False)
 
 
 def _zeroed(g: Tensor, place: Place) -> Tensor:
@@ -383,6 +383,15 @@ def _slice_of(x: slice, size: int) -> tuple[int, int, int]:
     return start, max(0, (stop - start + step - 1) // step), step
 
 
+def _check_mask(mask: Tensor, shape: Ints, dim: int) -> None:
+    for j, n in enumerate(tuple(mask._spec.shape)):
+        if dim + j >= len(shape) or shape[dim + j] != n:
+            raise IndexError(
+                f"The shape of the mask {list(mask._spec.shape)} at index {j} does not match the shape of the indexed tensor "
+                f"{list(shape)} at index {dim + j}"
+            )
+
+
 def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
     """Where index tensors and masks point, after they have been checked against `t`'s shape."""
     shape = tuple(t._spec.shape)
@@ -393,12 +402,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
         if x is None:
             dim += 1
         elif x._spec.dtype is _dtypes.bool_:
-            for j, n in enumerate(tuple(x._spec.shape)):
-                if dim + j >= len(shape) or shape[dim + j] != n:
-                    raise IndexError(
-                        f"The shape of the mask {list(x._spec.shape)} at index {j} does not match the shape of the indexed tensor "
-                        f"{list(shape)} at index {dim + j}"
-                    )
+            _check_mask(x, shape, dim)
             for found in x._host().nonzero():
                 dims.append(dim)
                 arrays.append(found)
@@ -475,11 +479,15 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
             raise RuntimeError(f"value cannot be converted to type {_c(self)} without overflow")
         name = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
+    rest: list[Tensor | None] = []
     if type(index) is int:
         out: Tensor = _getitem(self, index)
-        rest: list[Tensor | None] = []
+    elif type(index) is bool:
+        if not index:
+            return
+        out = _unsqueeze(self, dim=0)
     elif type(index) is slice and not (index.start is None and index.stop is None and index.step is None):
-        out, rest = _getitem(self, index), []
+        out = _getitem(self, index)
     else:
         out, rest = _basic(self, (index,) if type(index) is slice else index)
     if not rest:
@@ -488,9 +496,16 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         else:
             copy_(out, _fitted(value, out._spec.shape))
         return
-    place = _place(out, rest, _kept(out) or (isinstance(value, Tensor) and _kept(value)))
     if not isinstance(value, Tensor):
         value = scalar(_as_kind(value, out), out._spec.dtype)
+    mask = rest[-1]
+    if mask is not None and mask._spec.dtype is _dtypes.bool_ and value._spec.numel == 1 and rest.count(None) == len(rest) - 1:
+        _check_mask(mask, tuple(out._spec.shape), len(rest) - 1)
+        behind = out._spec.ndim - mask._spec.ndim - len(rest) + 1
+        mask = reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask
+        inplace(_masked_put.op, (out, mask, to_dtype(reshape(value, ()) if value._spec.ndim else value, out._spec.dtype)))
+        return
+    place = _place(out, rest, _kept(out, value))
     _check_put(out, value, place)
     _put_(_index_put, out, _without_ones(value, len(place.out)), place)
 
@@ -780,13 +795,13 @@ def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    value, place = _filling(input, dim, index, value)
-    return _index_fill(input, value, place=place)
+    filled, place = _filling(input, dim, index, value)
+    return (_index_fill_tensor if isinstance(value, Tensor) else _index_fill)(input, filled, place=place)
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    value, place = _filling(self, dim, index, value)
-    return _put_(_index_fill, self, value, place)
+    filled, place = _filling(self, dim, index, value)
+    return _put_(_index_fill_tensor if isinstance(value, Tensor) else _index_fill, self, filled, place)
 
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -814,10 +829,17 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _masked(input, mask, value): return p.where(mask, value, input)  # type: ignore[no-untyped-def]  # fmt: skip
 
 
+# Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
+_masked_put = elementwise(name="masked_fill", node="IndexPutBackward0", method=False, logical=("mask",), vjp=_masked.op.rule, shared=False)(
+    lambda input, mask, value: p.where(mask, value, input)
+)
+
+
 def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
     _need_tensor("masked_fill", "mask", 1, mask)
     if mask.dtype is not _dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_c(mask)}")
+    _layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
