@@ -9,13 +9,14 @@ from __future__ import annotations
 import builtins
 import warnings
 from collections.abc import Callable, Sequence
+from math import prod
 from operator import index as _to_int
 from typing import Any
 
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, inplace, into, make_view, number_type, written_by
+from nbgrad._dispatch import differentiable, inplace, into, make_view, number_type, record_op, written_by
 from nbgrad._layout import Ints
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
@@ -28,8 +29,10 @@ from nbgrad.ops.elementwise import where as _where
 from nbgrad.ops.movement import (
     _permute,
     _select,
+    _select_geometry,
     _sizes,
     _slice,
+    _slice_geometry,
     _unsqueeze,
     alias,
     broadcast_to,
@@ -47,39 +50,63 @@ _no_offset = np.zeros(1, _int64).view(np.uint8)
 # ---------------------------------------------------------------- places
 
 
-class Place:
-    """Where in a tensor of `shape` elements lie: `indices` (non-negative, checked, broadcastable to `block`) along `dims`, everything
-    along the other dimensions. As in NumPy, the block stands where the indexed dimensions stood if they are neighbours, else first."""
+class Geometry:
+    """What of a place depends on shapes alone: the shape of what is read there, and how a kernel walks a tensor laid out as `sp`."""
 
-    __slots__ = ("block", "dims", "indices", "lead", "out", "rest", "shape")
+    __slots__ = ("elements", "items", "meta", "out", "points")
 
-    def __init__(self, shape: Ints, dims: Ints, indices: Sequence[_Array], block: Ints) -> None:
-        self.shape, self.dims, self.indices, self.block = tuple(shape), dims, indices, block
+    def __init__(self, sp: Spec, dims: Ints, block: Ints) -> None:
         neighbours = all(b == a + 1 for a, b in zip(dims, dims[1:]))
-        self.lead = dims[0] if dims and neighbours else 0
-        self.rest = [d for d in builtins.range(len(shape)) if d not in dims]
-        sizes = [shape[d] for d in self.rest]
-        self.out = (*sizes[: self.lead], *block, *sizes[self.lead :])
+        lead = dims[0] if dims and neighbours else 0
+        rest = [d for d in builtins.range(sp.ndim) if d not in dims]
+        sizes = [tuple(sp.shape)[d] for d in rest]
+        self.out = spec(sp.dtype, (*sizes[:lead], *block, *sizes[lead:]), None, sp.device)
+        outer = [(tuple(sp.shape)[d], sp.strides[d]) for d in rest[:lead]][::-1]
+        inner = [(tuple(sp.shape)[d], sp.strides[d]) for d in rest[lead:]]
+        loops = _joined(inner)
+        n, step = loops.pop() if loops else (1, 1)
+        rows, places = prod(n for n, _ in loops), prod(block)
+        self.elements = self.out.numel
+        self.items = places * prod(n for n, _ in outer) if self.elements else 0
+        self.points = rows * n == 1
+        meta = [len(outer), places, len(loops), rows, n, step, *(n for n, _ in outer), *(s for _, s in outer)]
+        meta += [*(n for n, _ in loops[::-1]), *(s for _, s in loops[::-1])]
+        self.meta = np.array(meta, _int64).view(np.uint8)
 
-    def walk(self, sp: Spec) -> tuple[int, Any, Any]:
-        """Items, meta and offsets with which a kernel visits a tensor that is laid out as `sp`."""
-        places = int(np.prod(self.block)) if self.block else 1
-        outer = [(sp.shape[d], sp.strides[d]) for d in self.rest[: self.lead]]
-        inner = self.rest[self.lead :]
-        items = places
-        for n, _ in outer:
-            items *= n
-        sizes, (strides,) = _in_order([sp.shape[d] for d in inner], [sp.strides[d] for d in inner])
-        n, step = (sizes[-1], strides[-1]) if sizes else (1, 1)
-        rows = 1
-        for size in sizes[:-1]:
-            rows *= size
-        if n == 0 or rows == 0:
-            items = 0
-        outer.reverse()
-        meta = [len(outer), places, max(len(sizes) - 1, 0), rows, n, step, *(s for s, _ in outer), *(s for _, s in outer)]
-        meta += [*sizes[:-1][::-1], *strides[:-1][::-1]]
-        return items, np.array(meta, _int64).view(np.uint8), self.offsets(sp)
+
+def _joined(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join dimensions (size, stride) that continue each other, without changing their order."""
+    out: list[tuple[int, int]] = []
+    for n, s in loops:
+        if n == 1:
+            continue
+        if out and out[-1][1] == s * n:
+            out[-1] = (out[-1][0] * n, s)
+        else:
+            out.append((n, s))
+    return out
+
+
+_geometries: dict[tuple[Spec, Ints, Ints], Geometry] = {}
+
+
+class Place:
+    """Where in a tensor elements lie: `indices` (non-negative, checked, broadcastable to `block`) along `dims`, everything along the
+    other dimensions. As in NumPy, the block stands where the indexed dimensions stood if they are neighbours, else first."""
+
+    __slots__ = ("block", "dims", "indices")
+
+    def __init__(self, dims: Ints, indices: Sequence[_Array], block: Ints) -> None:
+        self.dims, self.indices, self.block = dims, indices, block
+
+    def of(self, sp: Spec) -> Geometry:
+        key = (sp, self.dims, self.block)
+        found = _geometries.get(key)
+        if found is None:
+            if len(_geometries) > 4096:
+                _geometries.clear()
+            found = _geometries[key] = Geometry(*key)
+        return found
 
     def offsets(self, sp: Spec) -> Any:
         total: Any = None
@@ -93,61 +120,48 @@ class Place:
         return np.ascontiguousarray(total).reshape(-1).view(np.uint8)
 
 
-def _in_order(shape: list[int], strides: list[int]) -> tuple[list[int], tuple[list[int]]]:
-    """Join dimensions that continue each other, without changing their order."""
-    sizes: list[int] = []
-    steps: list[int] = []
-    for n, s in zip(shape, strides):
-        if n == 1:
-            continue
-        if steps and steps[-1] == s * n:
-            sizes[-1] *= n
-            steps[-1] = s
-        else:
-            sizes.append(n)
-            steps.append(s)
-    return sizes, (steps,)
-
-
-_addresses: dict[tuple[str, str], int] = {}
+_addresses: dict[tuple[str, str, bool], int] = {}
 _by_size = {1: "u1", 4: "i4", 8: "i8"}
 
 
-def _run(move: str, memory: Tensor, other: Any, place: Place) -> None:
-    sp = memory._spec
-    items, meta, at = place.walk(sp)
-    if not items:
+def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> None:
+    if not how.items:
         return
+    sp = memory._spec
     if move == "add":
         code = sp.dtype.np.str[1:]
         if code == "b1":
             move, code = "or", "u1"
     else:
         code = _by_size[sp.itemsize]
-    address = _addresses.get((move, code))
+    key = (move, code, how.points)
+    address = _addresses.get(key)
     if address is None:
-        source, params = _kernels.walk(move, code)
-        address = _addresses[move, code] = build.kernel(f"index_{move}_{code}", source, params).address
+        source, params = _kernels.walk(*key)
+        address = _addresses[key] = build.kernel(f"index_{move}_{code}{'' if how.points else '_rows'}", source, params).address
     # Places may repeat, so only reads are cut over threads.
-    elements = items * int(meta.view(_int64)[3] * meta.view(_int64)[4]) if move == "read" else 1
-    _backend.of(sp.device).launch(4, "", elements)(address, items, meta, other, memory._buf, at)
+    launch = _backend.of(sp.device).launch(4, "", how.elements if move == "read" else 1)
+    launch(address, how.items, how.meta, other, memory._buf, place.offsets(sp))
 
 
 def _read(input: Tensor, place: Place) -> Tensor:
-    out = empty(spec(input._spec.dtype, place.out, None, input._spec.device))
-    _run("read", input, out._buf, place)
+    how = place.of(input._spec)
+    out = empty(how.out)
+    _run("read", input, out._buf, place, how)
     return out
 
 
 def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> None:
     """`value` is broadcast to what reading there would give."""
-    value = to_dtype(value.detach(), memory._spec.dtype)
-    if value._spec.shape != place.out:
-        value = expand(value, place.out)
-    value = contiguous(value)
+    how = place.of(memory._spec)
+    if value._spec is not how.out:
+        value = to_dtype(value.detach(), memory._spec.dtype)
+        if value._spec.shape != how.out.shape:
+            value = expand(value, how.out.shape)
+        value = contiguous(value)
     if value._storage is not None and memory._storage is not None and value._storage.memory is memory._storage.memory:
-        value = clone(value)
-    _run("add" if accumulate else "write", memory, value._buf, place)
+        value = clone(value.detach())
+    _run("add" if accumulate else "write", memory, value._buf, place, how)
 
 
 def _picker(node_name: str) -> Callable[..., Tensor]:
@@ -416,61 +430,93 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
             arrays.append(_checked(_host_index(x, kept), n, _bounds(IndexError, dim, n)))
             dims.append(dim)
             dim += 1
+    if len(arrays) == 1:
+        return Place(tuple(dims), arrays, arrays[0].shape)
     try:
         block = np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:
         shapes = ", ".join(str(list(a.shape)) for a in arrays)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
-    return Place(shape, tuple(dims), arrays, block)
+    return Place(tuple(dims), arrays, block)
 
 
 # ---------------------------------------------------------------- x[...]
 
-_views: dict[tuple[Any, ...], tuple[Spec, int]] = {}
+_views: dict[tuple[Any, ...], tuple[Spec, int, Any]] = {}  # what a basic index of a spec shows, from where, and the record's statics
 _VIEWS = 8192  # x[i] in a loop over a long dimension makes many; the table is begun anew
+_PLAIN = frozenset((int, type(None)))
 
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
     kind = type(index)
     if kind is int:
-        if self._rg == 0 or not state.grad:  # the short way: no history to record
-            found = _views.get((self._spec, index))
-            if found is not None:
-                return make_view(self, found[0], found[1], "SelectBackward0")
-        sp = self._spec
-        if not sp.ndim:
-            raise IndexError(_ZERO_DIM)
-        n = tuple.__getitem__(sp.shape, 0)
-        if not -n <= index < n:
-            raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")
-        out: Tensor = _select(self, dim=0, index=index + n if index < 0 else index)
-        _remember((sp, index), out._spec, (index + n if index < 0 else index) * sp.strides[0])
+        found = _views.get((self._spec, index)) or _picked(self._spec, index)
+        out = make_view(self, found[0], found[1], "SelectBackward0")
+        if self._rg and state.grad:
+            record_op(_select.op, out, (self,), found[2])  # type: ignore[attr-defined]
         return out
-    if kind is slice and (self._rg == 0 or not state.grad):
-        try:
-            found = _views.get((self._spec, index.start, index.stop, index.step))
-        except TypeError:  # a bound that cannot be hashed
-            found = None
-        if found is not None:
-            return make_view(self, found[0], found[1], "SliceBackward0")
-        sp = self._spec
-        if not sp.ndim:
-            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-        start, length, step = _slice_of(index, tuple.__getitem__(sp.shape, 0))
-        out = _slice(self, dim=0, start=start, length=length, step=step)
-        if all(b is None or type(b) is int for b in (index.start, index.stop, index.step)):
-            _remember((sp, index.start, index.stop, index.step), out._spec, start * sp.strides[0] if length else 0)
-        return out
+    if kind is slice:
+        if type(index.start) in _PLAIN and type(index.stop) in _PLAIN and type(index.step) in _PLAIN:
+            found = _views.get((self._spec, index.start, index.stop, index.step)) or _sliced(self._spec, index)
+            out = make_view(self, found[0], found[1], "SliceBackward0")
+            if self._rg and state.grad:
+                record_op(_slice.op, out, (self,), found[2])  # type: ignore[attr-defined]
+            return out
+    elif kind is tuple and not (self._rg and state.grad):
+        key = _key(self._spec, index)
+        if key is not None:
+            seen = _views.get(key)
+            if seen is None:
+                out, _ = _basic(self, index)
+                _remember(key, out._spec, out.storage_offset() - self.storage_offset(), None)
+                return alias(out) if out is self else out
+            return make_view(self, seen[0], seen[1], "SliceBackward0")
+    elif kind is Tensor and index._spec.ndim and index._spec.dtype is _dtypes.int64 and self._spec.ndim:
+        return _index(self, place=_place(self, (index,), _kept(self)))
     out, rest = _basic(self, index)
     if rest:
         return _index(out, place=_place(out, rest, _kept(out)))
     return alias(out) if out is self else out
 
 
-def _remember(key: tuple[Any, ...], sp: Spec, offset: int) -> None:
+def _key(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What a tuple of plain integers, slices, None and ... is known by."""
+    key: list[Any] = [sp, None, None]  # longer than the keys of single indices
+    for x in index:
+        kind = type(x)
+        if kind is int or x is None or x is Ellipsis:
+            key.append(x)
+        elif kind is slice and type(x.start) in _PLAIN and type(x.stop) in _PLAIN and type(x.step) in _PLAIN:
+            key.append((x.start, x.stop, x.step))
+        else:
+            return None
+    key.append(...)
+    return tuple(key)
+
+
+def _picked(sp: Spec, index: int) -> tuple[Spec, int, Any]:
+    if not sp.ndim:
+        raise IndexError(_ZERO_DIM)
+    n = tuple.__getitem__(sp.shape, 0)
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")
+    static = {"dim": 0, "index": index % n}
+    return _remember((sp, index), *_select_geometry(sp, **static), static)
+
+
+def _sliced(sp: Spec, index: slice) -> tuple[Spec, int, Any]:
+    if not sp.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    start, length, step = _slice_of(index, tuple.__getitem__(sp.shape, 0))
+    static = {"dim": 0, "start": start, "length": length, "step": step}
+    return _remember((sp, index.start, index.stop, index.step), *_slice_geometry(sp, **static), static)
+
+
+def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> tuple[Spec, int, Any]:
     if len(_views) >= _VIEWS:
         _views.clear()
-    _views[key] = (sp, offset)
+    _views[key] = found = (sp, offset, static)
+    return found
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
@@ -480,16 +526,15 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         name = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
     rest: list[Tensor | None] = []
-    if type(index) is int:
+    kind = type(index)
+    if kind is int:
         out: Tensor = _getitem(self, index)
-    elif type(index) is bool:
+    elif kind is bool:
         if not index:
             return
         out = _unsqueeze(self, dim=0)
-    elif type(index) is slice and not (index.start is None and index.stop is None and index.step is None):
-        out = _getitem(self, index)
     else:
-        out, rest = _basic(self, (index,) if type(index) is slice else index)
+        out, rest = _basic(self, (index,) if kind is slice else index)
     if not rest:
         if not isinstance(value, Tensor) or value._spec.ndim == 0:
             fill_(out, value)
@@ -507,7 +552,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         return
     place = _place(out, rest, _kept(out, value))
     _check_put(out, value, place)
-    _put_(_index_put, out, _without_ones(value, len(place.out)), place)
+    _put_(_index_put, out, _without_ones(value, place.of(out._spec).out.ndim), place)
 
 
 def _as_kind(value: Any, t: Tensor) -> Any:
@@ -538,12 +583,12 @@ def _check_put(t: Tensor, value: Tensor, place: Place) -> None:
             f"Index put requires the source and destination dtypes match, got {t._spec.dtype.scalar_name} for the destination and "
             f"{value._spec.dtype.scalar_name} for the source."
         )
-    have = tuple(value._spec.shape)
-    while len(have) > len(place.out) and have[0] == 1:
+    have, want = tuple(value._spec.shape), tuple(place.of(t._spec).out.shape)
+    while len(have) > len(want) and have[0] == 1:
         have = have[1:]
-    if len(have) > len(place.out) or any(a not in (1, b) for a, b in zip(have[::-1], place.out[::-1])):
+    if len(have) > len(want) or any(a not in (1, b) for a, b in zip(have[::-1], want[::-1])):
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value._spec.shape)} cannot be broadcast to indexing result of shape {list(place.out)}"
+            f"shape mismatch: value tensor of shape {list(value._spec.shape)} cannot be broadcast to indexing result of shape {list(want)}"
         )
 
 
@@ -570,7 +615,7 @@ def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: boo
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {taken})")
     place = _place(self, indices, _kept(self, values))
     _check_put(self, values, place)
-    return _without_ones(values, len(place.out)), place
+    return _without_ones(values, place.of(self._spec).out.ndim), place
 
 
 @method
@@ -605,12 +650,12 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     if not shape or not at or len(at) != len(shape):
         n = shape[d] if shape else 1
         array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
-        return Place(shape, (0,) if shape else (), [array.reshape(at)], at)
+        return Place((0,) if shape else (), [array.reshape(at)], at)
     array = _checked(_host_index(index, kept), shape[d], _bounds(RuntimeError, d, shape[d]), False)
     indices = [
         array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1)) for e, n in enumerate(at)
     ]
-    return Place(shape, tuple(builtins.range(len(shape))), indices, at)
+    return Place(tuple(builtins.range(len(shape))), indices, at)
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
@@ -731,7 +776,7 @@ def _vector(name: str, input: Tensor, dim: int, index: Any, error: Callable[[int
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
     shape = tuple(input.shape) or (1,)
     array = _checked(_host_index(index, kept).reshape(-1), shape[d], error(d, shape[d]), negative)
-    return Place(shape, (d,), [array], array.shape)
+    return Place((d,), [array], array.shape)
 
 
 def _as_vector(t: Tensor) -> Tensor:
@@ -759,7 +804,7 @@ def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -
         raise RuntimeError(
             f"index_add_(): Number of indices ({place.block[0]}) should be equal to source.size(dim): ({n}), for dim: {d}"
         )
-    if place.out != tuple(_as_vector(source).shape):
+    if place.of(_as_vector(input)._spec).out.shape != _as_vector(source).shape:
         raise RuntimeError(
             f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {list(input.shape)} "
             f"source.shape = {list(source.shape)}"
@@ -814,7 +859,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         _host_index(index, _kept(input)), n, lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements.")
     )
     indices = np.unravel_index(array, shape) if shape and n else ()
-    place = Place(shape, tuple(builtins.range(len(indices))), indices, array.shape) if n else Place((0,), (0,), [array], array.shape)
+    place = Place(tuple(builtins.range(len(indices))), indices, array.shape) if n else Place((0,), [array], array.shape)
     result = _take(input if n else reshape(input, (0,)), place=place)
     return result if out is None else into("take", out, result, (input,))
 
@@ -871,7 +916,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     if not shape:
         read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
     found = at.nonzero()
-    result = _masked_select(read, place=Place(shape, tuple(builtins.range(len(shape))), found, found[0].shape))
+    result = _masked_select(read, place=Place(tuple(builtins.range(len(shape))), found, found[0].shape))
     return result if out is None else into("masked_select", out, result, (input,))
 
 
@@ -887,7 +932,7 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
     out = input
     for d in wrapped if input.ndim else ():
         n = tuple(out.shape)[d]
-        out = _flip(out, place=Place(tuple(out.shape), (d,), [np.arange(n - 1, -1, -1)], (n,)))
+        out = _flip(out, place=Place((d,), [np.arange(n - 1, -1, -1)], (n,)))
     return clone(out) if out is input else out
 
 
@@ -917,7 +962,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         d = _layout.wrap_dim(dim, input.ndim)
         n = tuple(input.shape)[d]
         if n:
-            out = _roll(out, place=Place(tuple(out.shape), (d,), [(np.arange(n) - shift) % n], (n,)))
+            out = _roll(out, place=Place((d,), [(np.arange(n) - shift) % n], (n,)))
     return clone(out) if out is input else out
 
 
@@ -990,7 +1035,7 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
     if times.size not in (1, n):
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {times.size} and input.size({d}) = {n}")
     index = np.repeat(np.arange(n), times if times.size == n else times[0])
-    return _index_select(input, place=Place(tuple(input.shape), (d,), [index], index.shape))
+    return _index_select(input, place=Place((d,), [index], index.shape))
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
