@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba import types
+from numba.core import cgutils
 from numba.extending import lower_builtin, type_callable
 
 Text = tuple[list[str], str]
@@ -64,6 +65,11 @@ def mad(a: Any, b: Any, c: Any) -> Any:
     return np.float64(float(exact)) if exact else total
 
 
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c in one rounding on every machine: a slow call where it is no instruction."""
+    return mad(a, b, c)
+
+
 def poly(x: Any, coefficients: tuple[float, ...]) -> Any:
     """The polynomial with these coefficients, constant one first, by Horner's rule in mad."""
     kind = F if isinstance(x, np.float32) else np.float64
@@ -86,41 +92,24 @@ def copysign(x: Any, sign: Any) -> Any:
     return np.copysign(x, sign)
 
 
-@type_callable(fabs)
-def _(context: Any) -> Any:
-    return lambda x: x if isinstance(x, types.Float) else None
+def widen(x: Any) -> Any:
+    return np.float64(x)
 
 
-@type_callable(copysign)
-def _(context: Any) -> Any:
-    return lambda x, sign: x if isinstance(x, types.Float) and x == sign else None
+def narrow(x: Any) -> Any:
+    return np.float32(x)
 
 
-@type_callable(mad)
-def _(context: Any) -> Any:
-    return lambda a, b, c: a if isinstance(a, types.Float) and a == b == c else None
+def _is_float(*args: Any) -> bool:
+    return isinstance(args[0], types.Float) and all(a == args[0] for a in args)
 
 
-@type_callable(poly)
-def _(context: Any) -> Any:
-    return lambda x, c: x if isinstance(x, types.Float) else None
-
-
-@type_callable(select)
-def _(context: Any) -> Any:
-    return lambda c, a, b: a if a == b and c == types.boolean else None
-
-
-@type_callable(f2i)
-def _(context: Any) -> Any:
-    return lambda x: {types.float32: types.int32, types.float64: types.int64}.get(x)
-
-
-for _f, _t in ((i2f4, types.float32), (i2f8, types.float64), (wrap4, types.int32), (wrap8, types.int64)):
-
-    @type_callable(_f)
-    def _(context: Any, to: Any = _t) -> Any:
-        return lambda i: to if isinstance(i, types.Integer) else None
+def _lowered(
+    helper: Callable[..., Any], typer: Callable[..., Any], types_: tuple[Any, ...], emit: Any
+) -> None:
+    """Tells Numba the type of a helper's result (None: not for these operands) and how it is made."""
+    type_callable(helper)(lambda context: typer)
+    lower_builtin(helper, *types_)(emit)
 
 
 def _intrinsic(builder: Any, name: str, *args: Any) -> Any:
@@ -133,61 +122,77 @@ def _intrinsic(builder: Any, name: str, *args: Any) -> Any:
     width = "f32" if isinstance(args[0].type, ir.FloatType) else "f64"
     signature = ir.FunctionType(args[0].type, [a.type for a in args])
     set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-    return builder.call(cgutils.get_or_insert_function(builder.module, signature, f"{name}.{width}"), args)
+    return builder.call(
+        cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.{width}"), args
+    )
 
 
-@lower_builtin(mad, types.Float, types.Float, types.Float)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    # fmuladd, not fma: without the instruction it is a product and a sum, where fma would call libm per element.
-    return _intrinsic(builder, "llvm.fmuladd", *args)
+def _emit_intrinsic(name: str) -> Callable[..., Any]:
+    return lambda context, builder, sig, args: _intrinsic(builder, name, *args)
 
 
-@lower_builtin(poly, types.Float, types.BaseTuple)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _emit_poly(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     x, packed = args
     values = cgutils.unpack_tuple(builder, packed)
     cast = [context.cast(builder, v, t, sig.args[0]) for v, t in zip(values, sig.args[1], strict=True)]
     total = cast[-1]
     for c in cast[-2::-1]:
-        total = _intrinsic(builder, "llvm.fmuladd", total, x, c)
+        total = _intrinsic(builder, "fmuladd", total, x, c)
     return total
 
 
-@lower_builtin(select, types.Boolean, types.Float, types.Float)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.select(*args)
+def _emit_cast(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return context.cast(builder, args[0], sig.args[0], sig.return_type)
 
 
-@lower_builtin(fabs, types.Float)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return _intrinsic(builder, "llvm.fabs", *args)
-
-
-@lower_builtin(copysign, types.Float, types.Float)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return _intrinsic(builder, "llvm.copysign", *args)
-
-
-@lower_builtin(f2i, types.Float)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _emit_f2i(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.bitcast(args[0], context.get_value_type(sig.return_type))
 
 
-@lower_builtin(i2f4, types.Integer)
-@lower_builtin(i2f8, types.Integer)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _emit_i2f(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     to = types.int32 if sig.return_type == types.float32 else types.int64
     bits = context.cast(builder, args[0], sig.args[0], to)
     return builder.bitcast(bits, context.get_value_type(sig.return_type))
 
 
-@lower_builtin(wrap4, types.Integer)
-@lower_builtin(wrap8, types.Integer)
-def _(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return context.cast(builder, args[0], sig.args[0], sig.return_type)
+def _emit_select(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.select(*args)
 
 
-HELPERS = ("F", "f2i", "i2f4", "i2f8", "wrap4", "wrap8", "mad", "poly", "select", "fabs", "copysign")
+def _integer_to(to: Any) -> Callable[..., Any]:
+    return lambda i: to if isinstance(i, types.Integer) else None
+
+
+# fmuladd is one rounding or two, whichever is quick; llvm.fma without the instruction calls libm for each element
+_lowered(
+    mad, lambda a, b, c: a if _is_float(a, b, c) else None, (types.Float,) * 3, _emit_intrinsic("fmuladd")
+)
+_lowered(fma, lambda a, b, c: a if _is_float(a, b, c) else None, (types.Float,) * 3, _emit_intrinsic("fma"))
+_lowered(fabs, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("fabs"))
+_lowered(
+    copysign, lambda x, y: x if _is_float(x, y) else None, (types.Float,) * 2, _emit_intrinsic("copysign")
+)
+_lowered(poly, lambda x, c: x if _is_float(x) else None, (types.Float, types.BaseTuple), _emit_poly)
+_lowered(
+    select,
+    lambda c, a, b: a if c == types.boolean and _is_float(a, b) else None,
+    (types.Boolean, types.Float, types.Float),
+    _emit_select,
+)
+_lowered(
+    f2i, lambda x: {types.float32: types.int32, types.float64: types.int64}.get(x), (types.Float,), _emit_f2i
+)
+_lowered(i2f4, _integer_to(types.float32), (types.Integer,), _emit_i2f)
+_lowered(i2f8, _integer_to(types.float64), (types.Integer,), _emit_i2f)
+_lowered(wrap4, _integer_to(types.int32), (types.Integer,), _emit_cast)
+_lowered(wrap8, _integer_to(types.int64), (types.Integer,), _emit_cast)
+_lowered(widen, lambda x: types.float64 if x == types.float32 else None, (types.Float,), _emit_cast)
+_lowered(narrow, lambda x: types.float32 if x == types.float64 else None, (types.Float,), _emit_cast)
+
+HELPERS = (
+    *("F", "f2i", "i2f4", "i2f8", "wrap4", "wrap8", "mad", "fma", "poly", "select", "fabs", "copysign"),
+    *("widen", "narrow"),
+)
 # The digest changes a kernel's text, and so its place in the cache, whenever a helper's meaning may have changed.
 _DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
 PREAMBLE = f"from nbgrad.kernels.vmath import {', '.join(HELPERS)}  # {_DIGEST}\n"
@@ -212,13 +217,23 @@ def _literal(kind: str, value: Any) -> str:
     return f"F({text})" if kind == "f4" else text
 
 
-def _define(prim: str, params: str, source: str | tuple[str, str], **constants: tuple[Any, Any]) -> None:
+def _define(prim: str, params: str, source: str | tuple[str, ...], **constants: tuple[Any, Any]) -> None:
     """Registers a primitive's text, whose last assignment is the result. Pairs are (float32's, float64's)."""
     for column, kind in enumerate(("f4", "f8")):
         text = source if isinstance(source, str) else source[column]
         table = {name: _literal(kind, pair[column]) for name, pair in (_SHARED | constants).items()}
         table |= {"i2f": "i2f4", "wrap": "wrap4"} if kind == "f4" else {"i2f": "i2f8", "wrap": "wrap8"}
         TEXT[kind, prim] = _instance(kind, params.split(), text, table)
+
+
+def _define_wide(prim: str, params: str, source: str, **constants: Any) -> None:
+    """Registers a float32 primitive whose text widens its arguments, computes in float64 and narrows the result."""
+    table = {name: _literal("f8", pair[1]) for name, pair in _SHARED.items()} | {
+        "i2f": "i2f8",
+        "wrap": "wrap8",
+    }
+    table |= {name: _literal("f8", value) for name, value in constants.items()}
+    TEXT["f4", prim] = _instance("f8", params.split(), source, table)
 
 
 def _instance(kind: str, params: list[str], source: str, table: dict[str, str]) -> Fn:
@@ -286,7 +301,61 @@ _define(
     LO=(-105.0, -746.0),
 )
 
+_define(
+    "exp2",
+    "x",
+    """
+    c = select(x > HI, HI, x)
+    c = select(c < LO, LO, c)
+    t = c + BIASED
+    n = t - BIASED
+    r = c - n
+    u = mad(n, 0.5, BIASED)
+    v = n - (u - BIASED) + BIASED
+    y = mad(r, poly(r, EXP2_POLY), 1.0) * i2f(f2i(u) << MBITS) * i2f(f2i(v) << MBITS)
+    """,
+    HI=(129.0, 1025.0),
+    LO=(-151.0, -1076.0),
+    # (2^r - 1) / r on |r| <= 1/2, Remez; degree 5: 2^-29, degree 10: 2^-58 of 2^r
+    EXP2_POLY=(
+        (0.6931472, 0.2402265, 0.05550328, 0.009618004, 0.0013400296, 0.00015476329),
+        (0.6931471805599453, 0.24022650695910133, 0.05550410866482174, 0.009618129107593276,
+         0.0013333558146379036, 0.00015403530458156801, 1.5252733867545145e-05, 1.3215434775520963e-06,
+         1.0178046458205174e-07, 7.073867731639563e-09, 4.457387891105178e-10),
+    ),
+)  # fmt: skip
+
+# (2^n - 1) + 2^n * (r + o + r^2 * p), where o is what r lost: the two large parts are summed with what the sum lost
+# (the first is the larger, or 0), at an exponent of at most TOP, so that 2^n is finite; z doubles what was over it.
+_define(
+    "expm1",
+    "x",
+    """
+    c = select(x > HI, HI, x)
+    c = select(c < LO, LO, c)
+    t = mad(c, LOG2E, BIASED)
+    n = t - BIASED
+    g = mad(n, -LN2_HI, c)
+    r = mad(n, -LN2_LO, g)
+    o = mad(n, -LN2_LO, g - r)
+    t = select(t > TOP, TOP, t)
+    z = 1.0 + (n - (t - BIASED))
+    s = i2f(f2i(t) << MBITS)
+    a = s - 1.0
+    b = s * r
+    h = a + b
+    l = b - (h - a)
+    v = copysign((h + mad(s, mad(r * r, poly(r, EXPM1_POLY), o), l)) * z, x)
+    """,
+    HI=(89.0, 710.0),
+    LO=(-20.0, -40.0),
+    TOP=(1.5 * 2.0**23 + 254, 1.5 * 2.0**52 + 2046),
+    EXPM1_POLY=(_SHARED["EXP_POLY"][0][1:], _SHARED["EXP_POLY"][1][1:]),
+)
+
 _LOG_CONSTANTS: dict[str, tuple[Any, Any]] = {
+    "E_HI": _SHARED["LN2_HI"],
+    "E_LO": _SHARED["LN2_LO"],
     "OFFSET": (0x3F2AAAAB, 0x3FE5555555555555),  # the bits of 2/3
     "MAGIC_BITS": (0x4B400000, 0x4338000000000000),
     # float32: (log(1+f) - f + f^2/2) / f^3 on |f| <= 1/3, Remez, degree 7, 2^-27.7 of log(1+f).
@@ -312,7 +381,23 @@ _LOG1P_CORE = (
     """,
 )
 
-# x = 2^e * (1 + f) with 1 + f in [2/3, 4/3); e * LN2_HI is exact and larger than f (or 0), so l is what h + f lost.
+# x = 2^e * (1 + f) with 1 + f in [2/3, 4/3). The logarithm to a base is (e * ln 2 + f + w) / ln(base): SCALE is
+# 1 / ln(base), E_HI + E_LO that times ln 2, and o completes a = f * SCALE by what the product lost. e * E_HI is exact
+# and larger than a (or 0), so l is what the sum m lost.
+_LOG_E = """
+a = f
+o = w
+"""
+_LOG_BASE = """
+a = f * SCALE
+o = mad(f, SCALE_LO, mad(w, SCALE, mad(f, SCALE, -a)))
+"""
+_LOG_SUM = """
+h = e * E_HI
+m = h + a
+l = a - (m - h)
+v = m + (l + mad(e, E_LO, o))
+"""
 _LOG = """
 d = x < TINY
 y = select(d, x * LIFT, x)
@@ -320,21 +405,60 @@ k = wrap(f2i(y) - OFFSET) >> MBITS
 f = i2f(f2i(y) - (k << MBITS)) - 1.0
 e = i2f(k + MAGIC_BITS) - select(d, LIFTED, MAGIC)
 {core}
-h = e * LN2_HI
-m = h + f
-l = f - (m - h)
-v = m + (l + mad(e, LN2_LO, w))
 v = select(x < INF, v, x)  # inf and NaN
 v = select(x < 0.0, NAN, v)
 v = select(x == 0.0, -INF, v)
 """
+for _prim, _scaled, _scales in (
+    ("log", _LOG_E, {}),
+    ("log2", _LOG_BASE, {
+        "E_HI": (1.0, 1.0),
+        "E_LO": (0.0, 0.0),
+        "SCALE": (1.4426950216293335, 1.4426950408889634),
+        "SCALE_LO": (1.925963033500011e-08, 2.0355273740931033e-17),
+    }),
+    ("log10", _LOG_BASE, {
+        "E_HI": (0.301025390625, 0.30102999566395283),
+        "E_LO": (4.605038981195214e-06, 2.8363394551044964e-14),
+        "SCALE": (0.4342944920063019, 0.4342944819032518),
+        "SCALE_LO": (-1.0103050052231683e-08, 1.098319650216765e-17),
+    }),
+):  # fmt: skip
+    _define(
+        _prim,
+        "x",
+        tuple(_LOG.format(core=core + _scaled + _LOG_SUM) for core in _LOG1P_CORE),
+        TINY=(2.0**-126, 2.0**-1022),
+        LIFT=(2.0**25, 2.0**54),
+        LIFTED=(1.5 * 2.0**23 + 25, 1.5 * 2.0**52 + 54),
+        **(_LOG_CONSTANTS | _scales),
+    )
+
+# As log of u = 1 + x, but f = x * 2^-e + (2^-e - 1) is taken from x itself, with q what its rounding lost (q - f * q is
+# its share of the logarithm); where x is large u's own f is as good.
+# The sign is x's, zeros' too.
+_LOG1P = """
+u = 1.0 + x
+k = wrap(f2i(u) - OFFSET) >> MBITS
+s = i2f(ONE_BITS - (k << MBITS))
+c = x < LARGE
+f = select(c, mad(x, s, s - 1.0), i2f(f2i(u) - (k << MBITS)) - 1.0)
+q = select(c, mad(x, s, s - 1.0 - f), 0.0)
+e = i2f(k + MAGIC_BITS) - MAGIC
+{core}
+w = w + mad(-f, q, q)
+{total}
+v = select(x < INF, v, x)
+v = select(u < 0.0, NAN, v)
+v = select(u == 0.0, -INF, v)
+v = copysign(v, x)
+"""
 _define(
-    "log",
+    "log1p",
     "x",
-    tuple(_LOG.format(core=core) for core in _LOG1P_CORE),
-    TINY=(2.0**-126, 2.0**-1022),
-    LIFT=(2.0**25, 2.0**54),
-    LIFTED=(1.5 * 2.0**23 + 25, 1.5 * 2.0**52 + 54),
+    tuple(_LOG1P.format(core=core, total=_LOG_E + _LOG_SUM) for core in _LOG1P_CORE),
+    LARGE=(2.0**60, 2.0**60),
+    ONE_BITS=(0x3F800000, 0x3FF0000000000000),
     **_LOG_CONSTANTS,
 )
 
@@ -389,3 +513,136 @@ _define(
     """,
     HI=(105.0, 746.0),
 )
+
+# Below EDGE: x + x * P(x^2); above: 1 - e^-g with g = -log(erfc(x)) a polynomial.
+_define(
+    "erf",
+    "x",
+    f"""
+    a = fabs(x)
+    a = select(a > CAP, CAP, a)
+    c = -poly(a, ERFC_LOG)
+    {_EXP_CORE}
+    y = 1.0 - mad(r, p, 1.0) * i2f(f2i(t) << MBITS)
+    v = copysign(select(a < EDGE, mad(a, poly(a * a, ERF_POLY), a), y), x)
+    """,
+    CAP=(3.95, 5.95),
+    EDGE=(0.84, 1.0),
+    # erf(a)/a - 1 in a^2, Remez; degree 6 on [0, 0.85]: 2^-31, degree 12 on [0, 1]: 2^-62 of erf(a)
+    ERF_POLY=(
+        (0.12837917, -0.37612635, 0.11283696, -0.026859393, 0.0052010217, -0.0008142582, 8.3695806e-05),
+        (0.1283791670955126, -0.3761263890318375, 0.11283791670954857, -0.026866170645072896, 0.005223977624780864,
+         -0.0008548326978742073, 0.00012055331036895284, -1.492559350679061e-05, 1.646097281545626e-06,
+         -1.6350025206215847e-07, 1.4657879733255431e-08, -1.1365665549352247e-09, 5.945261070420991e-11),
+    ),
+    # -log(erfc(a)), Remez weighted by erfc(a); degree 6 on [0.84, 3.95]: 2^-28.9, degree 18 on [0.99, 5.95]: 2^-59 of 1
+    ERFC_LOG=(
+        (1.0390356e-04, 1.1280621e+00, 6.365196e-01, 1.04522906e-01, -2.2516405e-02, 3.1168892e-03, -2.0354819e-04),
+        (1.6918968606124468e-07, 1.128377430405787, 0.6366280317382379, 0.10274853187862598, -0.019080640527444282,
+         -0.00027693343053328663, 0.001765117578919387, -0.0006378626122364023, 4.259027748297836e-05,
+         7.15662423407182e-05, -4.5552327776130463e-05, 1.6690085567069236e-05, -4.374699635343056e-06,
+         8.606346399155792e-07, -1.2732551358339632e-07, 1.3818911913959316e-08, -1.0415075982663063e-09,
+         4.8764709523649297e-11, -1.0686820829229738e-12),
+    ),
+)  # fmt: skip
+
+# float32 sine and cosine, in float64: x * 2/pi = n + f, |f| <= 5/8. Of 2/pi, the leading bits that would only add
+# multiples of 4 to n are cut, differently for each 24 binades of |x|, so that h is small enough for n to be exact;
+# l is what the product h lost. The parity of n says which of the two polynomials it is, its next bit the sign.
+_TWO_OVER_PI = Fraction(0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561, 2**256)
+
+
+def _two_over_pi_from(binade: int) -> tuple[float, float]:
+    """2/pi without what is a multiple of 4 when multiplied by any float32 from 2^binade on, in two parts."""
+    cut = Fraction(1, 2 ** max(binade - 25, 0))
+    rest = _TWO_OVER_PI % cut
+    high = float(rest)
+    return high, float(rest - Fraction(high))
+
+
+_TIERS = {b: _two_over_pi_from(b) for b in (0, 24, 48, 72, 96, 120)}
+_TRIGONOMETRIC = (
+    """
+z = widen(x)
+a = fabs(z)
+g = HI0
+q = LO0
+"""
+    + "".join(
+        f"""
+c = a < EDGE{b}
+g = select(c, g, HI{b})
+q = select(c, q, LO{b})
+"""
+        for b in list(_TIERS)[1:]
+    )
+    + """
+h = z * g
+l = fma(z, g, -h)
+t = h + MAGIC
+f = h - (t - MAGIC) + mad(z, q, l)
+u = f * f
+s = f * poly(u, SIN_POLY)
+c = poly(u, COS_POLY)
+i = {quadrant}
+v = select(i & 1 == 0, s, c)
+v = i2f(f2i(v) ^ ((i & 2) << 62))
+"""
+)
+for _prim, _quadrant, _end in (
+    ("sin", "f2i(t)", "r = select(widen(x) == 0.0, x, narrow(v))  # the sign of a zero"),
+    ("cos", "f2i(t) + 1", "r = narrow(v)"),
+):
+    _define_wide(
+        _prim,
+        "x",
+        _TRIGONOMETRIC.format(quadrant=_quadrant) + _end,
+        **{f"HI{b}": high for b, (high, _) in _TIERS.items()},
+        **{f"LO{b}": low for b, (_, low) in _TIERS.items()},
+        **{f"EDGE{b}": 2.0**b for b in _TIERS},
+        # sin(pi/2 f) / f and cos(pi/2 f) in f^2 on |f| <= 5/8, Remez, degree 4: 2^-34 and 2^-31
+        SIN_POLY=(1.5707963267266987, -0.6459640890226751, 0.07969245569167115, -0.004680546584065879,
+                  0.00015693350177612819),
+        COS_POLY=(0.9999999994211615, -1.2337004828919995, 0.2536682173512809, -0.020854646024555477,
+                  0.0008942383986673761),
+    )  # fmt: skip
+
+# float32 x ** y, in float64: 2^(y * log2 |x|), then C's rules for signs and special values.
+_define_wide(
+    "pow",
+    "x y",
+    """
+    b = widen(x)
+    y0 = widen(y)
+    a = fabs(b)
+    k = (f2i(a) - OFFSET) >> MBITS
+    f = i2f(f2i(a) - (k << MBITS)) - 1.0
+    s = f / (2.0 + f)
+    l = i2f(k + MAGIC_BITS) - MAGIC + s * poly(s * s, LOG2_POLY)
+    l = select(a == INF, INF, l)
+    l = select(a == 0.0, -INF, l)
+    e = select(l == 0.0, 0.0, y0 * l)  # 1 to any power, -1 to an infinite one
+    e = select(e > 200.0, 200.0, e)
+    e = select(e < -200.0, -200.0, e)
+    t = e + BIASED
+    r = e - (t - BIASED)
+    v = mad(r, poly(r, EXP2_POLY), 1.0) * i2f(f2i(t) << MBITS)
+    c = select(y0 > BIG, BIG, y0)  # an even number, as every float32 from 2^25 on
+    c = select(c < -BIG, -BIG, c)
+    h = 0.5 * c
+    d = select(h + MAGIC - MAGIC == h, 1.0, copysign(1.0, b))  # the sign, if y is an integer
+    i = c + MAGIC - MAGIC == c
+    w = select(b == -INF, v, select(b < 0.0, NAN, v))
+    v = select(i, v * d, w)
+    v = select(b == b, v, b)
+    r0 = narrow(select(y0 == 0.0, 1.0, v))
+    """,
+    OFFSET=_LOG_CONSTANTS["OFFSET"][1],
+    MAGIC_BITS=_LOG_CONSTANTS["MAGIC_BITS"][1],
+    BIG=2.0**40,
+    # log2((1+s)/(1-s)) / s in s^2 on |s| <= 1/5, Remez, degree 5: 2^-42; (2^r - 1) / r on |r| <= 1/2, degree 6: 2^-34
+    LOG2_POLY=(2.8853900817774205, 0.961796694831778, 0.5770777541033781, 0.4122262931615685, 0.3192811775075733,
+               0.29087425508957987),
+    EXP2_POLY=(0.6931471805416257, 0.24022651076303012, 0.05550410962687649, 0.00961803683780431,
+               0.0013333430683889354, 0.00015467135602297135, 1.5314972130879518e-05),
+)  # fmt: skip
