@@ -27,6 +27,10 @@ from nbgrad.kernels.launch import set_num_threads as set_num_threads
 from nbgrad.ops.copy import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
 from nbgrad.ops.linalg import *  # noqa: F403
+from nbgrad.ops.host import *  # noqa: F403
+from nbgrad.ops.index import *  # noqa: F403
+from nbgrad.ops.join import *  # noqa: F403
+from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -18,23 +19,27 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad._storage import Spec, spec
-from nbgrad._tape.modes import state
+from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence
 from nbgrad._tensor import (
     OVERLAP,
     PARTIAL,
     Tensor,
     accumulator,
+    as_inference,
     check_write,
     edge,
     empty,
     hooks,
     modified,
     new,
+    note_origin,
+    origin,
     rebase,
     requires,
     share,
     storage_of,
+    title,
     versions_of,
     view_of,
     wrap,
@@ -46,6 +51,8 @@ from nbgrad.kernels import build, templates
 
 _empty = np.empty
 _bytes = np.dtype(np.uint8)
+_REUSE_FROM = 1 << 18  # bytes of a gradient from which its memory is reused; smaller ones stay in the cache anyway
+_ENGINES_OWN = 5  # references to a gradient that only the engine has, counted in `ElementwiseRule.raw`'s runner
 _PLANS = 4096  # per op, before the table is begun anew
 _elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
 
@@ -58,13 +65,15 @@ class Plan:
 
     __slots__ = ("address", "by_mask", "kind", "launch", "meta", "n", "nbytes", "op", "operands", "out", "rules")
 
-    def __init__(self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, kind: str) -> None:
-        """`operands` are specs, or for numbers their Python type."""
+    def __init__(
+        self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, kind: str, inplace: bool = False
+    ) -> None:
+        """`operands` are specs, or for numbers their Python type; in place the output takes the first one's memory."""
         self.op, self.operands, self.out, self.kind = op, operands, out, kind
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], ElementwiseRule] = {}
         self.by_mask: list[Any] = [None] * 4  # the rules of one or two tensor operands, found by counting
-        run = Kernel.of(op.name, (op.body,), op.params, op.logical, operands, (out,), kind)
+        run = Kernel.of(op.name, (op.body,), op.params, op.logical, operands, (out,), kind, 0 if inplace else -1)
         self.address, self.n, self.launch, self.meta = run.address, run.n, run.launch, run.meta
 
     def rule(self, mask: tuple[bool, ...]) -> ElementwiseRule:
@@ -91,9 +100,11 @@ class Kernel:
         operands: Sequence[Any],
         outs: Sequence[Spec],
         kind: str,
+        over: int = -1,
     ) -> Kernel:
+        """`over` is the operand whose memory the first output takes, if any; the launch is not given it."""
         shape = outs[0].shape
-        specs = [o for o in operands if isinstance(o, Spec)]
+        specs = [o for k, o in enumerate(operands) if isinstance(o, Spec) and k != over]
         read = [o.strides for o in outs] + [
             _layout.broadcast_strides(s.shape, s.strides, shape) for s in specs
         ]
@@ -115,16 +126,17 @@ class Kernel:
             steps = ["g"] * len(strides)
         letters = iter(steps[len(outs) :])
         given = tuple(
-            templates.Operand(p, o.dtype.np.str[1:], next(letters), p in logical)
+            templates.Operand(p, o.dtype.np.str[1:], "=" if k == over else next(letters), p in logical)
             if isinstance(o, Spec)
             else templates.Operand(p, "", "n", p in logical)
-            for p, o in zip(params, operands)
+            for k, (p, o) in enumerate(zip(params, operands))
         )
         codes = tuple(o.dtype.np.str[1:] for o in outs)
         source, signature = templates.elementwise(
             title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
         )
-        name = f"{title}_{kind}_{''.join(v.step for v in given)}{'' if flat else '_rows'}"
+        steps_text = "".join(v.step for v in given).replace("=", "o")
+        name = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}"
         made = build.kernel(name, source, signature)
         numbers = "".join(("d" if kind[0] == "f" else "q") for v in given if v.step == "n")
         backend = _backend.of(outs[0].device)
@@ -144,7 +156,7 @@ def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
     flat = [d, sizes[-1] if sizes else 1, *sizes[:d][::-1]]
     steps = iter(strides)
     every = [next(steps) for _ in range(outs)] + [
-        next(steps) if v.step != "n" else (0,) * (d + 1) for v in given
+        next(steps) if v.step not in "n=" else (0,) * (d + 1) for v in given
     ]
     for st in every:
         flat += st[:d][::-1]
@@ -193,6 +205,7 @@ def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = N
         compute = _dtypes.get_default_dtype()
     result = _dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
     shape = _layout.broadcast_shapes(*(s.shape for s in specs))
+    inplace = out is not None
     if out is None:
         strides = _layout.output_strides(shape, [(s.shape, s.strides) for s in specs])
         out = spec(result, tuple(shape), strides, specs[0].device)
@@ -205,7 +218,7 @@ def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = N
             raise RuntimeError(
                 f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}"
             )
-    return Plan(op, operands, out, compute.np.str[1:])
+    return Plan(op, operands, out, compute.np.str[1:], inplace)
 
 
 def plan_for(op: ElementwiseOp, operands: tuple[Any, ...]) -> Plan:
@@ -253,6 +266,8 @@ def _unary(op: ElementwiseOp) -> Callable[..., Tensor]:
             record1(plan, t, input, (input,))
         else:
             t._rg, t._node = 0, None
+            if shared.rare and state.inference:
+                as_inference(t)
         return t
 
     return function
@@ -287,6 +302,8 @@ def _binary(op: ElementwiseOp, foreign: Any) -> Callable[..., Any]:
                 record2(plan, t, input, other)
         else:
             t._rg, t._node = 0, None
+            if shared.rare and state.inference:
+                as_inference(t)
         return t
 
     return function
@@ -401,6 +418,8 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
     node.static = rule.numbers(args) if rule.number_positions else ()
     node.rule = rule
     node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
     t._rg, t._node = 1, node
 
 
@@ -440,6 +459,8 @@ def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
     node.static = ()
     node.rule = rule
     node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
     t._rg, t._node = 1, node
 
 
@@ -462,6 +483,8 @@ def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     node.static = rule.numbers(args)
     node.rule = rule
     node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
     t._rg, t._node = 1, node
 
 
@@ -561,8 +584,8 @@ class ElementwiseRule:
         """ ", which is output 0 of Exp," for a saved value that an op made."""
         t = (node.saved or ())[k]
         if self.saved_names[k] == OUT:
-            return f", which is output 0 of {node.name()},"
-        return f", which is output {t._nr} of {t._node.name()}," if t._node is not None else ""
+            return f", which is output 0 of {title(node)},"
+        return origin(t)
 
     def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
         saved = node.saved
@@ -643,10 +666,29 @@ class ElementwiseRule:
         strides = _layout.output_strides(tuple(shape), layout) if layout[0][0] == shape else None
         if strides is not None:
             outs = [spec(o.dtype, tuple(shape), strides, o.device) for o in outs]
-        kernel = Kernel.of(f"{op.name}_backward", tuple(exprs), names, op.logical, operands, outs, plan.kind)
         where = [(GRAD, *self.saved_names).index(n) - 1 for n in names if n in (GRAD, *self.saved_names)]
         keep = [self.number_names.index(n) for n in names if n in self.number_names]
-        return _runner(kernel, outs, where, keep, results)
+
+        def runner(over: int) -> Callable[..., Any]:
+            title = f"{op.name}_backward"
+            kernel = Kernel.of(title, tuple(exprs), names, op.logical, operands, outs, plan.kind, over)
+            return _runner(kernel, outs, where, keep, results, over >= 0)
+
+        fresh = runner(-1)
+        large = outs[0].numel * outs[0].itemsize >= _REUSE_FROM
+        if not large or outs[0] is not g or GRAD not in names or any(how == "g" for how, _, _ in results):
+            return fresh
+        reuse = runner(names.index(GRAD))
+
+        def either(grad: Tensor, saved: Any, static: Any) -> Any:
+            """A large gradient that nobody else has gives its memory to the result: writing to cold memory costs twice."""
+            buf = grad._buf
+            if buf.base is None and getrefcount(buf) == 3 and getrefcount(grad) == _ENGINES_OWN:
+                del buf
+                return reuse(grad, saved, static)
+            return fresh(grad, saved, static)
+
+        return either
 
     def read(self, node: Node, name: str) -> Any:
         """`grad_fn._saved_<name>` by PyTorch's names: self, other, result."""
@@ -675,14 +717,19 @@ def _fit(grad: Tensor, operand: Spec) -> Tensor:
 
 
 def _runner(
-    kernel: Kernel, outs: list[Spec], where: list[int], keep: list[int], results: list[tuple[str, Any, Any]]
+    kernel: Kernel,
+    outs: list[Spec],
+    where: list[int],
+    keep: list[int],
+    results: list[tuple[str, Any, Any]],
+    over: bool,
 ) -> Callable[..., Any]:
-    """`where` lists the tensors read: -1 is g, others index the saved; `keep` the numbers."""
+    """`where` lists the tensors read: -1 is g, others index the saved; `keep` the numbers; `over`: write over g."""
     forms = []
     for how, k, operand in results:
         exact = how == "made" and outs[k].shape == operand.shape and outs[k].dtype is operand.dtype
         forms.append("exact" if exact else how)
-    make = _runner_maker(len(outs), tuple(where), tuple(keep), tuple((f, k) for f, (_, k, _) in zip(forms, results)))
+    make = _runner_maker(len(outs), tuple(where), tuple(keep), tuple((f, k) for f, (_, k, _) in zip(forms, results)), over)
     sizes = [o.extent * o.itemsize for o in outs]
     operands = [operand for _, _, operand in results]
     return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)  # type: ignore[no-any-return]
@@ -690,7 +737,7 @@ def _runner(
 
 @lru_cache(maxsize=1024)
 def _runner_maker(
-    count: int, where: tuple[int, ...], keep: tuple[int, ...], forms: tuple[tuple[str, Any], ...]
+    count: int, where: tuple[int, ...], keep: tuple[int, ...], forms: tuple[tuple[str, Any], ...], over: bool
 ) -> Callable[..., Any]:
     """Source of the few lines between a gradient's arrival and its kernel, without loops: measured 1 us a node less than with."""
     lines = ["def make(launch, address, n, sizes, outs, operands):"]
@@ -699,8 +746,9 @@ def _runner_maker(
         lines.append(f"    size{k}, out{k} = sizes[{k}], outs[{k}]")
     lines += [f"    operand{k} = operands[{k}]" for k, (form, _) in enumerate(forms) if form not in ("exact", "none")]
     lines.append("    def run(g, saved, static):")
-    lines += [f"        b{k} = empty(size{k}, bytes_)" for k in range(count)]
-    read = ["g._buf" if k < 0 else f"saved[{k}]._buf" for k in where] + [f"static[{k}]" for k in keep]
+    lines += [f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)]
+    read = ["g._buf" if k < 0 else f"saved[{k}]._buf" for k in where if k >= 0 or not over]
+    read += [f"static[{k}]" for k in keep]
     lines.append(f"        launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
     given = []
     for k, (form, at) in enumerate(forms):
@@ -796,12 +844,12 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
             record(plan, shadow, before)
         finally:
             storage_of(t).version -= 1
-        launch(plan, t._buf, args)
+        launch(plan, t._buf, args[1:])
         if shadow._node is not None:
             rebase(t, shadow._node)
             return t
     else:
-        launch(plan, t._buf, args)
+        launch(plan, t._buf, args[1:])
     written(t)
     return t
 
@@ -812,7 +860,7 @@ def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     plan = op.plans.get((key, total._spec))
     if plan is None:
         plan = op.plans[key, total._spec] = make_plan(op, key, total._spec)
-    plan.launch(plan.address, plan.n, total._buf, total._buf, grad._buf)
+    plan.launch(plan.address, plan.n, total._buf, grad._buf)
     storage = total._storage
     if storage is not None:
         storage.version += 1
@@ -874,8 +922,8 @@ class OpRule:
     def made_by(self, node: Node, k: int) -> str:
         t = (node.saved or ())[k]
         if k >= len(self.inputs):
-            return f", which is output {self.outputs[k - len(self.inputs)]} of {node.name()},"
-        return f", which is output {t._nr} of {t._node.name()}," if t._node is not None else ""
+            return f", which is output {self.outputs[k - len(self.inputs)]} of {title(node)},"
+        return origin(t)
 
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
         saved = node.saved
@@ -956,8 +1004,8 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     outs = (result,) if single else result
     node: Node = new(rule.node_type)
     if len(tensors) == 1:
-        target = a._node
-        node.next, node.numbers = (accumulator(a) if target is None else target,), (a._nr,)
+        target, number = (a._node, a._nr) if a._rg == 1 else edge(a)
+        node.next, node.numbers = (accumulator(a) if target is None and a._rg == 1 else target,), (number,)
         layout: tuple[Any, ...] = (a._spec,)
     else:
         edges = [edge(t) if m else (None, 0) for t, m in zip(tensors, mask)]
@@ -977,10 +1025,18 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     node.static = (static, layout)
     node.rule = rule
     node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
     for k, o in enumerate(outs):
         if o._spec.dtype.is_floating_point:
             o._node, o._nr, o._rg = node, k, 2 if o._view is not None else 1
     return result
+
+
+def record_view(out: Tensor, base: Tensor, op: Op, static: dict[str, Any]) -> Tensor:
+    if base._rg and state.grad:
+        record_op(op, out, (base,), static)
+    return out
 
 
 def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = False) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad import _layout
-from nbgrad._dispatch import differentiable, make_view, record_op
+from nbgrad._dispatch import differentiable, make_view, record_op, record_view
 from nbgrad._layout import Ints
 from nbgrad._op import Op
 from nbgrad._storage import Spec, spec
@@ -31,10 +31,7 @@ def view(node_name: str, rule: Callable[..., Any]) -> Callable[[Callable[..., tu
 
         def function(input: Tensor, **static: Any) -> Tensor:
             sp, offset = geometry(input._spec, **static)
-            out = make_view(input, sp, offset, op.node_name)
-            if state.grad and input._rg and requires(input):
-                record_op(op, out, (input,), static)
-            return out
+            return record_view(make_view(input, sp, offset, op.node_name), input, op, static)
 
         function.op = op  # type: ignore[attr-defined]
         return function
@@ -478,9 +475,7 @@ def _strided(input: Tensor, *, at: Spec, offset: int) -> Tensor:
         storage = input._storage
         assert storage is not None
         out._buf = storage.memory[(input.storage_offset() + offset) * at.itemsize :]
-    if state.grad and input._rg and requires(input):
-        record_op(_strided_op, out, (input,), {"at": at, "offset": offset})
-    return out
+    return record_view(out, input, _strided_op, {"at": at, "offset": offset})
 
 
 def _strided_forward(input: Tensor, *, at: Spec, offset: int) -> Tensor:

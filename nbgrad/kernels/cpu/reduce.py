@@ -31,7 +31,6 @@ _HEAD = '''"""{title}: {combine} over {text}, then {finish}; lanes of {acc}."""
 from math import inf, nan
 import math
 import numpy as np
-from nbgrad.kernels.cpu.stack import {lanes}
 {preamble}
 F = {scalar}
 A = {accumulator}
@@ -48,7 +47,7 @@ _COMPENSATED = """
 _RUNS = '''
 def @NAME@(start, stop, meta, o, x{numbers}):
     {once}
-    lane = {lanes}({LANES})
+    lane = {lanes}
     dk = meta[0]
     dr = meta[1]
     n = meta[2]
@@ -106,7 +105,7 @@ def @NAME@(start, stop, meta, o, x{numbers}):
 _COLUMNS = '''
 def @NAME@(start, stop, meta, o, x{numbers}):
     {once}
-    acc = {lanes}({WIDTH})
+    acc = {accumulators}
     {sums}
     dk = meta[0]
     dr = meta[1]
@@ -159,15 +158,18 @@ _FLUSH = """if r % 64 == 63 or r == outer - 1:
 @lru_cache(maxsize=1024)
 def reduction(
     title: str, prologue: Expr, combine: str, finish: Expr, code: str, kind: str, accumulator: str, out: str,
-    contiguous: bool, columns: bool, numbers: tuple[str, ...] = (), identity: str = "",
+    contiguous: bool, columns: bool, numbers: tuple[str, ...] = (), identity: str = "", target: str = "cpu",
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `prologue` is of `x` and numbers, computed in `kind`; `finish` of `r` (and numbers), in
     the accumulator's dtype."""
-    preamble = _preamble()
+    preamble = _preamble() + f"from nbgrad.kernels.cpu.stack import stack_{accumulator}"
+    stack = "stack_{0}({{0}})".format(accumulator)
+    if target == "cuda":
+        preamble, stack = "from numba import cuda", f"cuda.local.array({{0}}, {SCALARS[accumulator]})"
     names = {"x": "a"} | {n: f"m{k}" for k, n in enumerate(numbers)}
-    before = emit.emit((prologue,), "cpu", kind, names)
+    before = emit.emit((prologue,), target, kind, names)
     kept = accumulator if accumulator != "b1" else "b1"
-    after = emit.emit((finish,), "cpu", kept, {"r": "total"} | {n: f"w{k}" for k, n in enumerate(numbers)})
+    after = emit.emit((finish,), target, kept, {"r": "total"} | {n: f"w{k}" for k, n in enumerate(numbers)})
     value = before.results[0] if accumulator == kind else f"A({before.results[0]})"
     compensated = combine == "sum" and accumulator == "f8"
     identity = identity or _IDENTITY[combine]
@@ -186,24 +188,22 @@ def reduction(
     tail = (["total = total + lost if lost == lost else total"] if compensated else []) + list(after.lines)
     common = dict(
         numbers="".join(f", n{k}" for k in range(len(numbers))),
-        once=block(once, 4), lanes=f"stack_{accumulator}", LANES=LANES, BLOCK=BLOCK, WIDTH=WIDTH, identity=first, value=value,
+        once=block(once, 4), lanes=stack.format(LANES), accumulators=stack.format(WIDTH), LANES=LANES, BLOCK=BLOCK, WIDTH=WIDTH, identity=first, value=value,
         load=f"a = {_read('x[q]', code, kind, False)}", combine_lane=join("u", value),
     )
     head = _HEAD.format(
         title=title, combine=combine, text=prologue, finish=finish, acc=accumulator, preamble=preamble,
-        scalar=SCALARS[kind], accumulator=SCALARS[accumulator], lanes=f"stack_{accumulator}",
+        scalar=SCALARS[kind], accumulator=SCALARS[accumulator],
     )
     if columns:
         body = _COLUMNS.format(
             **common, prologue=block(list(before.lines), 16),
-            sums=f"sums = stack_f8({WIDTH})\n    lost_of = stack_f8({WIDTH})" if compensated else "pass",
+            sums=f"sums = {stack.format(WIDTH)}\n    lost_of = {stack.format(WIDTH)}" if compensated else "pass",
             clear="for j in range(width):\n            sums[j] = 0.0\n            lost_of[j] = 0.0" if compensated else "pass",
             flush=_FLUSH.format(identity=first) if compensated else "pass",
             take="total = sums[j]\n            lost = lost_of[j]" if compensated else "total = acc[j]",
             finish=block([*tail, f"o[row * m + first + j] = {result}"], 12),
         )
-        if compensated and accumulator != "f8":
-            raise AssertionError
     else:
         add = _COMPENSATED.format(part="part") if compensated else f"total = {join('total', 'part')}"
         body = _RUNS.format(

@@ -1,0 +1,49 @@
+"""The same texts compile for the GPU, without one: flat, rows and reduce to PTX for sm_90."""
+
+import re
+from typing import Any
+
+import pytest
+
+from nbgrad.expr.node import trace, var
+from nbgrad.expr.prims import exp, sigmoid
+from nbgrad.kernels import build, templates
+from nbgrad.kernels.cpu import reduce
+from nbgrad.kernels.templates import Operand
+
+pytestmark = pytest.mark.cuda
+
+
+def ptx(source: str, params: tuple[str, ...]) -> str:
+    cuda = pytest.importorskip("numba.cuda")
+    from numba import types
+
+    table: dict[str, Any] = {"f4": types.float32, "f8": types.float64, "i8": types.int64, "i4": types.int32, "b1": types.uint8}
+    signature = types.void(*(types.CPointer(table[p[1:]]) if p[0] == "*" else table[p] for p in params))
+    text, _ = cuda.compile_ptx(build.load_source("body", source.replace("@NAME@", "body"), "<test>"), signature, cc=(9, 0))
+    return str(text)
+
+
+def test_flat() -> None:
+    params, e = trace(lambda x, w: x * sigmoid(x) + exp(w))
+    inputs = tuple(Operand(p, "f4", "v") for p in params)
+    text = ptx(*templates.elementwise("t", (e,), inputs, ("f4",), "f4", False, "v", "cuda"))
+    assert ".target sm_90" in text
+    assert len(re.findall(r"\.param", text.split(")", 1)[0])) == 5
+    assert ".f64" not in text, "a float32 kernel computes in float32"
+
+
+def test_rows() -> None:
+    params, e = trace(lambda x, w: x - w * 2)
+    inputs = (Operand(params[0], "f4", "v"), Operand(params[1], "f4", "s"))
+    text = ptx(*templates.elementwise("t", (e,), inputs, ("f4",), "f4", True, "v", "cuda"))
+    assert ".entry" in text
+    assert ".f64" not in text
+
+
+def test_reduce() -> None:
+    text = ptx(
+        *reduce.reduction("t", var("x") * var("x"), "sum", var("r"), "f4", "f4", "f8", "f4", True, False, target="cuda")
+    )
+    assert ".entry" in text
+    assert "add.f64" in text or "add.rn.f64" in text  # sums are taken in float64

@@ -1,0 +1,111 @@
+"""Generated kernels, un-jitted: the text itself, run on arrays, against the evaluator of expressions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbgrad.expr import evaluate
+from nbgrad.expr.node import trace, var
+from nbgrad.expr.prims import exp, sigmoid, sqrt, tanh, where
+from nbgrad.kernels import build, templates
+from nbgrad.kernels.cpu import reduce
+from nbgrad.kernels.templates import Operand
+
+DTYPES = {"f4": np.float32, "f8": np.float64, "i8": np.int64}
+
+
+def python(source: str) -> Any:
+    return build.load_source("body", source.replace("@NAME@", "body"), "<test>")
+
+
+def silu_times(x: Any, w: Any) -> Any:
+    return x * sigmoid(x) * w + 0.5
+
+
+def chosen(x: Any, w: Any) -> Any:
+    return where(x < w, exp(-x * x), tanh(w))
+
+
+@pytest.mark.parametrize("body", [silu_times, chosen])
+@pytest.mark.parametrize("code", ["f4", "f8"])
+@pytest.mark.parametrize("steps", ["vv", "vs", "sv", "vn"])
+def test_flat_body_is_what_the_evaluator_says(body: Any, code: str, steps: str) -> None:
+    params, e = trace(body)
+    inputs = tuple(Operand(p, code, s) for p, s in zip(params, steps))
+    source, signature = templates.elementwise("t", (e,), inputs, (code,), code, False, "v")
+    x = np.linspace(-3, 3, 7).astype(DTYPES[code])
+    w = np.linspace(2, -1, 7).astype(DTYPES[code])
+    out = np.zeros(7, DTYPES[code])
+    # A number comes by value, after the arrays.
+    given = [a for a, s in zip((x, w), steps) if s != "n"] + [float(w[0]) for s in steps if s == "n"]
+    with np.errstate(all="ignore"):
+        python(source)(0, 7, out, *given)
+    assert len(signature) == 2 + 1 + 2
+    for k in range(7):
+        env = {p: float(a[0 if s in "sn" else k]) for p, a, s in zip(params, (x, w), steps)}
+        assert out[k] == pytest.approx(evaluate.evaluate(e, env), rel=float(8 * np.finfo(DTYPES[code]).eps))
+
+
+def test_overwriting_body_reads_before_it_writes() -> None:
+    params, e = trace(lambda x, w: x * w + x)
+    inputs = (Operand(params[0], "f8", "="), Operand(params[1], "f8", "v"))
+    source, _ = templates.elementwise("t", (e, var("x") - var("w")), inputs, ("f8", "f8"), "f8", False, "vv")
+    x, w, second = np.arange(4.0), np.full(4, 3.0), np.zeros(4)
+    python(source)(0, 4, x, second, w)
+    assert x.tolist() == [0, 4, 8, 12]
+    assert second.tolist() == [-3, -2, -1, 0]  # of the old x
+
+
+def test_rows_body_walks_any_strides() -> None:
+    params, e = trace(lambda x, w: x - w)
+    for steps in ("gg", "vv"):
+        inputs = tuple(Operand(p, "f8", s) for p, s in zip(params, steps))
+        source, _ = templates.elementwise("t", (e,), inputs, ("f8",), "f8", True, "g" if "g" in steps else "v")
+        x, w = np.arange(12.0), np.arange(12.0) * 10
+        out = np.zeros(12)
+        # out and x as 3 x 4; w read transposed where steps allow, else in rows
+        inner_w, outer_w = (3, 1) if steps == "gg" else (1, 4)
+        meta = np.array([1, 4, 3, 4, 4, outer_w, 1, 1, inner_w])
+        python(source)(0, 3, meta, out, x, w)
+        other = w.reshape(4, 3).T if steps == "gg" else w.reshape(3, 4)
+        assert np.array_equal(out.reshape(3, 4), x.reshape(3, 4) - other)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("combine", ["sum", "prod", "amax", "any"])
+def test_reduction_bodies(combine: str, columns: bool) -> None:
+    x, r = var("x"), var("r")
+    code = {"any": "b1"}.get(combine, "f8")
+    identity = "-inf" if combine == "amax" else ""
+    source, _ = reduce.reduction("t", x, combine, r, code, code, code, code, True, columns, identity=identity)
+    values = np.random.default_rng(0).uniform(0.5, 1.5, (9, 70)) if code == "f8" else np.eye(9, 70) > 0
+    body = python(source)
+    if columns:
+        out = np.zeros(70, values.dtype)
+        meta = np.array([0, 1, 70, 1, 9, 9, 70])
+        body(0, 1, meta, out, values.reshape(-1))
+        axis = 0
+    else:
+        out = np.zeros(9, values.dtype)
+        meta = np.array([1, 0, 70, 1, 1, 9, 70])
+        body(0, 9, meta, out, values.reshape(-1))
+        axis = 1
+    want = {"sum": np.sum, "prod": np.prod, "amax": np.max, "any": np.any}[combine](values, axis=axis)
+    assert np.allclose(out, want, rtol=1e-14, atol=0)
+
+
+def test_finish_and_numbers_of_a_reduction() -> None:
+    source, _ = reduce.reduction(
+        "t", var("x") * var("x"), "sum", sqrt(var("r") / var("n")), "f4", "f4", "f8", "f4", True, False, ("n",)
+    )
+    out = np.zeros(1, np.float32)
+    python(source)(0, 1, np.array([0, 0, 5, 1, 1]), out, np.arange(5, dtype=np.float32), 5.0)
+    assert out[0] == pytest.approx(6**0.5, rel=1e-7)
+
+
+def test_source_says_what_it_is() -> None:
+    params, e = trace(lambda x: exp(x))
+    source, _ = templates.elementwise("exp", (e,), (Operand("x", "f4", "v"),), ("f4",), "f4", False, "v")
+    assert source.startswith('"""exp')
+    assert "exp(x)" in source.splitlines()[2]
