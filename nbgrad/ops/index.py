@@ -24,7 +24,7 @@ from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad.expr import prims as p
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import index as _kernels
-from nbgrad.ops.copy import clone, contiguous, copy_, fill_, full, scalar, to_dtype, zeros
+from nbgrad.ops.copy import clone, copy_, copy_memory, fill_, full, scalar, to_dtype, zeros
 from nbgrad.ops.elementwise import where as _where
 from nbgrad.ops.movement import (
     _permute,
@@ -154,13 +154,11 @@ def _read(input: Tensor, place: Place) -> Tensor:
 def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> None:
     """`value` is broadcast to what reading there would give."""
     how = place.of(memory._spec)
-    if value._spec is not how.out:
-        value = to_dtype(value.detach(), memory._spec.dtype)
-        if value._spec.shape != how.out.shape:
-            value = expand(value, how.out.shape)
-        value = contiguous(value)
-    if value._storage is not None and memory._storage is not None and value._storage.memory is memory._storage.memory:
-        value = clone(value.detach())
+    shared = value._storage is not None and memory._storage is not None and value._storage.memory is memory._storage.memory
+    if shared or value._spec is not how.out:
+        whole = empty(how.out)
+        copy_memory(whole, value)
+        value = whole
     _run("add" if accumulate else "write", memory, value._buf, place, how)
 
 
@@ -465,18 +463,22 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
     elif kind is tuple and not (self._rg and state.grad):
         key = _key(self._spec, index)
         if key is not None:
-            seen = _views.get(key)
-            if seen is None:
-                out, _ = _basic(self, index)
-                _remember(key, out._spec, out.storage_offset() - self.storage_offset(), None)
-                return alias(out) if out is self else out
-            return make_view(self, seen[0], seen[1], "SliceBackward0")
+            return _unrecorded(self, key, index)
     elif kind is Tensor and index._spec.ndim and index._spec.dtype is _dtypes.int64 and self._spec.ndim:
         return _index(self, place=_place(self, (index,), _kept(self)))
     out, rest = _basic(self, index)
     if rest:
         return _index(out, place=_place(out, rest, _kept(out)))
     return alias(out) if out is self else out
+
+
+def _unrecorded(self: Tensor, key: tuple[Any, ...], index: Any) -> Tensor:
+    """A chain of views in one step, where there is no history to show the chain."""
+    found = _views.get(key)
+    if found is None:
+        out, _ = _basic(self, index)
+        found = _remember(key, out._spec, out.storage_offset() - self.storage_offset(), None)
+    return make_view(self, found[0], found[1], "SliceBackward0")
 
 
 def _key(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -527,12 +529,19 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
     rest: list[Tensor | None] = []
     kind = type(index)
-    if kind is int:
-        out: Tensor = _getitem(self, index)
+    key = None
+    if kind is tuple and not (self._rg or (isinstance(value, Tensor) and value._rg)):
+        key = _key(self._spec, index)
+    if key is not None:
+        out = _unrecorded(self, key, index)
+    elif kind is int or (kind is slice and not (index.start is None and index.stop is None)):
+        out = _getitem(self, index)
     elif kind is bool:
         if not index:
             return
         out = _unsqueeze(self, dim=0)
+    elif kind is Tensor and index._spec.ndim and index._spec.dtype is _dtypes.int64 and self._spec.ndim:
+        out, rest = self, [index]
     else:
         out, rest = _basic(self, (index,) if kind is slice else index)
     if not rest:

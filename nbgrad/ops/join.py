@@ -8,25 +8,47 @@ from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into
-from nbgrad._layout import Ints
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.ops.copy import copy_memory, to_dtype
 from nbgrad.ops.movement import _select, _slice, reshape, unsqueeze
 
 
+class Parts:
+    """Where each of the tensors to be joined goes: what the result looks like, and per tensor the bytes from its start and its layout
+    there; None for one that PyTorch lets pass in any company, 1-D without elements."""
+
+    __slots__ = ("dim", "out", "places")
+
+    def __init__(self, dim: int, out: Spec, places: list[tuple[int, Spec] | None]) -> None:
+        self.dim, self.out, self.places = dim, out, places
+
+
+_plans: dict[tuple[Any, ...], Parts] = {}
+
+
+def _remember(key: tuple[Any, ...], parts: Parts) -> Parts:
+    if len(_plans) > 4096:
+        _plans.clear()
+    _plans[key] = parts
+    return parts
+
+
+def _joined(tensors: Sequence[Tensor], parts: Parts) -> Tensor:
+    out = empty(parts.out)
+    view = _backend.of(parts.out.device).view
+    for t, place in zip(tensors, parts.places):
+        if place is not None:
+            copy_memory(wrap(view(out._buf, place[0]), place[1]), t)
+    return out
+
+
 def _skipped(sp: Spec) -> bool:
-    """PyTorch lets 1-D tensors without elements pass in any company."""
     return sp.shape == (0,)
 
 
-def _fill_part(out: Tensor, t: Tensor, offset: int, shape: Ints, strides: Ints) -> None:
-    sp = out._spec
-    buf = _backend.of(sp.device).view(out._buf, offset * sp.itemsize)
-    copy_memory(wrap(buf, spec(sp.dtype, shape, strides, sp.device)), t)
-
-
-def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], dim: int) -> list[Tensor | None]:
+def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: Parts) -> list[Tensor | None]:
+    dim = parts.dim
     out: list[Tensor | None] = []
     start = 0
     for sp, w in zip(specs, wanted):
@@ -42,36 +64,21 @@ def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], dim: int
 
 
 @differentiable("Cat", all=_cat_back)
-def _cat(*tensors: Tensor, dim: int) -> Tensor:
-    real = [t for t in tensors if not _skipped(t._spec)] or list(tensors)
-    first = real[0]._spec
-    shape = list(first.shape)
-    shape[dim] = sum(tuple(t._spec.shape)[dim] for t in real)
-    out = empty(spec(_common(tensors), tuple(shape), None, first.device))
-    at = 0
-    for t in real:
-        _fill_part(out, t, at * out._spec.strides[dim], tuple(t._spec.shape), out._spec.strides)
-        at += tuple(t._spec.shape)[dim]
-    return out
+def _cat(*tensors: Tensor, parts: Parts) -> Tensor:
+    return _joined(tensors, parts)
 
 
-def _common(tensors: Sequence[Tensor]) -> _dtypes.dtype:
-    return reduce(_dtypes.promote_types, [t._spec.dtype for t in tensors])
+def _common(specs: Sequence[Spec]) -> _dtypes.dtype:
+    return reduce(_dtypes.promote_types, [sp.dtype for sp in specs])
 
 
-def _stack_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], dim: int) -> list[Tensor | None]:
-    return [to_dtype(_select(g, dim=dim, index=k), sp.dtype) if w else None for k, (sp, w) in enumerate(zip(specs, wanted))]
+def _stack_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: Parts) -> list[Tensor | None]:
+    return [to_dtype(_select(g, dim=parts.dim, index=k), sp.dtype) if w else None for k, (sp, w) in enumerate(zip(specs, wanted))]
 
 
 @differentiable("Stack", all=_stack_back)
-def _stack(*tensors: Tensor, dim: int) -> Tensor:
-    sp = tensors[0]._spec
-    one = tuple(sp.shape)
-    out = empty(spec(_common(tensors), (*one[:dim], len(tensors), *one[dim:]), None, sp.device))
-    strides = out._spec.strides
-    for k, t in enumerate(tensors):
-        _fill_part(out, t, k * strides[dim], one, strides[:dim] + strides[dim + 1 :])
-    return out
+def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
+    return _joined(tensors, parts)
 
 
 def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
@@ -83,28 +90,40 @@ def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
     return tensors
 
 
-def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
-    tensors = _checked("cat", tensors)
-    if not tensors:
+def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
+    if not specs:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    for k, t in enumerate(tensors):
-        if not t._spec.ndim:
+    for k, sp in enumerate(specs):
+        if not sp.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
-    real = [t._spec for t in tensors if not _skipped(t._spec)] or [tensors[0]._spec]
-    first = tuple(real[0].shape)
-    d = _layout.wrap_dim(dim if axis is None else axis, len(first))
-    for k, t in enumerate(tensors):
-        shape = tuple(t._spec.shape)
-        if _skipped(t._spec) or shape == first:
+    first = next((sp for sp in specs if not _skipped(sp)), specs[0])
+    d = _layout.wrap_dim(dim, first.ndim)
+    total, skip = 0, not _skipped(first)
+    starts: list[int | None] = []
+    for k, sp in enumerate(specs):
+        if skip and _skipped(sp):
+            starts.append(None)
             continue
-        if len(shape) != len(first):
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
-        for e, (a, b) in enumerate(zip(first, shape)):
+        if sp.ndim != first.ndim:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {sp.ndim}")
+        for e, (a, b) in enumerate(zip(tuple(first.shape), tuple(sp.shape))):
             if a != b and e != d:
                 raise RuntimeError(
                     f"Sizes of tensors must match except in dimension {d}. Expected size {a} but got size {b} for tensor number {k} in the list."
                 )
-    result: Tensor = _cat(*tensors, dim=d)
+        starts.append(total)
+        total += tuple(sp.shape)[d]
+    shape = (*tuple(first.shape)[:d], total, *tuple(first.shape)[d + 1 :])
+    out = spec(_common(specs), shape, None, first.device)
+    return Parts(d, out, [
+        None if at is None else (at * out.strides[d] * out.itemsize, out.like(tuple(sp.shape), out.strides)) for sp, at in zip(specs, starts)
+    ])  # fmt: skip
+
+
+def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
+    tensors = _checked("cat", tensors)
+    key = ("cat", dim if axis is None else axis, *[t._spec for t in tensors])
+    result: Tensor = _cat(*tensors, parts=_plans.get(key) or _remember(key, _cat_parts(key[2:], key[1])))
     if out is None:
         return result
     if not _dtypes.can_cast(result._spec.dtype, out._spec.dtype):
@@ -115,18 +134,23 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
 concat = concatenate = cat
 
 
+def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
+    if not specs:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tuple(specs[0].shape)
+    d = _layout.wrap_dim(dim, len(first) + 1)
+    for k, sp in enumerate(specs):
+        if sp.shape != first:
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(sp.shape)} at entry {k}")
+    out = spec(_common(specs), (*first[:d], len(specs), *first[d:]), None, specs[0].device)
+    part = out.like(first, out.strides[:d] + out.strides[d + 1 :])
+    return Parts(d, out, [(k * out.strides[d] * out.itemsize, part) for k in range(len(specs))])
+
+
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     tensors = _checked("stack", tensors)
-    if not tensors:
-        raise RuntimeError("stack expects a non-empty TensorList")
-    first = tensors[0]._spec.shape
-    d = _layout.wrap_dim(dim, len(first) + 1)
-    for k, t in enumerate(tensors):
-        if t._spec.shape != first:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(t._spec.shape)} at entry {k}"
-            )
-    result: Tensor = _stack(*tensors, dim=d)
+    key = ("stack", dim, *[t._spec for t in tensors])
+    result: Tensor = _stack(*tensors, parts=_plans.get(key) or _remember(key, _stack_parts(key[2:], dim)))
     return result if out is None else into("stack", out, result, tensors)
 
 
