@@ -8,6 +8,7 @@ by the history of every tensor that shares the memory. Ops attach themselves as 
 from __future__ import annotations
 
 import threading
+import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -28,27 +29,32 @@ _int = int
 _bool = bool
 
 
+_SAME = object()  # as the tensor's own dtype
+
+
 class AutogradMeta:
     """What few tensors have: a gradient, hooks, a wish to keep a gradient."""
 
-    __slots__ = ("accumulator", "grad", "hooks", "lock", "node_for_hooks", "post_hooks", "retains")
+    __slots__ = ("accumulator", "grad", "grad_dtype", "hooks", "lock", "post_hooks", "retains")
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
         self.hooks: list[Any] = []  # of a leaf; those of other tensors live on their node
         self.post_hooks: list[Any] = []
         self.retains = False
+        self.grad_dtype: Any = _SAME  # what a leaf's gradient is cast to: None keeps what comes
         self.accumulator: weakref.ref[AccumulateGrad] | None = None
         self.lock = threading.RLock()
 
 
 class View:
-    """Where a view comes from: `base` read as `spec` from `offset` (in elements of the base's memory)."""
+    """Where a view comes from. `version` is the base's when the view's history was last read, `leaf` says that the user made
+    the view itself require grad."""
 
-    __slots__ = ("base", "created", "made_by", "version")
+    __slots__ = ("base", "created", "leaf", "made_by", "version")
 
     def __init__(self, base: Tensor, version: int, created: str, made_by: str) -> None:
-        self.base, self.version, self.created, self.made_by = base, version, created, made_by
+        self.base, self.version, self.created, self.made_by, self.leaf = base, version, created, made_by, False
 
 
 class Tensor:
@@ -176,12 +182,11 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Node | None:
-        requires(self)
-        return self._node
+        return history(self)
 
     @property
     def output_nr(self) -> int:
-        requires(self)
+        history(self)
         return self._nr
 
     @property
@@ -206,7 +211,7 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         ad = self._ad
-        if self._node is not None and not (ad is not None and ad.retains):
+        if self._node is not None and (ad is None or not (ad.retains or ad.grad is not None)):
             warnings.warn(NON_LEAF_GRAD, UserWarning, stacklevel=2)
         return None if ad is None else ad.grad
 
@@ -221,13 +226,34 @@ class Tensor:
         meta(self).grad = None
 
     @property
+    def grad_dtype(self) -> Any:
+        """What gradients that arrive here are cast to; None takes them as they come."""
+        chosen = _SAME if self._ad is None else self._ad.grad_dtype
+        return self._spec.dtype if chosen is _SAME else chosen
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None:
+        if history(self) is not None:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        if value is not None and not isinstance(value, _dtypes.dtype):
+            raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
+        ad = meta(self)
+        if ad.grad is not None and value is not None and ad.grad._spec.dtype is not value:
+            raise RuntimeError(
+                f"Cannot set grad_dtype to '{_c_name(value)}' because there is already a gradient with dtype "
+                f"'{_c_name(ad.grad._spec.dtype)}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
+                "ensure the new grad_dtype matches the existing gradient's dtype."
+            )
+        ad.grad_dtype = value
+
+    @property
     def retains_grad(self) -> bool:
         return self._ad is not None and self._ad.retains
 
     def retain_grad(self) -> None:
         if not requires(self):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        node = self._node
+        node = history(self)
         if node is None or self.retains_grad:
             return
         if node.retain is None:
@@ -239,18 +265,22 @@ class Tensor:
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         if not requires(self):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        node = self._node
+        node = history(self)
         if node is None:
-            return RemovableHandle(meta(self).hooks, hook)
-        if node.tensor_hooks is None:
-            node.tensor_hooks = {}
+            handle = RemovableHandle(meta(self).hooks, hook)
+            node = accumulator(self)  # it may be there already; one that is made later finds the leaf's hooks
+            node.tensor_hooks = {0: meta(self).hooks}
+        else:
+            if node.tensor_hooks is None:
+                node.tensor_hooks = {}
+            handle = RemovableHandle(node.tensor_hooks.setdefault(self._nr, []), hook)
         node.hooked = True
-        return RemovableHandle(node.tensor_hooks.setdefault(self._nr, []), hook)
+        return handle
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         if not requires(self):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self._node is not None:
+        if history(self) is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return RemovableHandle(meta(self).post_hooks, hook)
 
@@ -260,7 +290,7 @@ class Tensor:
         return out
 
     def detach_(self) -> Tensor:
-        if self._view is not None and self._view.created != "no_grad":
+        if self._view is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
                 "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
@@ -310,7 +340,14 @@ def wrap(buf: Any, sp: Spec) -> Tensor:
     t: Tensor = new(Tensor)
     t._buf, t._spec, t._storage = buf, sp, None
     t._rg, t._node, t._nr, t._view, t._ad = 0, None, 0, None, None
+    if shared.rare and state.inference:
+        as_inference(t)
     return t
+
+
+def as_inference(t: Tensor) -> None:
+    """Mark memory made in inference mode: it counts no versions, and no graph may save it."""
+    storage_of(t).inference = True
 
 
 def empty(sp: Spec) -> Tensor:
@@ -341,7 +378,7 @@ def meta(t: Tensor) -> AutogradMeta:
 def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
     if not isinstance(value, _bool):
         raise RuntimeError("requires_grad must be a bool")
-    if requires(t) and t._node is not None:
+    if history(t) is not None:
         if not value:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -352,34 +389,45 @@ def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
         raise RuntimeError(refusal)
     if value and t.is_inference() and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-    t._rg = 1 if value else (2 if t._view is not None else 0)
+    if t._view is not None:
+        t._rg, t._view.leaf = 2, value
+    else:
+        t._rg = 1 if value else 0
 
 
 # ---------------------------------------------------------------- history
 
 
 def requires(t: Tensor) -> bool:
-    """Whether gradients flow to `t`; brings a view's history up to date first."""
+    """Whether a gradient of `t` can be asked for. A view of what requires grad does, though made under `no_grad`."""
     if t._rg != 2:
         return t._rg == 1
     view = t._view
     assert view is not None
-    counted = storage_of(t).version
-    if view.version != counted:
-        view.version = counted
-        if requires(view.base):
-            # The base was written to since: read the view anew from what the base is now.
-            t._node = view_node(t, view.base)
-            t._nr = 0
-    return t._node is not None
+    return t._node is not None or view.leaf or requires(view.base)
+
+
+def history(t: Tensor) -> Node | None:
+    """The node that made `t`; a view of what was written to since is read anew, from what the base is now."""
+    view = t._view
+    if t._rg == 2 and view is not None:
+        counted = storage_of(t).version
+        if view.version != counted and requires(view.base):
+            if view.created != "default":
+                raise RuntimeError(_forbidden(t, view, "its base or another view of its base has been"))
+            set_history(t, view_node(t, view.base))
+            view.version = counted
+    return t._node
 
 
 def edge(t: Tensor) -> tuple[Node | None, int]:
     """Where the gradient of `t` goes; (None, 0) where it is not wanted."""
-    if not requires(t):
-        return None, 0
-    node = t._node
-    return (accumulator(t), 0) if node is None else (node, t._nr)
+    node = t._node if t._rg != 2 else history(t)
+    if node is not None:
+        return node, t._nr
+    if t._rg == 1 or (t._view is not None and t._view.leaf):
+        return accumulator(t), 0
+    return None, 0
 
 
 def accumulator(leaf: Tensor) -> AccumulateGrad:
@@ -396,6 +444,8 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
                 node.variable, node.rule, node.static = leaf, accumulation, None
                 node.next = node.numbers = node.saved = node.versions = ()
                 node.seq = next(sequence)
+                if ad.hooks:
+                    node.tensor_hooks, node.hooked = {0: ad.hooks}, True
                 ad.accumulator = weakref.ref(node)
     return node
 
@@ -467,43 +517,52 @@ def check_write(t: Tensor, recorded: bool) -> None:
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
             "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
         )
-    if state.grad:
-        if requires(t) and t._node is None:
-            raise RuntimeError(LEAF_WRITE)
+    if recorded:
         view = t._view
-        if view is not None and (recorded or requires(t)):
-            base = view.base
-            if requires(base) and base._node is None:
-                raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        if view is not None:
             if view.created != "default":
-                raise RuntimeError(_forbidden(t, view))
+                raise RuntimeError(_forbidden(t, view, "is being"))
+            if requires(t) and history(view.base) is None:
+                raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        if requires(t) and history(t) is None:
+            raise RuntimeError(LEAF_WRITE)
     if t._spec.strides and _layout.overlaps(t._spec.shape, t._spec.strides):
         raise RuntimeError(OVERLAP)
 
 
-def _forbidden(t: Tensor, view: View) -> str:
-    if view.created == "no_grad":
-        return _MODE_VIEW.format("no_grad mode", "grad mode enabled", "no_grad")
-    if view.created == "inference":
-        return _MODE_VIEW.format("inference mode", "normal mode", "inference_mode")
-    head = f"Output {t._nr} of {view.made_by} is a view and is being modified inplace. "
-    if view.created == "multi":
-        return head + (
-            "This view is the output of a function that returns multiple views. Such functions do not allow the output "
-            "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
-        )
-    return head + (
-        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
-        "to handle view+inplace would override the custom backward associated with the custom Function, leading to "
-        "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
-    )
+def _forbidden(t: Tensor, view: View, modified: str) -> str:
+    """Why a view that history cannot follow was not to be written to; `modified` says what has been."""
+    if view.created in ("no_grad", "inference") or t._node is None:
+        start = "A view was created in"
+        if t._node is not None:
+            start = f"Output {t._nr} of {title(t._node)} is a view of a view which was created in"
+        inference = view.created == "inference"
+        inside, outside = ("inference mode", "normal mode") if inference else ("no_grad mode", "grad mode enabled")
+        head = f"{start} {inside} and {modified} modified inplace {'in' if inference else 'with'} {outside}."
+    else:
+        head = f"Output {t._nr} of {title(t._node)} is a view and {modified} modified inplace."
+    return head + _WHY[view.created]
 
 
 _MODE_VIEW = (
-    "A view was created in {0} and is being modified inplace with {1}. Given that this use case is ambiguous and "
-    "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside "
-    "the {2} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
+    "view and the inplace either both inside the {0} block (if you don't want the inplace to be tracked) or both outside (if "
+    "you want the inplace to be tracked)."
 )
+_WHY = {
+    "no_grad": _MODE_VIEW.format("no_grad"),
+    "inference": _MODE_VIEW.format("inference_mode"),
+    "multi": " This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "function": " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
+    "to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
+}
+
+
+def title(node: Node) -> str:
+    """A node's name as PyTorch's messages write it: Exp, not ExpBackward0."""
+    return node.name().rstrip("0123456789").removesuffix("Backward")
 
 
 def written(t: Tensor) -> None:
@@ -525,7 +584,7 @@ def rebase(t: Tensor, node: Node) -> None:
         slices.seq = next(sequence)
         set_history(base, slices)
         written(t)
-        requires(t)
+        history(t)
     else:
         set_history(t, node)
         written(t)
@@ -597,11 +656,10 @@ def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
     """Add to the leaf's `.grad`: the first is taken over if nobody else has it, else copied; later ones are added in place,
     but for create_graph, where the sum is a new tensor."""
     ad = meta(leaf)
-    if ad.hooks:
-        grad = run_tensor_hooks(ad.hooks, grad)
     with ad.lock:
-        if grad._spec.dtype is not leaf._spec.dtype:
-            grad = hooks.to_dtype(grad, leaf._spec.dtype)
+        wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
+        if grad._spec.dtype is not wanted and wanted is not None:
+            grad = hooks.to_dtype(grad, wanted)
         have = ad.grad
         if have is None:
             ad.grad = grad if graph else _taken(leaf, grad)
@@ -656,8 +714,8 @@ def _checked_hook_value(hook: Any, grad: Tensor, got: Any) -> Tensor:
     return got
 
 
-def prepare(node: Node, grads: Any) -> Any:
-    """Before a node runs: hooks of its output tensors, then what retain_grad stores, then its own pre-hooks."""
+def prepare(node: Node, grads: Any, runs: bool) -> Any:
+    """Before a node runs: hooks of its output tensors, then what retain_grad stores, then (if it `runs`) its own pre-hooks."""
     single = node.outputs == 1
     values = [grads] if single else grads
     for number, registered in (node.tensor_hooks or {}).items():
@@ -667,7 +725,7 @@ def prepare(node: Node, grads: Any) -> Any:
         kept = reference()
         if kept is not None and values[number] is not None:
             _retain(kept, values[number])
-    for _, hook in list(node.prehooks or ()):
+    for _, hook in list((runs and node.prehooks) or ()):
         got = hook(tuple(values))
         if got is not None:
             values = list(got) if isinstance(got, tuple) else [got]
@@ -737,20 +795,53 @@ def _c_name(d: _dtypes.dtype) -> str:
 
 
 def run_backward(
-    outputs: Sequence[Tensor],
-    grads: Sequence[Tensor | None],
-    keep: bool,
-    graph: bool,
-    wanted: dict[tuple[Node, int], Any] | None = None,
+    roots: Iterable[tuple[Node, int, Any]], keep: bool, graph: bool, wanted: engine.Wanted | None = None
 ) -> None:
-    roots = []
-    for k, (t, g) in enumerate(zip(outputs, grads)):
-        if not requires(t):
-            raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
-        node, number = edge(t)
-        assert node is not None
-        roots.append((node, number, g))
-    engine.run(roots, keep, graph, add_grads, prepare, finish, wanted)
+    engine.run(roots, keep, graph, add_grads, prepare, finish, watch, wanted)
+
+
+def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
+    """Run a node in anomaly mode: what goes wrong is told with where the forward pass recorded it."""
+    state.node = node
+    try:
+        results = node.rule.apply(node, grads, needed, graph)
+        for k, grad in enumerate(results if shared.check_nan else ()):
+            if isinstance(grad, Tensor) and grad.is_floating_point() and np.isnan(grad._host()).any():
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
+    except Exception:
+        _tell_origin(node)
+        raise
+    return results
+
+
+def _tell_origin(node: Node) -> None:
+    told = node.metadata.get("traceback_")
+    if told is None:
+        told = "No forward pass information available. Enable detect anomaly during forward pass for more information."
+        warnings.warn(f"Error detected in {node.name()}. {told}", UserWarning, stacklevel=2)
+        return
+    text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(told)}"
+    warnings.warn(text, UserWarning, stacklevel=2)
+    seen = {node}
+    parent = node.metadata.get("parent_")
+    while parent is not None and parent not in seen:
+        seen.add(parent)
+        told = parent.metadata.get("traceback_")
+        text = f"\n\nPrevious calculation was induced by {parent.name()}. "
+        if told is None:
+            text += "No forward pass information available."
+        else:
+            text += f"Traceback of forward call that induced the previous calculation:\n{''.join(told)}"
+        warnings.warn(text, UserWarning, stacklevel=2)
+        parent = parent.metadata.get("parent_")
+
+
+def note_origin(node: Node) -> None:
+    """Called for what is recorded while `shared.rare`: in anomaly mode a node remembers where it was recorded."""
+    if shared.anomaly:
+        node.metadata["traceback_"] = traceback.format_stack()[:-2]
+        if state.node is not None:
+            node.metadata["parent_"] = state.node
 
 
 # ---------------------------------------------------------------- saved values
@@ -758,6 +849,12 @@ def run_backward(
 
 def versions_of(saved: Iterable[Tensor]) -> tuple[int, ...]:
     return tuple([0 if t._storage is None else t._storage.version for t in saved])
+
+
+def origin(t: Tensor) -> str:
+    """Where a value comes from, as the message about its modification says it."""
+    node = history(t)
+    return "" if node is None else f", which is output {t._nr} of {title(node)},"
 
 
 def modified(t: Tensor, version: int, made_by: str) -> RuntimeError:

@@ -16,6 +16,25 @@ from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import Node
 
 Add = Callable[[Any, Any, bool], Any]
+Wanted = dict[Node, dict[int, Callable[[Any], None] | None]]
+
+
+class Task:
+    """One backward, for those who ask from inside: `callbacks` run when it is done."""
+
+    __slots__ = ("_inside", "callbacks", "needed", "roots")
+
+    def __init__(self, roots: list[Node], needed: set[Node] | None) -> None:
+        self.roots, self.needed = roots, needed
+        self.callbacks: list[Callable[[], Any]] = []
+        self._inside: set[Node] | None = None
+
+    def executes(self, node: Node) -> bool:
+        if self.needed is not None:
+            return node in self.needed
+        if self._inside is None:
+            self._inside = set(_reached(self.roots))
+        return node in self._inside
 
 
 def run(
@@ -23,57 +42,54 @@ def run(
     keep: bool,
     graph: bool,
     add: Add,
-    prepare: Callable[[Node, Any], Any],
+    prepare: Callable[[Node, Any, bool], Any],
     finish: Callable[[Node, Any, Any], Any],
-    wanted: dict[tuple[Node, int], Any] | None = None,
+    watch: Callable[[Node, Any, Any, bool], Any],
+    wanted: Wanted | None = None,
 ) -> None:
-    """`prepare` and `finish` run a node's hooks; `wanted` maps (node, output) to what is called with its gradient."""
+    """`prepare` and `finish` run a node's hooks, `watch` runs it in anomaly mode. `wanted` says for which outputs of which nodes
+    gradients are asked, and what takes each; None there runs the node itself (a leaf's sink, or to keep an inner gradient)."""
     heap: list[tuple[int, Node]] = []
     pending: dict[Node, Any] = {}
     owned: set[Any] = set()  # totals that are ours to write into
 
     def arrive(node: Node, number: int, grad: Any) -> None:
-        if node.outputs == 1:
-            if node not in pending:
-                pending[node] = grad
-                heappush(heap, (-node.seq, node))
-            else:
-                pending[node] = add(pending[node], grad, node in owned)
-                owned.add(node)
-            return
-        slots = pending.get(node)
-        if slots is None:
-            slots = pending[node] = [None] * node.outputs
+        if node not in pending:
+            pending[node] = None if node.outputs == 1 else [None] * node.outputs
             heappush(heap, (-node.seq, node))
-        if slots[number] is None:
-            slots[number] = grad
-        else:
-            slots[number] = add(slots[number], grad, (node, number) in owned)
+        slots, key = (pending, node) if node.outputs == 1 else (pending[node], number)
+        if slots[key] is None:
+            slots[key] = grad
+        elif grad is not None:
+            slots[key] = add(slots[key], grad, (node, number) in owned)
             owned.add((node, number))
 
+    roots = list(roots)
     needed = None if wanted is None else _leading_to(wanted, [root[0] for root in roots])
-    before, anomaly = (state.grad, state.node), shared.anomaly
-    state.grad = graph
+    task = Task([root[0] for root in roots], needed)
+    before, observed = (state.grad, state.node, state.task), shared.anomaly
+    state.grad, state.task = graph, task
     try:
         for node, number, grad in roots:
             if needed is None or node in needed:
                 arrive(node, number, grad)
+        del roots
         while heap:
-            node: Node | None = heappop(heap)[1]
-            # A node that has the largest number as soon as it has a gradient is run at once: a chain passes the heap by.
-            while node is not None:
+            # Sinks that are due together run in the order in which the forward pass met the leaves, as PyTorch's do.
+            due: list[Node] = [heappop(heap)[1]]
+            while heap and not due[-1].next and not heap[0][1].next:
+                due.append(heappop(heap)[1])
+            while due:
+                node = due.pop()
                 grads = pending.pop(node)
-                if anomaly:
-                    state.node = node
+                if wanted is not None and node in wanted and not _hand_over(node, grads, wanted[node], needed, prepare):
+                    continue
                 if node.hooked:
-                    grads = prepare(node, grads)
-                if wanted is not None:
-                    for number in range(node.outputs):
-                        if (node, number) in wanted:
-                            wanted[node, number](grads if node.outputs == 1 else grads[number])
-                    if not any(n in needed for n in node.next if n is not None):  # type: ignore[operator]
-                        break
-                results = node.rule.apply(node, grads, needed, graph)
+                    grads = prepare(node, grads, True)
+                if observed:
+                    results = watch(node, grads, needed, graph)
+                else:
+                    results = node.rule.apply(node, grads, needed, graph)
                 if node.hooked and node.hooks is not None:
                     results = finish(node, results, grads)
                 if not keep and node.saved:
@@ -81,8 +97,12 @@ def run(
                 grads = None
                 following: Node | None = None
                 for target, number, grad in zip(node.next, node.numbers, results):
-                    if grad is None or target is None or (needed is not None and target not in needed):
+                    if target is None or (needed is not None and target not in needed):
                         continue  # not differentiable there, or not asked for
+                    if grad is None:
+                        if target.undefined:
+                            arrive(target, number, grad)
+                        continue
                     if target.outputs != 1 or target in pending:
                         arrive(target, number, grad)
                         continue
@@ -95,29 +115,45 @@ def run(
                     else:
                         heappush(heap, (-target.seq, target))
                 results = grad = None
-                if following is not None and heap and heap[0][0] < -following.seq:
-                    heappush(heap, (-following.seq, following))
-                    following = None
-                node = following
+                # A node that has the largest number as soon as it has a gradient runs at once: a chain passes the heap by.
+                if following is not None:
+                    if following.next and (not heap or heap[0][0] > -following.seq):
+                        due.append(following)
+                    else:
+                        heappush(heap, (-following.seq, following))
+        for callback in task.callbacks:
+            callback()
     finally:
-        state.grad, state.node = before
+        state.grad, state.node, state.task = before
 
 
-def _leading_to(wanted: dict[tuple[Node, int], Any], roots: list[Node]) -> set[Node]:
-    """The nodes from which a wanted one is reached, the wanted ones among them."""
-    targets = {node for node, _ in wanted}
-    order: list[Node] = []
-    seen: set[Node] = set()
+def _hand_over(node: Node, grads: Any, takers: Any, needed: Any, prepare: Callable[[Node, Any, bool], Any]) -> bool:
+    """Give what was asked for; whether the node is to run too. As in PyTorch the hooks of a tensor have acted on what is
+    handed over only where its node does not run."""
+    runs = None in takers.values() or any(n in needed for n in node.next if n is not None)
+    if not runs and node.hooked:
+        grads = prepare(node, grads, False)
+    for number, take in takers.items():
+        if take is not None:
+            take(grads if node.outputs == 1 else grads[number])
+    return runs
+
+
+def _reached(roots: Iterable[Node]) -> list[Node]:
+    found: dict[Node, None] = {}
     stack = list(roots)
     while stack:
         node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            order.append(node)
-            stack.extend(n for n in node.next if n is not None)
-    order.sort(key=lambda n: n.seq)
+        if node not in found:
+            found[node] = None
+            stack.extend([n for n in node.next if n is not None])
+    return list(found)
+
+
+def _leading_to(wanted: Wanted, roots: list[Node]) -> set[Node]:
+    """The nodes from which a wanted one is reached, the wanted ones among them."""
     needed: set[Node] = set()
-    for node in order:
-        if node in targets or any(n in needed for n in node.next if n is not None):
+    for node in sorted(_reached(roots), key=lambda n: n.seq):
+        if node in wanted or any([n in needed for n in node.next if n is not None]):
             needed.add(node)
     return needed

@@ -39,6 +39,7 @@ class Node:
 
     # Rare, and so in the instance's dict only where they are set.
     outputs = 1
+    undefined = False  # runs even where nothing but missing gradients arrive
     hooked = False  # any of the next three is set
     tensor_hooks: dict[int, list[Any]] | None = None  # by output number, in order of registration
     retain: dict[int, weakref.ref[Any]] | None = None  # by output number: the tensor that wants its gradient

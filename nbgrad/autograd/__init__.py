@@ -1,0 +1,35 @@
+"""PyTorch's `torch.autograd`: gradients, modes, custom functions, checks, and the graph itself.
+
+This module only re-exports: what a name is stands in the module that it comes from.
+"""
+
+from nbgrad._tensor import Tensor as Variable
+from nbgrad.autograd import anomaly_mode as anomaly_mode
+from nbgrad.autograd import grad_mode as grad_mode
+from nbgrad.autograd import graph as graph
+from nbgrad.autograd._run import backward, grad
+from nbgrad.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from nbgrad.autograd.grad_mode import (
+    enable_grad,
+    enforce_grad_layout_policy,
+    inference_mode,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+
+__all__ = [
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "enforce_grad_layout_policy",
+    "grad",
+    "inference_mode",
+    "is_multithreading_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]

@@ -1,0 +1,256 @@
+"""`backward` and `grad`: what a user may ask of the engine, checked and worded as PyTorch does.
+
+Promises that a call with wrong arguments has computed, freed and accumulated nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nbgrad._storage import Spec
+from nbgrad._tape.engine import Wanted
+from nbgrad._tape.node import Node
+from nbgrad._tensor import Tensor, edge, requires, run_backward
+from nbgrad.autograd.graph import GradientEdge, spec_of
+from nbgrad.ops.copy import full, to_dtype, zeros
+from nbgrad.ops.join import stack
+
+__all__ = ["backward", "grad"]
+
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
+    "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
+    "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak."
+)
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add to the `.grad` of leaves (of `inputs`, if given) the gradients of `tensors`, each times its `grad_tensors`."""
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                "`grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    targets = None if inputs is None else _inputs(inputs, "backward")
+    _run(_several(tensors), grad_tensors, retain_graph, create_graph, targets, stacklevel=3)
+
+
+def tensor_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add to the `.grad` of the graph's leaves the gradient of this tensor, which must be one number unless `gradient` says by
+    what its elements are weighted. The graph is freed unless it is retained."""
+    targets = None if inputs is None else _inputs(inputs, "backward")
+    _run((self,), gradient, retain_graph, create_graph, targets, stacklevel=3)
+
+
+Tensor.backward = tensor_backward  # type: ignore[attr-defined]
+
+
+def _run(outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any, stacklevel: int) -> None:
+    roots = _roots(outputs, _make_grads(outputs, grads, len(outputs)))
+    if create:
+        warnings.warn(_CYCLE, UserWarning, stacklevel=stacklevel)
+    wanted: Wanted | None = None
+    if targets is not None:
+        wanted = {}
+        for t in targets:
+            if isinstance(t, Tensor):
+                t.retain_grad()
+            node, number = _target(t)
+            if node is not None:
+                wanted.setdefault(node, {})[number] = None
+    run_backward(roots, create if retain is None else retain, create, wanted)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of `outputs` (times `grad_outputs`) with respect to `inputs`; no `.grad` is touched."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    outputs = _several(outputs)
+    targets = _inputs(inputs, "grad")
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
+            "of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    unused_too = materialize_grads if allow_unused is None else allow_unused
+    keep = create_graph if retain_graph is None else retain_graph
+    grads = _make_grads(outputs, grad_outputs, len(outputs), is_grads_batched)
+    if is_grads_batched:
+        found = _batched(outputs, targets, grads, keep, create_graph, unused_too)
+    else:
+        found = _gradients(_roots(outputs, grads), targets, keep, create_graph, unused_too)
+    if materialize_grads:
+        if any(g is None and not isinstance(t, Tensor) for g, t in zip(found, targets)):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+        found = [_zeros(t, create_graph) if g is None else g for g, t in zip(found, targets)]
+    return dict(zip(inputs, found)) if type(inputs) is dict else tuple(found)
+
+
+def _gradients(roots: Any, targets: Sequence[Any], keep: bool, graph: bool, unused_too: bool) -> list[Tensor | None]:
+    found: dict[Any, Tensor | None] = {}
+    wanted: Wanted = {}
+    places = []
+    for t in targets:
+        if isinstance(t, Tensor) and not requires(t):
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        node, number = place = _target(t)
+        places.append(place)
+        if node is not None:
+            wanted.setdefault(node, {})[number] = _taker(found, place)
+    run_backward(roots, keep, graph, wanted)
+    for k, place in enumerate(places):
+        if found.get(place) is None and not unused_too:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {k} appears to not have been used in the graph. Set allow_unused=True if "
+                "this is the desired behavior."
+            )
+    return [found.get(place) for place in places]
+
+
+def _taker(found: dict[Any, Tensor | None], place: Any) -> Any:
+    def take(gradient: Tensor | None) -> None:
+        found[place] = gradient
+
+    return take
+
+
+def _batched(
+    outputs: Sequence[Any], targets: Sequence[Any], grads: Sequence[Any], keep: bool, graph: bool, unused_too: bool
+) -> list[Any]:
+    """One product after the other: the first dimension of each gradient counts them."""
+    sizes = {g.shape[0] for g in grads if g is not None}
+    count = max(sizes, default=0)
+    if len(sizes) > 1:
+        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}")
+    rows = []
+    for k in range(count):
+        row = [None if g is None else g[k] for g in grads]
+        last = k == count - 1
+        rows.append(_gradients(_roots(outputs, row), targets, keep or not last, graph, unused_too))
+    return [None if column[0] is None else stack(column) for column in zip(*rows)]
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _several(tensors: Any) -> tuple[Any, ...]:
+    return (tensors,) if isinstance(tensors, (Tensor, GradientEdge)) else tuple(tensors)
+
+
+def _inputs(inputs: Any, name: str) -> tuple[Any, ...]:
+    if type(inputs) is dict:
+        found = tuple(inputs.values())
+    elif isinstance(inputs, Mapping):
+        raise TypeError(
+            f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}. Other Mapping types are not supported."
+        )
+    else:
+        found = _several(inputs)
+    if not found:
+        raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
+    for t in found:
+        if not isinstance(t, (Tensor, GradientEdge)):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+    return found
+
+
+def _target(t: Any) -> tuple[Node | None, int]:
+    return (t.node, t.output_nr) if isinstance(t, GradientEdge) else edge(t)
+
+
+def _zeros(t: Tensor, requires_grad: bool) -> Tensor:
+    return zeros(t._spec.dense()).requires_grad_(requires_grad)
+
+
+def _make_grads(outputs: Sequence[Any], grads: Any, count: int, batched: bool = False) -> list[Tensor | None]:
+    """The gradient that each output starts with: the one given, checked, or 1 for a number."""
+    if grads is None:
+        given: tuple[Any, ...] = (None,) * count
+    else:
+        given = (grads,) if isinstance(grads, Tensor) else tuple(grads)
+    made: list[Tensor | None] = []
+    for k, (out, g) in enumerate(zip(outputs, given)):
+        if not isinstance(out, (Tensor, GradientEdge)):
+            raise AssertionError("Expected output to be a torch.Tensor")
+        known = out._spec if isinstance(out, Tensor) else spec_of(out.node, out.output_nr)
+        if isinstance(g, Tensor):
+            if batched and isinstance(out, GradientEdge):
+                raise RuntimeError("Batched grads are not supported with GradientEdge")
+            if known is not None:
+                _check_shape(k, known, g, batched)
+            made.append(g)
+        elif g is not None:
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        elif isinstance(out, Tensor) and not requires(out):
+            made.append(None)
+        else:
+            made.append(_one(known))
+    return made
+
+
+def _check_shape(k: int, known: Spec, g: Tensor, batched: bool) -> None:
+    shape = g.shape[1:] if batched else g.shape
+    if shape == known.shape:
+        return
+    mismatch = f"grad_output[{k}] has a shape of {g.shape if not batched else g.shape[2:]} and output[{k}] has a shape of {known.shape}."
+    if batched:
+        raise RuntimeError(
+            "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes "
+            "of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
+            f"{mismatch} If you only want some tensors in `grad_output` to be considered batched, consider using vmap."
+        )
+    raise RuntimeError(f"Mismatch in shape: {mismatch}")
+
+
+def _one(known: Spec | None) -> Tensor:
+    if known is None or known.numel != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if not known.dtype.is_floating_point:
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {known.dtype}")
+    return full(known.dense(), 1)
+
+
+def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None]) -> list[tuple[Node, int, Any]]:
+    if len(outputs) != len(grads):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
+    roots = []
+    for k, (out, g) in enumerate(zip(outputs, grads)):
+        node, number = _target(out)
+        if node is None:
+            raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
+        if g is not None and isinstance(out, Tensor) and g._spec.dtype is not out._spec.dtype:
+            g = to_dtype(g, out._spec.dtype)
+        roots.append((node, number, g))
+    return roots
