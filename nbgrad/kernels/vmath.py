@@ -1,4 +1,29 @@
-"""Branch-free elementary functions as source text, for loops that LLVM must vectorise."""
+"""Elementary functions as branch-free source text, because PyPI's Numba has no SVML and `math.exp` in a loop is a call
+per element that stops LLVM from vectorising.
+
+Promises the emitter: `TEXT[kind, prim](argument names, fresh)` gives straight-line Python (assignments only) and the
+name of its result, for kinds f4 and f8; the text needs PREAMBLE in the kernel's file, no fastmath flag, and Numba's
+numpy error model. It says the same under plain Python as compiled (to the ulp; to the bit where the machine has fused
+multiply-add). What is not in TEXT has no such text: float64 sin, cos and pow are left to `math`.
+
+Promises the user: the greatest error below, and every special value (zeros with their sign, infinities, NaN, denormals,
+both thresholds of overflow and gradual underflow) as C has it. Measured: errors of float32 over each 37th bit pattern
+(erf, pow: 5e6 points), of float64 over 1e6 random patterns and dense sweeps, against long double (erf: 1e5 points,
+mpmath); times for 1e6 elements, one thread, AVX-512 (a machine with 256-bit vectors needs 1.3 to 1.7 times as long).
+
+            float32           float64                         float32           float64
+    exp     0.90 ulp  280 us  0.90 ulp   620 us     log2      1.04 ulp  380 us  1.02 ulp   980 us
+    log     0.84      350     0.81       870        log10     1.00      390     0.83       980
+    tanh    1.05      340     1.01       960        erf       1.22      385     1.00      1840
+    sigmoid 2.00      315     2.00       780        sin       0.51      835
+    expm1   1.07      310     1.31       755        cos       0.51      860
+    log1p   0.92      425     0.83      1050        pow       0.51     1690
+    exp2    0.96      260     0.88       600        (NumPy: exp 390 and 690, sin 450 and 12000)
+
+What exceeds one ulp does so for speed: the sigmoid that carries what its roundings lost was within 0.91 ulp, at 505 us.
+Without fused multiply-add the errors grow by up to one ulp. Every polynomial was fitted for this module, by a Remez
+exchange in 50-digit arithmetic unless it says otherwise; its comment has degree, interval and error before rounding.
+"""
 
 from __future__ import annotations
 
@@ -228,10 +253,8 @@ def _define(prim: str, params: str, source: str | tuple[str, ...], **constants: 
 
 def _define_wide(prim: str, params: str, source: str, **constants: Any) -> None:
     """Registers a float32 primitive whose text widens its arguments, computes in float64 and narrows the result."""
-    table = {name: _literal("f8", pair[1]) for name, pair in _SHARED.items()} | {
-        "i2f": "i2f8",
-        "wrap": "wrap8",
-    }
+    table = {"i2f": "i2f8", "wrap": "wrap8"}
+    table |= {name: _literal("f8", pair[1]) for name, pair in _SHARED.items()}
     table |= {name: _literal("f8", value) for name, value in constants.items()}
     TEXT["f4", prim] = _instance("f8", params.split(), source, table)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import llvmlite.binding
 import numpy as np
 import pytest
 from numba import cfunc, types
@@ -18,6 +19,9 @@ from nbgrad.kernels import vmath
 KINDS = ("f4", "f8")
 LONG = np.longdouble
 INF, NAN = math.inf, math.nan
+FUSED = bool(
+    llvmlite.binding.get_host_cpu_features().get("fma", True)
+)  # only x86 has the name, and machines without
 
 
 def _sigmoid(x: Any) -> Any:
@@ -45,7 +49,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "pow": np.power,
 }
 # The greatest error, in ulps of the result, that a primitive may show; the module's table has what was measured.
-ULPS = dict.fromkeys(REFERENCE, 1.0) | {"tanh": 1.1, "expm1": 1.5, "log2": 1.1, "erf": 1.2, "sigmoid": 2.0}
+ULPS = dict.fromkeys(REFERENCE, 1.0) | {"tanh": 1.1, "expm1": 1.5, "log2": 1.1, "erf": 1.3, "sigmoid": 2.0}
 FLOAT32_ONLY = ("sin", "cos", "pow")
 CASES = [(kind, prim) for prim in REFERENCE for kind in KINDS if not (kind == "f8" and prim in FLOAT32_ONLY)]
 
@@ -135,8 +139,9 @@ def test_ulps(kind: str, prim: str) -> None:
     worst = int(np.argmax(error))
     # where the reference is no wider (long double on some machines, math.erf), it is itself up to an ulp off
     exact = kind == "f4" or (np.finfo(LONG).eps < 1e-18 and prim != "erf")
+    slack = (not exact) + (not FUSED)
     found = f"{prim}({[x[worst] for x in inputs]}): {error[worst]} ulps"
-    assert error[worst] <= ULPS[prim] + (0.0 if exact else 1.0), found
+    assert error[worst] <= ULPS[prim] + slack, found
 
 
 EDGES: dict[str, list[tuple[float, float]]] = {
@@ -214,4 +219,4 @@ def test_unjitted_agrees(kind: str, prim: str) -> None:
     want = run(kind, prim, *inputs)
     finite = np.isfinite(want)
     np.testing.assert_array_equal(np.where(finite, 0, got), np.where(finite, 0, want))
-    np.testing.assert_array_max_ulp(got[finite], want[finite], maxulp=1)
+    np.testing.assert_array_max_ulp(got[finite], want[finite], maxulp=1 if FUSED else 2)
