@@ -35,6 +35,16 @@ from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad._creation import *  # noqa: F403, I001
+from nbgrad import autograd as autograd
+from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from nbgrad.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+from nbgrad.autograd.grad_mode import enable_grad as enable_grad
+from nbgrad.autograd.grad_mode import inference_mode as inference_mode
+from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from nbgrad.autograd.grad_mode import no_grad as no_grad
+from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 
 # Last, as PyTorch's names for dtypes hide the builtins.
 from nbgrad._dtypes import bool_ as bool
