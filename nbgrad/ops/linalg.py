@@ -327,16 +327,16 @@ def _finish(total: Tensor, input: Tensor, beta: Any, alpha: Any) -> None:
     number = float if out.dtype.is_floating_point else int
     beta, alpha = number(beta), number(alpha)
     if beta == 0:
-        op, operands, numbers = OPS["mul"], (total,), (alpha,)
+        op, others, numbers = OPS["mul"], (), (alpha,)
     elif beta == alpha == 1:
-        op, operands, numbers = OPS["add"], (total, input), ()
+        op, others, numbers = OPS["add"], (input,), ()
     else:
-        op, operands, numbers = _blend, (total, input), (alpha, beta)
-    key = (*(t._spec for t in operands), *map(type, numbers))
+        op, others, numbers = _blend, (input,), (alpha, beta)
+    key = (out, *(t._spec for t in others), *map(type, numbers))
     plan = op.plans.get((key, out))
     if plan is None:
         plan = op.plans[key, out] = make_plan(op, key, out)
-    plan.launch(plan.address, plan.n, total._buf, *(t._buf for t in operands), *numbers)
+    plan.launch(plan.address, plan.n, total._buf, *(t._buf for t in others), *numbers)
 
 
 def _times(t: Tensor, number: Any) -> Tensor:
