@@ -19,9 +19,8 @@ from nbgrad.kernels import vmath
 KINDS = ("f4", "f8")
 LONG = np.longdouble
 INF, NAN = math.inf, math.nan
-FUSED = bool(
-    llvmlite.binding.get_host_cpu_features().get("fma", True)
-)  # only x86 has the name, and machines without
+# Fused multiply-add: x86 names the feature, present or not; what does not name it has it.
+FUSED = bool(llvmlite.binding.get_host_cpu_features().get("fma", True))
 
 
 def _sigmoid(x: Any) -> Any:
