@@ -52,7 +52,7 @@ from nbgrad.kernels import build, templates
 _empty = np.empty
 _bytes = np.dtype(np.uint8)
 _REUSE_FROM = 1 << 18  # bytes of a gradient from which its memory is reused; smaller ones stay in the cache anyway
-_ENGINES_OWN = 5  # references to a gradient that only the engine has, counted in `ElementwiseRule.raw`'s runner
+_ENGINES_OWN = 4  # references to a gradient that only the engine has, counted in `ElementwiseRule.raw`'s runner
 _PLANS = 4096  # per op, before the table is begun anew
 _elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
 

@@ -570,7 +570,7 @@ def written(t: Tensor) -> None:
     storage_of(t).version += 1
 
 
-def rebase(t: Tensor, node: Node) -> None:
+def rebase(t: Tensor, node: Node, number: int = 0) -> None:
     """`t` has been written to by what `node` records, whose first edge is to what `t` was. Its new history is the node's;
     of a view, the base is rewritten (CopySlices) and the view read anew."""
     view = t._view
@@ -754,8 +754,11 @@ def finish(node: Node, results: Any, grads: Any) -> Any:
 
 
 def add_grads(total: Tensor, grad: Tensor, owned: bool) -> Tensor:
-    if owned and not state.grad and total._spec is grad._spec:
-        return hooks.add_(total, grad)
+    """Into the total's own memory where nobody else has it: 3 in the engine's table, here, and getrefcount's argument."""
+    if not state.grad and total._spec is grad._spec:
+        buf = total._buf
+        if owned or (buf.base is None and getrefcount(buf) == 3 and getrefcount(total) == 3):
+            return hooks.add_(total, grad)
     return hooks.add(total, grad)
 
 

@@ -155,7 +155,7 @@ def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> Non
     """`value` is broadcast to what reading there would give."""
     how = place.of(memory._spec)
     shared = value._storage is not None and memory._storage is not None and value._storage.memory is memory._storage.memory
-    if shared or value._spec is not how.out:
+    if shared or value._buf is memory._buf or value._spec is not how.out:
         whole = empty(how.out)
         copy_memory(whole, value)
         value = whole
