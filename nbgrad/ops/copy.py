@@ -10,6 +10,7 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device as _device
 from nbgrad._dispatch import Kernel, differentiable, number_type, written_by
 from nbgrad._dtypes import dtype
+from nbgrad._op import Op
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
@@ -175,14 +176,18 @@ def cpu(self: Tensor) -> Tensor:
 # ---------------------------------------------------------------- writes
 
 
-@differentiable("Copy", input=lambda g: None, src=lambda g, src_spec: _back(g, src_spec))
-def _copy_record(input: Tensor, src: Tensor) -> Tensor:
-    raise AssertionError("recorded, never called")
+def _overwritten(node_name: str) -> Op:
+    """The record of a write of `src` over all of `input`, under one of the names that PyTorch has for it."""
+
+    def written_over(input: Tensor, src: Tensor) -> Tensor:
+        raise AssertionError("recorded, never called")
+
+    rules = {"input": lambda g: zeros(g._spec.dense()), "src": lambda g, src_spec: _back(g, src_spec)}
+    return Op(written_over, rules, node_name)
 
 
-@differentiable("Fill", input=lambda g: None, value=lambda g, value_spec: _back(g, value_spec))
-def _fill_record(input: Tensor, value: Tensor) -> Tensor:
-    raise AssertionError("recorded, never called")
+_copied, _filled = _overwritten("CopyBackwards"), _overwritten("FillBackward3")
+_filled_by_number, _zeroed = _overwritten("FillBackward2"), _overwritten("ZeroBackward0")
 
 
 def _back(g: Tensor, sp: Spec) -> Tensor:
@@ -204,7 +209,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         copy_memory(self, _clone(src.detach()))  # it may be read where it is written
     else:
         copy_memory(self, src)
-    return written_by(self, _copy_record.op, (self, src), {})
+    return written_by(self, _copied, (self, src), {})
 
 
 def _size_mismatch(to: Any, source: Any) -> str:
@@ -228,17 +233,19 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             )
         check_write(self, state.grad and (requires(self) or requires(value)))
         copy_memory(self, value)
-        return written_by(self, _fill_record.op, (self, value), {})
+        return written_by(self, _filled, (self, value), {})
     if number_type(value) is None:
         raise TypeError(f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}")
     check_write(self, state.grad and requires(self))
     fill_memory(self, value)
-    return written_by(self, _fill_record.op, (self, None), {})
+    return written_by(self, _filled_by_number, (self, None), {})
 
 
 @method
 def zero_(self: Tensor) -> Tensor:
-    return fill_(self, 0)
+    check_write(self, state.grad and requires(self))
+    fill_memory(self, 0)
+    return written_by(self, _zeroed, (self, None), {})
 
 
 def resize(out: Tensor, shape: Any) -> None:
