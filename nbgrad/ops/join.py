@@ -10,7 +10,7 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
-from nbgrad.ops.copy import copy_memory, to_dtype
+from nbgrad.ops.copy import copy_memory, to_dtype, zeros
 from nbgrad.ops.movement import _select, _slice, reshape, unsqueeze
 
 
@@ -56,7 +56,7 @@ def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: P
         if not w:
             out.append(None)
         elif _skipped(sp) and g._spec.ndim != 1:
-            out.append(reshape(to_dtype(_slice(g, dim=dim, start=0, length=0, step=1), sp.dtype), (0,)))
+            out.append(zeros(sp.dense()))
         else:
             out.append(to_dtype(_slice(g, dim=dim, start=start, length=length, step=1), sp.dtype))
         start += length

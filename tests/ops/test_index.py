@@ -1,0 +1,240 @@
+"""Indexing beyond the case table: masks, index arrays and their placement, against NumPy; and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compare import array, assert_same, outcome
+from tests.support import T
+
+# Each is an index for NumPy; arrays and masks in it become tensors.
+INDICES: dict[str, Any] = {
+    "vector": np.array([1, 0, 1]),
+    "negative": np.array([-1, 0]),
+    "int32": np.array([1, 0], np.int32),
+    "matrix": np.array([[1, 0], [0, 1]]),
+    "none_chosen": np.array([], np.int64),
+    "mask": np.array([True, False]),
+    "mask_of_two_dims": np.array([[True, False, True], [False, True, True]]),
+    "mask_all_false": np.array([False, False]),
+    "middle": (slice(None), np.array([2, 0])),
+    "last_mask": (..., np.array([True, False, True, True])),
+    "neighbours": (slice(None), np.array([2, 0]), np.array([3, 3])),
+    "apart_goes_first": (np.array([1, 0]), slice(None), np.array([3, 3])),
+    "broadcast": (np.array([[1], [0]]), np.array([2, 0, 2])),
+    "with_none": (np.array([1, 0]), None, slice(0, 2)),
+    "none_between": (np.array([1, 0]), None, np.array([2, 1])),
+    "slice_before": (slice(1, None), np.array([0, 2])),
+    "mask_and_vector": (np.array([True, True]), np.array([2, 0])),
+    "everything": (np.array([1, 1]), np.array([2, 0]), np.array([3, 3])),
+}
+
+
+def to_subject(index: Any) -> Any:
+    if isinstance(index, tuple):
+        return tuple(map(to_subject, index))
+    return T.tensor(index) if isinstance(index, np.ndarray) else index
+
+
+def values(transposed: bool) -> tuple[np.ndarray, Any]:
+    """(2, 3, 4), contiguous or not, as an array and as a leaf."""
+    a = np.arange(24.0).reshape(2, 3, 4) + 1
+    leaf = T.tensor(np.ascontiguousarray(a.T)).permute(2, 1, 0) if transposed else T.tensor(a)
+    return a, leaf.requires_grad_()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("name", INDICES)
+def test_read_and_its_gradients(name: str, transposed: bool) -> None:
+    index = INDICES[name]
+    a, x = values(transposed)
+    y = x[to_subject(index)]
+    np.testing.assert_array_equal(array(y), a[index])
+    seed = np.random.default_rng(0).normal(size=y.shape)
+    want = np.zeros_like(a)
+    np.add.at(want, index, 2 * a[index] * seed)
+    (got,) = T.autograd.grad(y * y, x, T.tensor(seed), create_graph=True)
+    np.testing.assert_allclose(array(got), want)
+    # d/dx of sum(got): the second derivative, again summed where an element was read several times.
+    want = np.zeros_like(a)
+    np.add.at(want, index, 2 * seed)
+    (second,) = T.autograd.grad(got.sum(), x)
+    np.testing.assert_allclose(array(second), want)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("whole", [False, True], ids=["one_value", "a_value_each"])
+@pytest.mark.parametrize("name", INDICES)
+def test_write_and_its_gradients(name: str, whole: bool, transposed: bool) -> None:
+    index = INDICES[name]
+    a, x = values(transposed)
+    v = np.random.default_rng(1).normal(size=a[index].shape if whole else ())
+    value = T.tensor(v).requires_grad_()
+    y = x * 1
+    y[to_subject(index)] = value
+    want = a.copy()
+    want[index] = v
+    np.testing.assert_array_equal(array(y), want)
+    seed = np.random.default_rng(2).normal(size=a.shape)
+    to_x, to_value = T.autograd.grad(y, (x, value), T.tensor(seed))
+    kept = seed.copy()
+    kept[index] = 0
+    np.testing.assert_array_equal(array(to_x), kept)
+    np.testing.assert_allclose(array(to_value), seed[index] if whole else seed[index].sum())
+
+
+def test_write_casts_a_number_and_refuses_a_tensor_of_another_dtype() -> None:
+    x = T.zeros(3, dtype=T.int64)
+    x[T.tensor([0, 2])] = 2.9
+    assert x.tolist() == [2, 0, 2]
+    with pytest.raises(RuntimeError, match="Index put requires the source and destination dtypes match, got Long for"):
+        x[T.tensor([0, 2])] = T.ones(2)
+
+
+def test_repeated_places() -> None:
+    """Of several writes to one place the last stays; additions add up in order."""
+    at = T.tensor([1, 1, 0])
+    assert T.zeros(2).index_put((at,), T.tensor([1.0, 2.0, 3.0])).tolist() == [3, 2]
+    assert T.ones(2).index_put((at,), T.tensor([1.0, 2.0, 3.0]), accumulate=True).tolist() == [4, 4]
+    assert T.ones(2).scatter_add(0, at, T.tensor([1.0, 2.0, 3.0])).tolist() == [4, 4]
+    assert T.ones(2, dtype=T.bool).logical_not().scatter_add(0, at, T.tensor([True, True, False])).tolist() == [False, True]
+
+
+def test_the_written_may_be_the_value() -> None:
+    x = T.arange(4.0)
+    x[T.tensor([3, 2, 1, 0])] = x
+    assert x.tolist() == [3, 2, 1, 0]
+    x[1:] = x[:-1]
+    assert x.tolist() == [3, 3, 2, 1]
+
+
+def test_index_changed_after_it_was_used() -> None:
+    """The graph keeps its own copy: PyTorch refuses here, though the gradient is known."""
+    if T.__name__ != "nbgrad":
+        pytest.skip("ours alone")
+    x, at = T.arange(3.0, requires_grad=True), T.tensor([0, 2])
+    y = x[at]
+    at.zero_()
+    assert T.autograd.grad(y.sum(), x)[0].tolist() == [1, 0, 1]
+
+
+def test_history_has_as_few_views_as_pytorchs() -> None:
+    x = T.ones(3, 4, requires_grad=True) * 1
+
+    def chain(y: Any) -> list[str]:
+        names, node = [], y.grad_fn
+        while node is not None and node is not x.grad_fn:
+            names.append(node.name().removesuffix("Backward0"))
+            node = node.next_functions[0][0]
+        return names
+
+    assert chain(x[1]) == ["Select"]
+    assert chain(x[1, 2]) == ["Select", "Select"]
+    assert chain(x[:]) == ["Slice"]
+    assert chain(x[:, 1]) == ["Select"]
+    assert chain(x[..., 1:]) == ["Slice"]
+    assert chain(x[None]) == ["Unsqueeze"]
+    assert chain(x[...]) == chain(x[:, :]) == chain(x[()]) == ["Alias"]
+    assert chain(x[True]) == ["Index", "Unsqueeze"]
+    assert chain(x[T.tensor(1)]) == ["Select"]
+    assert chain(x[1:, T.tensor([0, 2])]) == ["Index", "Slice"]
+    for write, name in [((0,), "CopySlices"), ((T.tensor([0]),), "IndexPutBackward0"), ((x > 2,), "IndexPutBackward0")]:
+        y = x * 1
+        y[write] = 0.0
+        assert y.grad_fn.name() == name
+
+
+VECTOR, MATRIX = "x = T.arange(3.0)", "x = T.ones(3, 4)"
+REFUSED = [
+    (VECTOR, "x[T.tensor([5])]", "IndexError: index 5 is out of bounds for dimension 0 with size 3"),
+    (VECTOR, "x[T.tensor([0, -4])]", "IndexError: index -4 is out of bounds for dimension 0 with size 3"),
+    (VECTOR, "x[T.tensor([1.0])]", "IndexError: tensors used as indices must be long, int, byte or bool tensors"),
+    (VECTOR, "x[T.tensor([True, False])]",
+     "IndexError: The shape of the mask [2] at index 0 does not match the shape of the indexed tensor [3] at index 0"),
+    (MATRIX, "x[T.ones(3, 3) > 0]",
+     "IndexError: The shape of the mask [3, 3] at index 1 does not match the shape of the indexed tensor [3, 4] at index 1"),
+    (MATRIX, "x[T.tensor([0, 1]), T.tensor([0, 1, 2])]",
+     "IndexError: shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]"),
+    (VECTOR, "x[None, 5]", "IndexError: index 5 is out of bounds for dimension 1 with size 3"),
+    (VECTOR, "x[1, 'a']", "IndexError: too many indices for tensor of dimension 1"),
+    ("x = T.tensor(1.0)", "x[:]", "IndexError: slice() cannot be applied to a 0-dim tensor."),
+    (VECTOR, "x.__setitem__(T.tensor([0, 1]), T.ones(3))",
+     "RuntimeError: shape mismatch: value tensor of shape [3] cannot be broadcast to indexing result of shape [2]"),
+    (VECTOR, "x.__setitem__(0, [1.0])", "TypeError: can't assign a list to a torch.FloatTensor"),
+    (MATRIX, "x.gather(0, T.tensor([[5]]))", "RuntimeError: index 5 is out of bounds for dimension 0 with size 3"),
+    (MATRIX, "x.gather(0, T.tensor([[-1]]))", "RuntimeError: index -1 is out of bounds for dimension 0 with size 3"),
+    (MATRIX, "x.gather(0, T.tensor([0]))", "RuntimeError: Index tensor must have the same number of dimensions as input tensor"),
+    (MATRIX, "x.scatter(0, T.tensor([[0, 1]]), T.ones(1, 1))",
+     "RuntimeError: Expected index [1, 2] to be no larger than self [3, 4] apart from dimension 0 and to be no larger size than src [1, 1]"),
+    (MATRIX, "x.index_select(0, T.tensor([4]))", "IndexError: index out of range in self"),
+    (MATRIX, "x.take(T.tensor([12]))", "IndexError: out of range: tried to access index 12 on a tensor of 12 elements."),
+    (MATRIX, "x.masked_select(x)", "RuntimeError: masked_select: expected BoolTensor for mask"),
+    (MATRIX, "x.masked_fill(x > 0, T.ones(2))",
+     "RuntimeError: masked_fill_ only supports a 0-dimensional value tensor, but got tensor with 1 dimension(s)."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("setup", "call", "message"), REFUSED, ids=[c for _, c, _ in REFUSED])
+def test_refused_before_anything_is_written(setup: str, call: str, message: str) -> None:
+    scope: dict[str, Any] = {"T": T}
+    exec(setup, scope)
+    before = scope["x"].tolist()
+    assert outcome(lambda: eval(call, scope)) == message
+    assert scope["x"].tolist() == before
+
+
+OPS: dict[str, Callable[..., Any]] = {
+    "gather": lambda T, x: x.gather(1, T.tensor([[0, 3], [2, 2], [1, 0]])),
+    "gather_smaller": lambda T, x: T.gather(x, 0, T.tensor([[2, 0, 2]])),
+    "scatter": lambda T, x: x.scatter(1, T.tensor([[0, 3, 1, 2]] * 3), x * x),
+    "scatter_number": lambda T, x: x.scatter(0, T.tensor([[2, 0]]), 1.5),
+    "scatter_add": lambda T, x: x.scatter_add(0, T.tensor([[0, 1, 0, 2]] * 3), x * x),
+    "scatter_in_place": lambda T, x: (x * 1).scatter_(0, T.tensor([[2, 0]]), 1.5),
+    "index_select": lambda T, x: x.index_select(1, T.tensor([3, 0, 3])),
+    "index_add": lambda T, x: x.index_add(1, T.tensor([1, 1]), x[:, :2] * x[:, 2:], alpha=2.5),
+    "index_fill": lambda T, x: x.index_fill(0, T.tensor([0, 2]), 3.0),
+    "index_put_accumulate": lambda T, x: x.index_put((T.tensor([0, 0]),), x[1:] * x[1:], accumulate=True),
+    "masked_fill": lambda T, x: x.masked_fill(T.tensor([True, False, True, False]), -1),
+    "masked_fill_in_place": lambda T, x: (x * 1).masked_fill_(x.detach() > 0, 2),
+    "masked_select": lambda T, x: x.masked_select(T.tensor([True, False, True, False])),
+    "take": lambda T, x: x.t().take(T.tensor([[0, 5], [-1, 0]])),
+    "take_along_dim": lambda T, x: T.take_along_dim(x, T.tensor([[2], [1], [0]]), 1),
+    "flip": lambda T, x: x.flip(0, 1),
+    "roll": lambda T, x: x.roll((1, -1), (0, 1)),
+    "roll_flat": lambda T, x: x.roll(1),
+    "tril": lambda T, x: x.tril(1),
+    "triu": lambda T, x: T.triu(x),
+    "repeat": lambda T, x: x.repeat(2, 1, 3),
+    "tile": lambda T, x: x.tile(2),
+    "repeat_interleave": lambda T, x: x.repeat_interleave(2, dim=1),
+    "repeat_interleave_each": lambda T, x: T.repeat_interleave(x, T.tensor([1, 0, 2]), dim=0),
+    "rot90": lambda T, x: T.rot90(x, 3),
+    "hstack": lambda T, x: T.hstack([x, x[:, :1]]),
+    "vstack": lambda T, x: T.vstack([x[0], x]),
+    "dstack": lambda T, x: T.dstack([x, x * 2]),
+    "column_stack": lambda T, x: T.column_stack([x[:, 0], x]),
+    "cat_with_nothing": lambda T, x: T.cat([T.zeros(0), x, x.float()], 1),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_gradcheck(name: str) -> None:
+    x = T.tensor(np.random.default_rng(3).normal(size=(3, 4)), requires_grad=True)
+    if name != "cat_with_nothing":  # which computes in float32 on its way
+        assert T.autograd.gradcheck(lambda x: OPS[name](T, x), x)
+    assert T.autograd.gradgradcheck(lambda x: OPS[name](T, x), x, atol=1e-4) or name == "cat_with_nothing"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", OPS)
+def test_against_torch(torch: Any, name: str) -> None:
+    a = np.random.default_rng(3).normal(size=(3, 4))
+    results = []
+    for module in (T, torch):
+        x = module.tensor(a, requires_grad=True)
+        y = OPS[name](module, x)
+        seed = module.tensor(np.random.default_rng(4).normal(size=tuple(y.shape)))
+        results.append((y, *module.autograd.grad(y * y, x, seed)))
+    assert_same(*results, name)
