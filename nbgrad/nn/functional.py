@@ -1,7 +1,7 @@
 """Activations and losses as functions, with PyTorch's names, defaults, warnings and refusals.
 
-A loss that PyTorch records as one node is one node here: its value is an elementwise op and a reduction, and its rule is an op itself,
-so that every derivative exists.
+A loss that PyTorch records as one node is one node here: its value is an elementwise op and a reduction, and its rule is
+an op itself, so that every derivative exists.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not training or p == 0 or not input.numel():
         return input
     if not input.dtype.is_floating_point:
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}")
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
+        )
     if p == 1:
         noise = _creation.zeros_like(input)
     else:
@@ -106,7 +108,8 @@ def _reduction(reduction: str, size_average: bool | None, reduce: bool | None) -
         else:
             found = "sum" if size_average is False else "mean"
         warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", stacklevel=4
+            f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
+            stacklevel=4,
         )
         return found
     if reduction not in ("none", "mean", "sum"):
@@ -120,7 +123,10 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
     return r.mean(loss) if reduction == "mean" else r.sum(loss)
 
 
-def _pointwise(node: str, each: Callable[..., Tensor], by_input: Callable[..., Tensor], by_target: Callable[..., Tensor]) -> Any:
+Rule = Callable[..., Tensor]
+
+
+def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
     """The mean or sum of `each(input, target)` as one node; `by_*(g, input, target, scale)` are its gradients."""
 
     @differentiable(node, input=by_input, target=by_target)
@@ -132,7 +138,7 @@ def _pointwise(node: str, each: Callable[..., Tensor], by_input: Callable[..., T
             return each(input, target)
         n = input.numel()
         scale = 1 / n if reduction == "mean" and n else 1.0
-        return total(input, target, scale=scale, reduction=reduction)  # type: ignore[no-any-return]
+        return total(input, target, scale=scale, reduction=reduction)
 
     return loss
 
@@ -141,8 +147,8 @@ def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both in their common shape and dtype."""
     if target.size() != input.size():
         warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely lead to "
-            "incorrect results due to broadcasting. Please ensure they have the same size.",
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely "
+            "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=3,
         )
         shape = _layout.broadcast_shapes(input.shape, target.shape)
@@ -333,11 +339,13 @@ def nll_loss(
     reduction = _reduction(reduction, size_average, reduce)
     for position, (name, t) in enumerate((("input", input), ("target", target))):
         if not isinstance(t, Tensor):
-            raise TypeError(f"nll_loss_nd(): argument '{name}' (position {position + 1}) must be Tensor, not {type(t).__name__}")
+            raise TypeError(
+                f"nll_loss_nd(): argument '{name}' (position {position + 1}) must be Tensor, not {type(t).__name__}"
+            )
     target = _check_classes(input, target, weight)
     index, of_each = _places(input.shape[_class_dim(input)], target, weight, ignore_index, input.dtype)
     function = _nll if input.ndim <= 2 else _nll_2d
-    return function(input, index, of_each, dim=_class_dim(input), reduction=reduction)  # type: ignore[no-any-return]
+    return function(input, index, of_each, dim=_class_dim(input), reduction=reduction)
 
 
 def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -348,7 +356,9 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if target.ndim == 1 and target.shape[0] != 1:
-            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
+            )
         target = reshape(target, ())
     elif len(shape) == 2:
         if target.ndim > 1:
@@ -368,13 +378,15 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
-            f"{list(weight.shape)}"
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
         )
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{input.dtype.scalar_name}'")
     if weight is not None and weight.dtype is not input.dtype:
-        raise RuntimeError(f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}")
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"
+        )
     return target
 
 
@@ -413,7 +425,8 @@ def cross_entropy(
     for position, (name, t) in enumerate((("input", input), ("target", target))):
         if not isinstance(t, Tensor):
             raise TypeError(
-                f"cross_entropy_loss(): argument '{name}' (position {position + 1}) must be Tensor, not {type(t).__name__}"
+                f"cross_entropy_loss(): argument '{name}' (position {position + 1}) must be Tensor, not "
+                f"{type(t).__name__}"
             )
     if input.size() == target.size():
         return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
@@ -442,7 +455,12 @@ def _along(weight: Tensor, dim: int, ndim: int) -> Tensor:
 
 
 def _of_probabilities(
-    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, label_smoothing: float
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
 ) -> Tensor:
     if not target.dtype.is_floating_point:
         raise RuntimeError(

@@ -1,6 +1,7 @@
 """Tensors that are trained.
 
-Promises modules that a `Parameter` can be told from any other tensor by its class, and that whatever is computed from one is a plain Tensor.
+Promises modules that a `Parameter` can be told from any other tensor by its class, and that whatever is computed from
+one is a plain Tensor.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Any:
         t: Any = as_subclass(empty(0) if data is None else data.detach(), cls)
         if requires_grad:
-            set_requires_grad(t, True, "Only Tensors of floating point and complex dtype can require gradients")
+            set_requires_grad(
+                t, True, "Only Tensors of floating point and complex dtype can require gradients"
+            )
         return t
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:

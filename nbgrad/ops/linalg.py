@@ -1,7 +1,7 @@
 """Products of vectors and matrices, by NumPy's BLAS.
 
-A product is read in one of three ways: `x @ y`, `x @ y.mT` or `x.mT @ y`. Its two gradients are again such products, so each way's
-rule names the others, derivatives of every order exist, and no transposed view is ever made for a gradient.
+A product is read in one of three ways: `x @ y`, `x @ y.mT` or `x.mT @ y`. Its two gradients are again such products, so
+each way's rule names the others, derivatives of every order exist, and no transposed view is ever made for a gradient.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import into, make_plan, number_type, record_op, written_by
+from nbgrad._dispatch import Plan, into, make_plan, number_type, record_op, written_by
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
@@ -25,15 +25,17 @@ from nbgrad.ops.registry import OPS, method
 _matmul, _array, _empty = np.matmul, np.ndarray, np.empty
 _bytes = np.dtype(np.uint8)
 _KEPT = 4096  # products known per function, before the table is begun anew
+_NO_STATIC: dict[str, Any] = {}
 Run = Callable[[Tensor, Tensor], Tensor]
 Check = Callable[[Spec, Spec], None]
+Rule = Callable[..., Tensor]
 
 
 # ---------------------------------------------------------------- one product
 
 
 def _known(check: Check, turn: str) -> Run:
-    """The product without history. What it comes to depends on specs only, so it is checked and worked out once per pair."""
+    """The product without history. What it comes to depends on specs only: it is checked and worked out once per pair."""
     runs: dict[tuple[Spec, Spec], Run] = {}
 
     def run(a: Tensor, b: Tensor) -> Tensor:
@@ -151,14 +153,18 @@ def _check_mv(a: Spec, b: Spec) -> None:
 def _check_addmv(c: Spec | None, a: Spec, b: Spec) -> None:
     added = c if c is not None else b  # without an addend PyTorch makes one, of the vector's dtype
     dims = (1 if c is None else c.ndim, a.ndim, b.ndim)
-    if c is not None and (dims[0] > 1 or dims[1:] != (2, 1)) or dims[1:] != (2, 1):
+    if dims[0] > 1 or dims[1:] != (2, 1):
         raise RuntimeError(f"vector + matrix @ vector expected, got {dims[0]}, {dims[1]}, {dims[2]}")
     rows = a.shape[0] if c is None or not c.ndim else c.shape[0]
     if a.shape[1] != b.shape[0] or rows not in (1, a.shape[0]):
-        raise RuntimeError(f"size mismatch, got input ({rows}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
+        raise RuntimeError(
+            f"size mismatch, got input ({rows}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})"
+        )
     if not added.dtype is a.dtype is b.dtype:
         names = ", ".join(sp.dtype.scalar_name for sp in (added, a))
-        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names}, and {b.dtype.scalar_name}")
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {names}, and {b.dtype.scalar_name}"
+        )
     _no_bool(a, "addmv_impl_cpu")
 
 
@@ -172,16 +178,18 @@ def _check_dot(a: Spec, b: Spec) -> None:
     n, m = a.numel, b.numel
     if n != m:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, but got "
-            f"{n} and {m} elements respectively"
+            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, but "
+            f"got {n} and {m} elements respectively"
         )
     _no_bool(a, "dot")
 
 
 def _refuse(name: str, words: Sequence[str], values: Sequence[Any]) -> None:
-    for k, (word, value) in enumerate(zip(words, values)):
+    for k, (word, value) in enumerate(zip(words, values, strict=True)):
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{word}' (position {k + 1}) must be Tensor, not {type(value).__name__}")
+            raise TypeError(
+                f"{name}(): argument '{word}' (position {k + 1}) must be Tensor, not {type(value).__name__}"
+            )
 
 
 def _refuse_words(name: str, **numbers: Any) -> None:
@@ -221,36 +229,38 @@ def _product(node: str, run: Run, input: Callable[..., Any], mat2: Callable[...,
     def product(a: Tensor, b: Tensor) -> Tensor:
         out = run(a, b)
         if (a._rg or b._rg) and state.grad:
-            record_op(op, out, (a, b), {})
+            record_op(op, out, (a, b), _NO_STATIC)
         return out
 
+    product.run = run  # type: ignore[attr-defined]
     return product
 
 
 def _family(node: str, check: Check) -> tuple[Run, Run, Run]:
-    nn = _product(
-        node, _known(check, "nn"), lambda g, mat2: nt(g, mat2), lambda g, input: tn(input, g)
-    )
-    nt = _product(
-        node, _known(check, "nt"), lambda g, mat2: nn(g, mat2), lambda g, input: tn(g, input)
-    )
-    tn = _product(
-        node, _known(check, "tn"), lambda g, mat2: nt(mat2, g), lambda g, input: nn(input, g)
-    )
+    nn = _product(node, _known(check, "nn"), lambda g, mat2: nt(g, mat2), lambda g, input: tn(input, g))
+    nt = _product(node, _known(check, "nt"), lambda g, mat2: nn(g, mat2), lambda g, input: tn(g, input))
+    tn = _product(node, _known(check, "tn"), lambda g, mat2: nt(mat2, g), lambda g, input: nn(input, g))
     return nn, nt, tn
 
 
 _mm, _mm_nt, _mm_tn = _family("MmBackward0", _check_mm)
 _bmm, _bmm_nt, _bmm_tn = _family("BmmBackward0", _check_bmm)
 
-_mv = _product(
-    "MvBackward0", _known(_check_mv, "nn"), lambda g, mat2: outer(g, mat2), lambda g, input: _mv(_t(input), g)
+_mv: Run = _product(
+    "MvBackward0",
+    _known(_check_mv, "nn"),
+    lambda g, mat2: outer(g, mat2),
+    lambda g, input: _mv(_t(input), g),
 )
-_dot = _product("DotBackward0", _known(_check_dot, "nn"), lambda g, mat2: mul(g, mat2), lambda g, input: mul(g, input))
-_vdot = _product("VdotBackward0", _known(_check_dot, "nn"), lambda g, mat2: mul(g, mat2), lambda g, input: mul(g, input))
+_dot, _vdot = (
+    _product(node, _known(_check_dot, "nn"), lambda g, mat2: mul(g, mat2), lambda g, input: mul(g, input))
+    for node in ("DotBackward0", "VdotBackward0")
+)
 
 
-def _called(name: str, words: tuple[str, str], product: Run, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
+def _called(
+    name: str, words: tuple[str, str], product: Run, a: Tensor, b: Tensor, out: Tensor | None
+) -> Tensor:
     try:
         result = product(a, b)
     except AttributeError:
@@ -322,21 +332,25 @@ _ONES = {"beta": 1, "alpha": 1}
 
 
 def _finish(total: Tensor, input: Tensor, beta: Any, alpha: Any) -> None:
-    """`total = beta * input + alpha * total` where it stands. An `input` times 0 is not looked at: its NaN do not count."""
-    out = total._spec
-    number = float if out.dtype.is_floating_point else int
+    """`total = beta * input + alpha * total` where it stands. An `input` times 0 is not looked at: its NaN do not
+    count."""
+    number = float if total._spec.dtype.is_floating_point else int
     beta, alpha = number(beta), number(alpha)
     if beta == 0:
-        op, others, numbers = OPS["mul"], (), (alpha,)
-    elif beta == alpha == 1:
-        op, others, numbers = OPS["add"], (input,), ()
+        plan = _plan_into(OPS["mul"], total._spec, number)
+        plan.launch(plan.address, plan.n, total._buf, alpha)
     else:
-        op, others, numbers = _blend, (input,), (alpha, beta)
-    key = (out, *(t._spec for t in others), *map(type, numbers))
-    plan = op.plans.get((key, out))
+        plan = _plan_into(_blend, total._spec, input._spec, number, number)
+        plan.launch(plan.address, plan.n, total._buf, input._buf, alpha, beta)
+
+
+def _plan_into(op: ElementwiseOp, out: Spec, *others: Any) -> Plan:
+    """`op(out, *others)` written where `out` is."""
+    key = ((out, *others), out)
+    plan: Plan | None = op.plans.get(key)
     if plan is None:
-        plan = op.plans[key, out] = make_plan(op, key, out)
-    plan.launch(plan.address, plan.n, total._buf, *(t._buf for t in others), *numbers)
+        plan = op.plans[key] = make_plan(op, key[0], out)
+    return plan
 
 
 def _times(t: Tensor, number: Any) -> Tensor:
@@ -349,20 +363,26 @@ def _addend(g: Tensor, input_spec: Spec, beta: Any) -> Tensor:
 
 
 def _adding(
-    node: str, run: Run, turn: str, check: Callable[[Spec, Spec, Spec], None], mat1: Callable[..., Any], mat2: Callable[..., Any]
-) -> Callable[..., Tensor]:
-    """`beta * input + alpha * product` as an op; `mat1` and `mat2` are the rules of the product."""
-    checked: set[tuple[Spec, Spec, Spec]] = set()
+    node: str, product: Any, turn: str, check: Callable[[Spec, Spec, Spec], None], first: Rule, second: Rule
+) -> Any:
+    """`beta * input + alpha * product` as an op; `first` and `second` are the rules of the product."""
+    run = product.run
+    plans: dict[tuple[Spec, Spec, Spec], Plan] = {}
 
     def forward(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
         key = (input._spec, mat1._spec, mat2._spec)
-        if key not in checked:
+        plan = plans.get(key)
+        if plan is None:
             check(key[0], key[1], _turned(key[2]) if turn == "nt" else key[2])
-            if len(checked) >= _KEPT:
-                checked.clear()
-            checked.add(key)
         out = run(mat1, mat2)
-        _finish(out, input, beta, alpha)
+        if plan is None:
+            if len(plans) >= _KEPT:
+                plans.clear()
+            plan = plans[key] = _plan_into(OPS["add"], out._spec, input._spec)
+        if beta == 1 and alpha == 1:
+            plan.launch(plan.address, plan.n, out._buf, input._buf)
+        else:
+            _finish(out, input, beta, alpha)
         return out
 
     def wrt_mat1(g: Tensor, mat2: Tensor, alpha: Any) -> Tensor:
@@ -371,29 +391,62 @@ def _adding(
     def wrt_mat2(g: Tensor, mat1: Tensor, alpha: Any) -> Tensor:
         return _times(second(g, mat1), alpha)
 
-    first, second = mat1, mat2
     op = Op(forward, {"input": _addend, "mat1": wrt_mat1, "mat2": wrt_mat2}, node)
 
     def function(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
         out = forward(input, mat1, mat2, beta, alpha)
         if (input._rg or mat1._rg or mat2._rg) and state.grad:
-            record_op(op, out, (input, mat1, mat2), _ONES if beta == alpha == 1 else {"beta": beta, "alpha": alpha})
+            record_op(
+                op, out, (input, mat1, mat2), _ONES if beta == alpha == 1 else {"beta": beta, "alpha": alpha}
+            )
         return out
 
-    function.op = op  # type: ignore[attr-defined]
-    function.forward = forward  # type: ignore[attr-defined]
+    function.op, function.forward = op, forward  # type: ignore[attr-defined]
     return function
 
 
-_addmm = _adding("AddmmBackward0", _mm, "nn", _check_addmm, lambda g, b: _mm_nt(g, b), lambda g, a: _mm_tn(a, g))
-_addmm_nt = _adding("AddmmBackward0", _mm_nt, "nt", _check_addmm, lambda g, b: _mm(g, b), lambda g, a: _mm_tn(g, a))
-_baddbmm = _adding("BaddbmmBackward0", _bmm, "nn", _check_baddbmm, lambda g, b: _bmm_nt(g, b), lambda g, a: _bmm_tn(a, g))
-_addmv = _adding("AddmvBackward0", _mv, "nn", _check_addmv, lambda g, b: outer(g, b), lambda g, a: _mv(_t(a), g))
+_addmm = _adding(
+    "AddmmBackward0",
+    _mm,
+    "nn",
+    _check_addmm,
+    lambda g, mat2: _mm_nt(g, mat2),
+    lambda g, mat1: _mm_tn(mat1, g),
+)
+_addmm_nt = _adding(
+    "AddmmBackward0",
+    _mm_nt,
+    "nt",
+    _check_addmm,
+    lambda g, mat2: _mm(g, mat2),
+    lambda g, mat1: _mm_tn(g, mat1),
+)
+_baddbmm = _adding(
+    "BaddbmmBackward0",
+    _bmm,
+    "nn",
+    _check_baddbmm,
+    lambda g, mat2: _bmm_nt(g, mat2),
+    lambda g, mat1: _bmm_tn(mat1, g),
+)
+_addmv = _adding(
+    "AddmvBackward0",
+    _mv,
+    "nn",
+    _check_addmv,
+    lambda g, mat2: outer(g, mat2),
+    lambda g, mat1: _mv(_t(mat1), g),
+)
 
 
 def _call_adding(
-    name: str, words: tuple[str, str], op: Callable[..., Tensor], tensors: tuple[Tensor, Tensor, Tensor],
-    beta: Any, alpha: Any, out: Tensor | None,
+    name: str,
+    words: tuple[str, str],
+    op: Callable[..., Tensor],
+    tensors: tuple[Tensor, Tensor, Tensor],
+    beta: Any,
+    alpha: Any,
+    out: Tensor | None,
 ) -> Tensor:
     _refuse_words(name, beta=beta, alpha=alpha)
     try:
@@ -419,7 +472,9 @@ def baddbmm(
 
 
 @method
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
     return _call_adding("addmv", ("mat", "vec"), _addmv, (input, mat, vec), beta, alpha, out)
 
 
@@ -428,7 +483,8 @@ def _in_place(op: Any, self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any
     result = op.forward(self, a, b, beta, alpha)
     if result._spec.shape != self._spec.shape:
         raise RuntimeError(
-            f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} should match"
+            f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} "
+            "should match"
         )
     copy_memory(self, result)
     return written_by(self, op.op, (self, a, b), {"beta": beta, "alpha": alpha})
@@ -478,7 +534,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def _matrix_product(a: Tensor, b: Tensor) -> Tensor:
-    """Vectors, matrices and batches of them, which broadcast. As in PyTorch, a batch times one matrix is one tall product."""
+    """Vectors, matrices and batches of them, which broadcast. As in PyTorch, a batch times a matrix is one tall product."""
     dims = a._spec.ndim, b._spec.ndim
     if dims == (2, 2):
         return _mm(a, b)
@@ -573,10 +629,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if bias is not None:
             bias._spec  # noqa: B018
     except AttributeError:
-        _refuse("linear", ("input", "weight", "bias"), (input, weight) if bias is None else (input, weight, bias))
+        _refuse(
+            "linear", ("input", "weight", "bias"), (input, weight) if bias is None else (input, weight, bias)
+        )
         raise
     if not a.ndim or not w.ndim:
-        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D")
+        raise RuntimeError(
+            f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D"
+        )
     if w.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {w.ndim}D")
     if w.ndim == 1:
@@ -625,7 +685,8 @@ def _inner_product(a: Tensor, b: Tensor) -> Tensor:
         return mul(a, b)
     if a.shape[-1] != b.shape[-1]:
         raise RuntimeError(
-            f"inner() the last dimension must match on both input tensors but got shapes {list(a.shape)} and {list(b.shape)}"
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(a.shape)} and {list(b.shape)}"
         )
     if a.ndim == b.ndim == 1:
         return _view(_dot(a, b), ())
@@ -640,6 +701,6 @@ def _reflected(self: Tensor, other: Any) -> Any:
     return _matrix_product(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
-Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected  # type: ignore[attr-defined]
+Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected  # type: ignore[attr-defined, operator]
 
 __all__ = ["addmm", "addmv", "baddbmm", "bmm", "dot", "ger", "inner", "matmul", "mm", "mv", "outer", "vdot"]

@@ -227,8 +227,9 @@ def sum_to(g: Tensor, shape: Any) -> Tensor:
     dims = tuple(range(lead)) + tuple(
         lead + d for d, n in enumerate(shape) if n == 1 and tuple.__getitem__(g._spec.shape, lead + d) != 1
     )
-    if dims:
-        g = _sum(g, dims=dims, keepdim=True)
+    if len(dims) == lead:
+        return _sum(g, dims=dims, keepdim=False) if lead else g  # type: ignore[no-any-return]
+    g = _sum(g, dims=dims, keepdim=True)
     return reshape(g, shape) if lead else g
 
 
