@@ -398,7 +398,7 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
     if a._rg == 2 or not rule.useful or rule.saves == _OTHERWISE:
         record(plan, t, args)
         return
-    node: Node = new(rule.node_type)
+    node: Node = rule.node_type()
     target = a._node
     if target is None:
         target = accumulator(a)
@@ -411,7 +411,7 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
         if saves == _OUTPUT:
             a = wrap(t._buf, t._spec)
             a._storage = storage_of(t)
-        if state.saved_hooks or a._storage is not None:
+        if shared.rare or a._storage is not None:
             node.saved, node.versions = save((a,))
         else:
             node.saved, node.versions = (a,), _ZEROS[1]
@@ -436,7 +436,7 @@ def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
     if saves >= _OUTPUT or not rule.useful:
         record(plan, t, (a, b))
         return
-    node: Node = new(rule.node_type)
+    node: Node = rule.node_type()
     first = second = None
     if wants:
         first = a._node
@@ -452,7 +452,7 @@ def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
         node.saved = node.versions = ()
     else:
         saved = (a, b) if saves == _BOTH else (a,) if saves == _FIRST else (b,)
-        if state.saved_hooks or a._storage is not None or b._storage is not None:
+        if shared.rare or a._storage is not None or b._storage is not None:
             node.saved, node.versions = save(saved)
         else:
             node.saved, node.versions = saved, _ZEROS[len(saved)]
@@ -471,7 +471,7 @@ def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     if rule is None or not rule.useful:
         t._rg, t._node = 0, None
         return
-    node: Node = new(rule.node_type)
+    node: Node = rule.node_type()
     edges = [edge(a) if wanted else (None, 0) for a, wanted in zip(args, mask)]
     node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
     saved = [args[k] for k in rule.tensor_positions]
@@ -512,6 +512,9 @@ def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
 
 class Packed:
     """A saved value as the user's hook packed it."""
+
+    class _storage:
+        version = -1  # no version that a saved value has: who compares them comes to `unpack`
 
     def __init__(self, t: Tensor, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         self.unpack, self.edge = unpack, edge(t)
@@ -594,24 +597,21 @@ class ElementwiseRule:
         return origin(t)
 
     def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
-        saved = node.saved
-        if saved != ():
-            saved = unpack(node)
         if needed is None and not graph:
             run = self.backs.get(g._spec)
             if run is None:
                 if len(self.backs) >= _PLANS:
                     self.backs.clear()
                 run = self.backs[g._spec] = self.raw(g._spec, self.mask)
-            return run(g, saved, node.static)
+            return run(g, node)
         mask = self.mask
         if needed is not None:
             mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
         if graph:
-            return self.registered(node, saved, g, mask)
+            return self.registered(node, unpack(node), g, mask)
         if mask == self.mask:
             return self.apply(node, g, None, False)
-        return self.raw(g._spec, mask)(g, saved, node.static)
+        return self.raw(g._spec, mask)(g, node)
 
     def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
         op = self.plan.op
@@ -661,10 +661,10 @@ class ElementwiseRule:
             if all(how == "none" or (how == "g" and o.shape == g.shape and o.dtype is g.dtype) for how, _, o in results):
                 wants = [how == "g" for how, _, _ in results]
                 if wants == [True, False]:
-                    return lambda grad, saved, static: (grad, None)
+                    return lambda grad, node: (grad, None)
                 if wants == [True, True]:
-                    return lambda grad, saved, static: (grad, grad)
-            return lambda grad, saved, static: [_plain(how, grad, operand) for how, _, operand in results]
+                    return lambda grad, node: (grad, grad)
+            return lambda grad, node: [_plain(how, grad, operand) for how, _, operand in results]
         names = [n for n in (GRAD, *self.saved_names, *self.number_names) if n in free_vars(*exprs)]
         operands = [by_name[n] for n in names]
         layout = [(o.shape, o.strides) for o in operands if isinstance(o, Spec)]
@@ -686,13 +686,13 @@ class ElementwiseRule:
             return fresh
         reuse = runner(names.index(GRAD))
 
-        def either(grad: Tensor, saved: Any, static: Any) -> Any:
+        def either(grad: Tensor, node: Node) -> Any:
             """A large gradient that nobody else has gives its memory to the result: writing to cold memory costs twice."""
             buf = grad._buf
             if buf.base is None and getrefcount(buf) == 3 and getrefcount(grad) == _ENGINES_OWN:
                 del buf
-                return reuse(grad, saved, static)
-            return fresh(grad, saved, static)
+                return reuse(grad, node)
+            return fresh(grad, node)
 
         return either
 
@@ -751,10 +751,16 @@ def _runner_maker(
     for k in range(count):
         lines.append(f"    size{k}, out{k} = sizes[{k}], outs[{k}]")
     lines += [f"    operand{k} = operands[{k}]" for k, (form, _) in enumerate(forms) if form not in ("exact", "none")]
-    lines.append("    def run(g, saved, static):")
+    lines.append("    def run(g, node):")
+    held = sorted({k for k in where if k >= 0})
+    if held:
+        lines += ["        saved = node.saved", "        if saved is None: unpack(node)"]
+    for k in held:  # what `unpack` checks, in line: no storage record, or no write since
+        lines += [f"        s{k} = saved[{k}]", f"        st = s{k}._storage"]
+        lines.append(f"        if st is not None and st.version != node.versions[{k}]: s{k} = unpack(node)[{k}]")
     lines += [f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)]
-    read = ["g._buf" if k < 0 else f"saved[{k}]._buf" for k in where if k >= 0 or not over]
-    read += [f"static[{k}]" for k in keep]
+    read = ["g._buf" if k < 0 else f"s{k}._buf" for k in where if k >= 0 or not over]
+    read += [f"node.static[{k}]" for k in keep]
     lines.append(f"        launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
     given = []
     for k, (form, at) in enumerate(forms):
@@ -763,7 +769,7 @@ def _runner_maker(
             lines.append(f"        t{k}._storage = t{k}._node = t{k}._view = t{k}._ad = None")
         given.append({"none": "None", "exact": f"t{k}", "made": f"fit(t{k}, operand{k})"}.get(form, f"plain({form!r}, g, operand{k})"))
     lines += [f"        return ({names(given)},)", "    return run"]
-    scope = {"empty": _empty, "bytes_": _bytes, "new": new, "Tensor": Tensor, "fit": _fit, "plain": _plain}
+    scope = {"unpack": unpack, "empty": _empty, "bytes_": _bytes, "new": new, "Tensor": Tensor, "fit": _fit, "plain": _plain}
     exec("\n".join(lines), scope)
     return scope["make"]  # type: ignore[return-value]
 
@@ -921,6 +927,7 @@ class OpRule:
         text = call("all") if "all" in op.rules else "".join(
             (f"({call(n)}) if wanted[{k}] else None, " if m and n in op.rules else "None, ") for k, (n, m) in enumerate(zip(op.inputs, mask))
         )
+        self.reads_layout = "layout" in text
         scope: dict[str, Any] = dict(op.rules)
         exec(f"def run(g, saved, static, layout, wanted):\n    return ({text})", scope)
         self.run = scope["run"]
@@ -962,9 +969,10 @@ def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
 
 
 def differentiable(
-    node_name: str, **rules: Callable[..., Any]
+    node_name: str, raw: bool = False, **rules: Callable[..., Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make `forward(*tensors, **static)` an op with these rules; it runs on the inputs with recording off."""
+    """Make `forward(*tensors, **static)` an op with these rules; it runs on the inputs with recording off. `raw` says that it
+    calls kernels only, nothing that would record."""
 
     def make(forward: Callable[..., Any]) -> Callable[..., Any]:
         op = Op(forward, rules, node_name + "Backward0" if not node_name[-1].isdigit() else node_name)
@@ -982,6 +990,15 @@ def differentiable(
                 state.grad = True
             return record_op(op, result, tensors, static)
 
+        def raw_function(*tensors: Any, **static: Any) -> Any:
+            result = forward(*tensors, **static)
+            for t in tensors:
+                if t is not None and t._rg and state.grad:
+                    return record_op(op, result, tensors, static)
+            return result
+
+        if raw:
+            function = raw_function
         function.op = op  # type: ignore[attr-defined]
         function.__name__ = op.name
         function.__doc__ = forward.__doc__
@@ -1006,15 +1023,15 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     if rule is None:
         mask = tuple([bool(wanted >> k & 1) for k in range(len(tensors))])
         rule = op.by_mask[key] = OpRule(op, mask, tuple([t is not None for t in tensors]))
-    node: Node = new(rule.node_type)
+    node: Node = rule.node_type()
     edges: list[Node | None] = []
     numbers, layout = [], []
     for t, wants in zip(tensors, rule.mask):
         layout.append(None if t is None else t._spec)
         if wants:
-            target = t._node
-            edges.append(accumulator(t) if target is None else target)
-            numbers.append(t._nr)
+            target, number = edge(t)  # of a view, after its history was brought up to date
+            edges.append(target)
+            numbers.append(number)
         else:
             edges.append(None)
             numbers.append(0)

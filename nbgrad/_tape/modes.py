@@ -22,7 +22,8 @@ class State(threading.local):
 
 
 class Shared:
-    """`rare` counts what is on: threads in inference mode, and anomaly mode, which is one switch for all threads."""
+    """`rare` counts what is on: threads in inference mode, hooks on saved values, and anomaly mode, which is one switch for
+    all threads."""
 
     __slots__ = ("_lock", "anomaly", "check_nan", "rare")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from nbgrad._device import device
 from nbgrad._storage import Spec
-from nbgrad._tape.modes import state
+from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import AccumulateGrad, Node, RemovableHandle
 from nbgrad._tensor import Tensor, edge, requires, written
 
@@ -100,9 +100,11 @@ class saved_tensors_hooks:
         if state.saved_hooks_disabled is not None:
             raise RuntimeError(state.saved_hooks_disabled)
         state.saved_hooks = (*state.saved_hooks, (self.pack_hook, self.unpack_hook))
+        shared.count(1)
 
     def __exit__(self, *_: object) -> None:
         state.saved_hooks = state.saved_hooks[:-1]
+        shared.count(-1)
 
 
 class save_on_cpu(saved_tensors_hooks):

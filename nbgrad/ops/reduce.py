@@ -198,12 +198,22 @@ def _sum_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(SUM, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
 
 
-@differentiable("SumBackward0", input=lambda g, input_spec: spread(g, input_spec.shape))
+@differentiable("SumBackward0", raw=True, input=lambda g, input_spec: spread(g, input_spec.shape))
 def _sum_all(input: Tensor) -> Tensor:
-    return _sum_forward(input, tuple(range(input.ndim)), False)
+    plan = _total_plans.get(input._spec)
+    if plan is None:
+        if len(_total_plans) > 4096:
+            _total_plans.clear()
+        d = input._spec.dtype
+        plan = _make(SUM, input._spec, tuple(range(input.ndim)), False, _sum_dtype(d, None), _lanes(d))
+        _total_plans[input._spec] = plan
+    return plan(input, ())  # type: ignore[no-any-return]
 
 
-@differentiable("SumBackward1", input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim))
+_total_plans: dict[Spec, Any] = {}  # of sums over everything, by the shorter key: losses end in one
+
+
+@differentiable("SumBackward1", raw=True, input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim))
 def _sum(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _sum_forward(input, dims, keepdim)
 
@@ -259,12 +269,12 @@ def _mean_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(MEAN, input, dims, keepdim, input._spec.dtype, "f8", float(_count(input._spec, dims)))
 
 
-@differentiable("MeanBackward0", input=lambda g, input_spec: spread(e.div(g, input_spec.numel), input_spec.shape))
+@differentiable("MeanBackward0", raw=True, input=lambda g, input_spec: spread(e.div(g, input_spec.numel), input_spec.shape))
 def _mean_all(input: Tensor) -> Tensor:
     return _mean_forward(input, tuple(range(input.ndim)), False)
 
 
-@differentiable("MeanBackward1", input=lambda g, input_spec, dims, keepdim: _spread(
+@differentiable("MeanBackward1", raw=True, input=lambda g, input_spec, dims, keepdim: _spread(
     e.div(g, _count(input_spec, dims)), input_spec, dims, keepdim))
 def _mean(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _mean_forward(input, dims, keepdim)
