@@ -482,6 +482,7 @@ class Hooks:
     clone: Callable[[Tensor], Tensor]
     contiguous: Callable[[Tensor], Tensor]
     copy_: Callable[[Tensor, Tensor], Tensor]
+    copy_memory: Callable[[Tensor, Tensor], None]  # no history, no count
     as_strided: Callable[..., Tensor]
     to_dtype: Callable[[Tensor, Any], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
@@ -571,55 +572,53 @@ def written(t: Tensor) -> None:
 
 
 def rebase(t: Tensor, node: Node, number: int = 0) -> None:
-    """`t` has been written to by what `node` records, whose first edge is to what `t` was. Its new history is the node's;
-    of a view, the base is rewritten (CopySlices) and the view read anew."""
+    """`t` has been written to by what `node` records, whose first edge is to what `t` was. Its new history is the node's output
+    `number`; of a view, the base is rewritten (CopySlices) and the view read anew."""
     view = t._view
     if t._rg == 2 and view is not None:
         base = view.base
-        old, number = edge(base)
+        old, old_number = edge(base)
         slices: Node = new(node_type("CopySlices"))
-        slices.next, slices.numbers = (old, *node.next[1:]), (number, *node.numbers[1:])
-        slices.saved, slices.versions, slices.static = (), (), None
-        slices.rule = CopySlices(node, t._spec, t.storage_offset() - base.storage_offset(), base._spec)
+        slices.next, slices.numbers = (old, *node.next[1:]), (old_number, *node.numbers[1:])
+        slices.saved, slices.versions, slices.static = (node,), (0,), None  # PyTorch, too, lets go of what was written
+        slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
         slices.seq = next(sequence)
         set_history(base, slices)
         written(t)
         history(t)
     else:
-        set_history(t, node)
+        set_history(t, node, number)
         written(t)
 
 
-def set_history(t: Tensor, node: Node) -> None:
-    was, number = t._node, t._nr
-    t._node, t._nr = node, 0
+def set_history(t: Tensor, node: Node, number: int = 0) -> None:
+    was, before = t._node, t._nr
+    t._node, t._nr = node, number
     t._rg = 2 if t._rg == 2 else 1
     if was is not None and t._ad is not None and t._ad.retains and was.retain is not None:
-        kept = was.retain.pop(number, None)  # retain_grad follows the tensor, hooks stay with the old history
+        kept = was.retain.pop(before, None)  # retain_grad follows the tensor, hooks stay with the old history
         if kept is not None:
-            node.retain, node.hooked = {0: kept}, True
+            node.retain, node.hooked = {number: kept}, True
 
 
 class CopySlices:
-    """Backward of a write through a view: the gradient of what was overwritten comes from the inner rule."""
+    """Backward of a write through a view: the gradient of what was overwritten comes from the rule of what wrote."""
 
-    def __init__(self, inner: Node, at: Spec, offset: int, base: Spec) -> None:
-        self.inner, self.at, self.offset, self.base = inner, at, offset, base
+    def __init__(self, at: Spec, offset: int, base: Spec) -> None:
+        self.at, self.offset, self.base = at, offset, base
 
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
-        if self.inner.saved is None:
+        if node.saved is None:
             raise RuntimeError(FREED)
+        inner: Node = node.saved[0]
         total = hooks.clone(hooks.contiguous(g)) if g._spec.contiguous else hooks.contiguous(g)
         dense = self.base.dense()
         if self.base is not dense and self.base.strides != dense.strides:
             total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
         part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
-        results = list(self.inner.rule.apply(self.inner, hooks.clone(part), None, graph))
-        first = results[0] if results and self.inner.next[:1] != () else None
-        if first is None:
-            first = hooks.zeros(self.at.dense())
-        hooks.copy_(part, first)
-        return (total, *results[1:])
+        first, *others = inner.rule.apply(inner, hooks.clone(part), None, graph)
+        hooks.copy_(part, hooks.zeros(self.at.dense()) if first is None else first)
+        return (total, *others)
 
     def read(self, node: Node, name: str) -> Any:
         raise AttributeError(f"'CopySlices' object has no attribute '_saved_{name}'")
@@ -678,13 +677,9 @@ def _taken(leaf: Tensor, grad: Tensor) -> Tensor:
     if sole and grad._rg == 0 and _same_layout(leaf._spec, grad._spec):
         # A tensor of its own: who holds `grad` (a hook, a user's list) would otherwise see later sums through it.
         return grad if getrefcount(grad) <= 7 else hooks.clone(grad)
-    out = empty(
-        leaf._spec
-        if _layout.is_dense(leaf._spec.shape, leaf._spec.strides)
-        else leaf._spec.dense()
-    )
-    hooks.copy_(out, grad)
-    out._storage = None
+    sp = leaf._spec
+    out = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
+    hooks.copy_memory(out, grad)
     return out
 
 
@@ -798,14 +793,14 @@ def _c_name(d: _dtypes.dtype) -> str:
 
 
 def run_backward(
-    roots: Iterable[tuple[Node, int, Any]], keep: bool, graph: bool, wanted: engine.Wanted | None = None
+    roots: list[tuple[Node, int, Any]], keep: bool, graph: bool, wanted: engine.Wanted | None = None
 ) -> None:
     engine.run(roots, keep, graph, add_grads, prepare, finish, watch, wanted)
 
 
 def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
     """Run a node in anomaly mode: what goes wrong is told with where the forward pass recorded it."""
-    state.node = node
+    before, state.node = state.node, node
     try:
         results = node.rule.apply(node, grads, needed, graph)
         for k, grad in enumerate(results if shared.check_nan else ()):
@@ -814,6 +809,8 @@ def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
     except Exception:
         _tell_origin(node)
         raise
+    finally:
+        state.node = before
     return results
 
 

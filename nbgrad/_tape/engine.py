@@ -24,10 +24,10 @@ class Task:
 
     __slots__ = ("_inside", "callbacks", "needed", "roots")
 
-    def __init__(self, roots: list[Node], needed: set[Node] | None) -> None:
-        self.roots, self.needed = roots, needed
-        self.callbacks: list[Callable[[], Any]] = []
-        self._inside: set[Node] | None = None
+    callbacks: list[Callable[[], Any]] | None
+    needed: set[Node] | None
+    roots: list[Node]
+    _inside: set[Node] | None
 
     def executes(self, node: Node) -> bool:
         if self.needed is not None:
@@ -38,7 +38,7 @@ class Task:
 
 
 def run(
-    roots: Iterable[tuple[Node, int, Any]],
+    roots: list[tuple[Node, int, Any]],
     keep: bool,
     graph: bool,
     add: Add,
@@ -64,16 +64,17 @@ def run(
             slots[key] = add(slots[key], grad, (node, number) in owned)
             owned.add((node, number))
 
-    roots = list(roots)
-    needed = None if wanted is None else _leading_to(wanted, [root[0] for root in roots])
-    task = Task([root[0] for root in roots], needed)
-    before, observed = (state.grad, state.node, state.task), shared.anomaly
+    starts = [root[0] for root in roots]
+    needed = None if wanted is None else _leading_to(wanted, starts)
+    task: Task = object.__new__(Task)
+    task.roots, task.needed, task.callbacks, task._inside = starts, needed, None, None
+    before, observed = (state.grad, state.task), shared.anomaly
     state.grad, state.task = graph, task
     try:
-        for node, number, grad in roots:
+        while roots:  # emptied, so that no gradient outlives its use
+            node, number, grad = roots.pop(0)
             if needed is None or node in needed:
                 arrive(node, number, grad)
-        del roots
         while heap:
             # Sinks that are due together run in the order in which the forward pass met the leaves, as PyTorch's do.
             due: list[Node] = [heappop(heap)[1]]
@@ -121,10 +122,10 @@ def run(
                         due.append(following)
                     else:
                         heappush(heap, (-following.seq, following))
-        for callback in task.callbacks:
+        for callback in task.callbacks or ():
             callback()
     finally:
-        state.grad, state.node, state.task = before
+        state.grad, state.task = before
 
 
 def _hand_over(node: Node, grads: Any, takers: Any, needed: Any, prepare: Callable[[Node, Any, bool], Any]) -> bool:

@@ -5,10 +5,12 @@ This module only re-exports: what a name is stands in the module that it comes f
 
 from nbgrad._tensor import Tensor as Variable
 from nbgrad.autograd import anomaly_mode as anomaly_mode
+from nbgrad.autograd import function as function
 from nbgrad.autograd import grad_mode as grad_mode
 from nbgrad.autograd import graph as graph
 from nbgrad.autograd._run import backward, grad
 from nbgrad.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from nbgrad.autograd.function import Function, NestedIOFunction
 from nbgrad.autograd.grad_mode import (
     enable_grad,
     enforce_grad_layout_policy,
@@ -20,6 +22,8 @@ from nbgrad.autograd.grad_mode import (
 )
 
 __all__ = [
+    "Function",
+    "NestedIOFunction",
     "Variable",
     "backward",
     "detect_anomaly",

@@ -265,7 +265,7 @@ def resize(out: Tensor, shape: Any) -> None:
     out._buf, out._spec, out._storage = fresh._buf, fresh._spec, None
 
 
-hooks.clone, hooks.contiguous, hooks.copy_ = _clone, contiguous, copy_
+hooks.clone, hooks.contiguous, hooks.copy_, hooks.copy_memory = _clone, contiguous, copy_, copy_memory
 hooks.to_dtype, hooks.zeros, hooks.scalar, hooks.resize = to_dtype, zeros, scalar, resize
 hooks.ones_like = lambda t: full(t._spec.dense(), 1)
 __all__ = ["clone"]
