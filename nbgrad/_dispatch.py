@@ -927,7 +927,6 @@ class OpRule:
         text = call("all") if "all" in op.rules else "".join(
             (f"({call(n)}) if wanted[{k}] else None, " if m and n in op.rules else "None, ") for k, (n, m) in enumerate(zip(op.inputs, mask))
         )
-        self.reads_layout = "layout" in text
         scope: dict[str, Any] = dict(op.rules)
         exec(f"def run(g, saved, static, layout, wanted):\n    return ({text})", scope)
         self.run = scope["run"]
