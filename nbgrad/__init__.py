@@ -26,7 +26,6 @@ from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
 from nbgrad.ops.copy import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
-from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.host import *  # noqa: F403
 from nbgrad.ops.index import *  # noqa: F403
 from nbgrad.ops.join import *  # noqa: F403
@@ -36,6 +35,7 @@ from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad._creation import *  # noqa: F403, I001
 from nbgrad import autograd as autograd
+from nbgrad import nn as nn
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from nbgrad.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
