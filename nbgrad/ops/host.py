@@ -1,6 +1,8 @@
-"""What needs values on the host: numbers, lists, arrays, truth, comparison of whole tensors, copies and pickles.
+"""What needs values on the host: numbers, lists, arrays, truth, comparison of whole tensors, copies and
+pickles.
 
-Promises users PyTorch's conversions and refusals, and the ops that this is where values are looked at: everything asks `_host()`.
+Promises users PyTorch's conversions and refusals, and the ops that this is where values are looked at:
+everything asks `_host()`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ from nbgrad.ops.elementwise import add, eq, isfinite, isnan, le, logical_and, lo
 from nbgrad.ops.index import flip
 from nbgrad.ops.movement import _sizes, unbind
 from nbgrad.ops.registry import method
-
 
 
 def of_array(array: np.ndarray[Any, Any]) -> Tensor:
@@ -51,7 +52,9 @@ def tolist(self: Tensor) -> Any:
 def is_nonzero(input: Tensor) -> bool:
     n = input._spec.numel
     if n != 1:
-        raise RuntimeError(f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous")
+        raise RuntimeError(
+            f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous"
+        )
     return bool(input._host().item())
 
 
@@ -118,9 +121,19 @@ def _format(self: Tensor, format_spec: str) -> str:
     return object.__format__(self, format_spec)
 
 
-Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.__index__ = is_nonzero, _float, _int, _index  # type: ignore[attr-defined]
-Tensor.__complex__, Tensor.__len__, Tensor.__iter__, Tensor.__reversed__ = _complex, _len, _iter, _reversed  # type: ignore[attr-defined]
-Tensor.__contains__, Tensor.__format__ = _contains, _format  # type: ignore[attr-defined, method-assign, assignment]
+for _name, _method in {
+    "__bool__": is_nonzero,
+    "__float__": _float,
+    "__int__": _int,
+    "__index__": _index,
+    "__complex__": _complex,
+    "__len__": _len,
+    "__iter__": _iter,
+    "__reversed__": _reversed,
+    "__contains__": _contains,
+    "__format__": _format,
+}.items():
+    setattr(Tensor, _name, _method)
 
 
 # ---------------------------------------------------------------- arrays
@@ -130,7 +143,9 @@ Tensor.__contains__, Tensor.__format__ = _contains, _format  # type: ignore[attr
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """The tensor's memory as an array."""
     if not force and requires(self):
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
     return self._host()
 
 
@@ -148,7 +163,8 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
     return of_array(np.asarray(array))
 
 
-Tensor.__array__, Tensor.__array_wrap__ = _array, _array_wrap  # type: ignore[attr-defined]
+for _name, _method in {"__array__": _array, "__array_wrap__": _array_wrap}.items():
+    setattr(Tensor, _name, _method)
 
 
 # ---------------------------------------------------------------- where, and whether
@@ -168,7 +184,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         return result
     if out._spec.dtype is not _dtypes.int64:
         raise RuntimeError(
-            f"nonzero: Expected out tensor to have scalar type Long but got scalar type{out._spec.dtype.scalar_name}"
+            "nonzero: Expected out tensor to have scalar type Long but got scalar "
+            f"type{out._spec.dtype.scalar_name}"
         )
     resize_(out, tuple(result.shape))
     return out.copy_(result)  # type: ignore[attr-defined]
@@ -176,13 +193,15 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 @method
 def argwhere(input: Tensor) -> Tensor:
-    return nonzero(input)  # type: ignore[no-any-return]
+    return nonzero(input)
 
 
 def _pair(name: str, input: Any, other: Any) -> None:
     for k, (word, x) in enumerate((("input", input), ("other", other))):
         if not isinstance(x, Tensor):
-            raise TypeError(f"{name}(): argument '{word}' (position {k + 1}) must be Tensor, not {type(x).__name__}")
+            raise TypeError(
+                f"{name}(): argument '{word}' (position {k + 1}) must be Tensor, not {type(x).__name__}"
+            )
 
 
 @method
@@ -192,7 +211,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 @method
-def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
     _pair("isclose", input, other)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype.scalar_name} did not match {other.dtype.scalar_name}")
@@ -209,11 +230,13 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         a, b = to_dtype(a, _dtypes.get_default_dtype()), to_dtype(b, _dtypes.get_default_dtype())
     off = _abs(sub(a, b))
     allowed = add(_abs(mul(b, rtol)), atol)
-    return logical_or(close, logical_and(isfinite(off), le(off, allowed)))  # type: ignore[no-any-return]
+    return logical_or(close, logical_and(isfinite(off), le(off, allowed)))
 
 
 @method
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     _pair("allclose", input, other)
     return bool(isclose(input, other, rtol, atol, equal_nan)._host().all())
 
@@ -230,13 +253,17 @@ def numel(input: Tensor) -> int:
 
 def is_floating_point(input: Tensor) -> bool:
     if not isinstance(input, Tensor):
-        raise TypeError(f"is_floating_point(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise TypeError(
+            f"is_floating_point(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
     return input._spec.dtype.is_floating_point
 
 
 def is_complex(input: Tensor) -> bool:
     if not isinstance(input, Tensor):
-        raise TypeError(f"is_complex(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise TypeError(
+            f"is_complex(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
     return False
 
 
@@ -250,7 +277,11 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both read the same memory in the same way."""
     a, b = self._spec, tensor._spec
     same = storage_of(self).memory is storage_of(tensor).memory
-    return same and (a.shape, a.strides) == (b.shape, b.strides) and self.storage_offset() == tensor.storage_offset()
+    return (
+        same
+        and (a.shape, a.strides) == (b.shape, b.strides)
+        and self.storage_offset() == tensor.storage_offset()
+    )
 
 
 # ---------------------------------------------------------------- storage
@@ -278,7 +309,7 @@ class UntypedStorage:
         return self._memory[index].item() if isinstance(index, int) else self._memory[index]
 
     def tolist(self) -> list[int]:
-        return self._memory.tolist()  # type: ignore[no-any-return]
+        return self._memory.tolist()
 
 
 class TypedStorage(UntypedStorage):
@@ -306,7 +337,7 @@ class TypedStorage(UntypedStorage):
         return found.item() if isinstance(index, int) else found
 
     def tolist(self) -> list[Any]:
-        return self._elements().tolist()  # type: ignore[no-any-return]
+        return self._elements().tolist()
 
 
 @method
@@ -344,7 +375,16 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 # ---------------------------------------------------------------- copies of whole objects
 
 
-def _remade(cls: type, memory: Any, offset: int, d: _dtype, shape: Any, strides: Any, requires_grad: bool, attributes: Any) -> Tensor:
+def _remade(
+    cls: type,
+    memory: Any,
+    offset: int,
+    d: _dtype,
+    shape: Any,
+    strides: Any,
+    requires_grad: bool,
+    attributes: Any,
+) -> Tensor:
     """Read `memory` as a tensor of class `cls`: what pickles and `copy.copy` call."""
     out: Tensor = new(cls)
     sp = spec(d, tuple(shape), tuple(strides), cpu)
@@ -358,27 +398,38 @@ def _remade(cls: type, memory: Any, offset: int, d: _dtype, shape: Any, strides:
 
 def _reduce_ex(self: Tensor, protocol: Any) -> Any:
     sp = self._spec
-    args = (type(self), storage_of(self).memory, self.storage_offset(), sp.dtype, tuple(sp.shape), sp.strides, requires(self))
+    args = (
+        type(self),
+        storage_of(self).memory,
+        self.storage_offset(),
+        sp.dtype,
+        tuple(sp.shape),
+        sp.strides,
+        requires(self),
+    )
     return _remade, (*args, dict(self.__dict__))
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if not self.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were "
             "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     known = memo.get(id(self))
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     memory = storage_of(self).memory
     copied = memo.get(id(memory))  # what shared memory shares it again
     if copied is None:
         copied = memo[id(memory)] = np.array(memory)
         memo.setdefault(id(memo), []).append(memory)
     sp = self._spec
-    out = _remade(type(self), copied, self.storage_offset(), sp.dtype, sp.shape, sp.strides, requires(self), None)
+    out = _remade(
+        type(self), copied, self.storage_offset(), sp.dtype, sp.shape, sp.strides, requires(self), None
+    )
     memo[id(self)] = out
     out.__dict__.update(copy.deepcopy(self.__dict__, memo))
     if self._ad is not None and self._ad.grad is not None:
@@ -386,8 +437,19 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return out
 
 
-Tensor.__reduce_ex__, Tensor.__deepcopy__ = _reduce_ex, _deepcopy  # type: ignore[attr-defined, method-assign, assignment]
+for _name, _method in {"__reduce_ex__": _reduce_ex, "__deepcopy__": _deepcopy}.items():
+    setattr(Tensor, _name, _method)
 
 __all__ = [
-    "allclose", "argwhere", "equal", "is_complex", "is_floating_point", "is_nonzero", "is_same_size", "is_tensor", "isclose", "nonzero", "numel",
-]  # fmt: skip
+    "allclose",
+    "argwhere",
+    "equal",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_same_size",
+    "is_tensor",
+    "isclose",
+    "nonzero",
+    "numel",
+]

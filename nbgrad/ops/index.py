@@ -1,7 +1,8 @@
 """Indexing: basic indices are views, all others are reads and writes at places.
 
-Promises users PyTorch's (NumPy's) meaning of every index, and that nothing is written before every index has been checked. A `Place`
-says where in a shape elements lie; reading there and adding there are each other's gradients, for indexing, gather, scatter, take alike.
+Promises users PyTorch's (NumPy's) meaning of every index, and that nothing is written before every index has
+been checked. A `Place` says where in a shape elements lie; reading there and adding there are each other's
+gradients, for indexing, gather, scatter, take alike.
 """
 
 from __future__ import annotations
@@ -51,13 +52,14 @@ _no_offset = np.zeros(1, _int64).view(np.uint8)
 
 
 class Geometry:
-    """What of a place depends on shapes alone: the shape of what is read there, and how a kernel walks a tensor laid out as `sp`."""
+    """What of a place depends on shapes alone: the shape of what is read there, and how a kernel walks a
+    tensor laid out as `sp`."""
 
     __slots__ = ("elements", "items", "meta", "out", "points")
 
     def __init__(self, sp: Spec, dims: Ints, block: Ints) -> None:
-        neighbours = all(b == a + 1 for a, b in zip(dims, dims[1:]))
-        lead = dims[0] if dims and neighbours else 0
+        neighbours = dims == tuple(builtins.range(dims[0], dims[0] + len(dims))) if dims else False
+        lead = dims[0] if neighbours else 0
         rest = [d for d in builtins.range(sp.ndim) if d not in dims]
         sizes = [tuple(sp.shape)[d] for d in rest]
         self.out = spec(sp.dtype, (*sizes[:lead], *block, *sizes[lead:]), None, sp.device)
@@ -91,8 +93,9 @@ _geometries: dict[tuple[Spec, Ints, Ints], Geometry] = {}
 
 
 class Place:
-    """Where in a tensor elements lie: `indices` (non-negative, checked, broadcastable to `block`) along `dims`, everything along the
-    other dimensions. As in NumPy, the block stands where the indexed dimensions stood if they are neighbours, else first."""
+    """Where in a tensor elements lie: `indices` (non-negative, checked, broadcastable to `block`) along
+    `dims`, everything along the other dimensions. As in NumPy, the block stands where the indexed
+    dimensions stood if they are neighbours, else first."""
 
     __slots__ = ("block", "dims", "indices")
 
@@ -138,7 +141,9 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
     address = _addresses.get(key)
     if address is None:
         source, params = _kernels.walk(*key)
-        address = _addresses[key] = build.kernel(f"index_{move}_{code}{'' if how.points else '_rows'}", source, params).address
+        address = _addresses[key] = build.kernel(
+            f"index_{move}_{code}{'' if how.points else '_rows'}", source, params
+        ).address
     # Places may repeat, so only reads are cut over threads.
     launch = _backend.of(sp.device).launch(4, "", how.elements if move == "read" else 1)
     launch(address, how.items, how.meta, other, memory._buf, place.offsets(sp))
@@ -154,7 +159,11 @@ def _read(input: Tensor, place: Place) -> Tensor:
 def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> None:
     """`value` is broadcast to what reading there would give."""
     how = place.of(memory._spec)
-    shared = value._storage is not None and memory._storage is not None and value._storage.memory is memory._storage.memory
+    shared = (
+        value._storage is not None
+        and memory._storage is not None
+        and value._storage.memory is memory._storage.memory
+    )
     if shared or value._buf is memory._buf or value._spec is not how.out:
         whole = empty(how.out)
         copy_memory(whole, value)
@@ -163,11 +172,13 @@ def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> Non
 
 
 def _picker(node_name: str) -> Callable[..., Tensor]:
-    @differentiable(node_name, input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place))
+    @differentiable(
+        node_name, input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place)
+    )
     def pick(input: Tensor, *, place: Place) -> Tensor:
         return _read(input, place)
 
-    return pick  # type: ignore[no-any-return]
+    return pick
 
 
 @differentiable("IndexPut", input=lambda g, place: _index(g, place=place))
@@ -178,13 +189,14 @@ def _spread(input: Tensor, *, base: Spec, place: Place) -> Tensor:
     return out
 
 
-_index, _gather, _index_select = _picker("Index"), _picker("Gather"), _picker("IndexSelect")
-_take, _masked_select = _picker("Take"), _picker("MaskedSelect")
-_flip, _roll = _picker("Flip"), _picker("Roll")
+_index: Callable[..., Tensor] = _picker("Index")
+_gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _picker("Take")
+_masked_select, _flip, _roll = _picker("MaskedSelect"), _picker("Flip"), _picker("Roll")
 
 
 def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
-    """An op that writes `value` at places of a copy of `input`. Its record also serves the op that writes in place."""
+    """An op that writes `value` at places of a copy of `input`. Its record also serves the op that writes
+    in place."""
 
     def to_input(g: Tensor, place: Place) -> Tensor:
         return g if accumulate else _zeroed(g, place)
@@ -202,7 +214,7 @@ def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
         out._storage = None
         return out
 
-    return put  # type: ignore[no-any-return]
+    return put
 
 
 def _put_(op_function: Any, self: Tensor, value: Tensor, place: Place, accumulate: bool = False) -> Tensor:
@@ -224,7 +236,9 @@ def _zeroed(g: Tensor, place: Place) -> Tensor:
 # ---------------------------------------------------------------- checking indices
 
 
-def _checked(index: _Array, size: int, error: Callable[[int], Exception], wrap_negative: bool = True) -> _Array:
+def _checked(
+    index: _Array, size: int, error: Callable[[int], Exception], wrap_negative: bool = True
+) -> _Array:
     """The index, negative ones counted from the end; one pass where all is well and none is negative."""
     index = np.ascontiguousarray(index, _int64)
     if index.size and int(index.view(np.uint64).max()) >= size:
@@ -261,22 +275,26 @@ def _is_sequence(x: Any) -> bool:
 
 
 def _as_items(index: Any) -> tuple[Any, ...]:
-    """One item per position. A list that itself holds sequences, slices, None or ... is taken for a tuple, as PyTorch still does."""
+    """One item per position. A list that itself holds sequences, slices, None or ... is taken for a
+    tuple, as PyTorch still does."""
     if type(index) is tuple:
         return index
     if isinstance(index, tuple):
         return tuple(index)
-    if isinstance(index, list) and len(index) < 32:
-        if any(x is None or x is Ellipsis or isinstance(x, (Tensor, slice, np.ndarray)) or _is_sequence(x) for x in index):
-            warnings.warn(
-                "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
-                "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which "
-                "will result either in an error or a different result",
-                UserWarning,
-                stacklevel=4,
-            )
-            return tuple(index)
+    if isinstance(index, list) and len(index) < 32 and any(map(_makes_tuple, index)):
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch "
+            "2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+            "x[torch.tensor(seq)], which will result either in an error or a different result",
+            UserWarning,
+            stacklevel=4,
+        )
+        return tuple(index)
     return (index,)
+
+
+def _makes_tuple(x: Any) -> bool:
+    return x is None or x is Ellipsis or isinstance(x, (Tensor, slice, np.ndarray)) or _is_sequence(x)
 
 
 def _as_item(x: Any) -> Any:
@@ -377,7 +395,8 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
 
 
 _ZERO_DIM = (
-    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert "
+    "a 0-dim tensor to a number"
 )
 
 
@@ -399,7 +418,8 @@ def _check_mask(mask: Tensor, shape: Ints, dim: int) -> None:
     for j, n in enumerate(tuple(mask._spec.shape)):
         if dim + j >= len(shape) or shape[dim + j] != n:
             raise IndexError(
-                f"The shape of the mask {list(mask._spec.shape)} at index {j} does not match the shape of the indexed tensor "
+                f"The shape of the mask {list(mask._spec.shape)} at index {j} does not match the "
+                "shape of the indexed tensor "
                 f"{list(shape)} at index {dim + j}"
             )
 
@@ -423,7 +443,9 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
             raise IndexError(_NOT_INDEX)
         else:
             if dim >= len(shape):
-                raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})")
+                raise IndexError(
+                    f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
+                )
             n = shape[dim]
             arrays.append(_checked(_host_index(x, kept), n, _bounds(IndexError, dim, n)))
             dims.append(dim)
@@ -434,13 +456,17 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
         block = np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:
         shapes = ", ".join(str(list(a.shape)) for a in arrays)
-        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
     return Place(tuple(dims), arrays, block)
 
 
 # ---------------------------------------------------------------- x[...]
 
-_views: dict[tuple[Any, ...], tuple[Spec, int, Any]] = {}  # what a basic index of a spec shows, from where, and the record's statics
+_views: dict[
+    tuple[Any, ...], tuple[Spec, int, Any]
+] = {}  # what a basic index of a spec shows, from where, and the record's statics
 _VIEWS = 8192  # x[i] in a loop over a long dimension makes many; the table is begun anew
 _PLAIN = frozenset((int, type(None)))
 
@@ -455,7 +481,9 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
         return out
     if kind is slice:
         if type(index.start) in _PLAIN and type(index.stop) in _PLAIN and type(index.step) in _PLAIN:
-            found = _views.get((self._spec, index.start, index.stop, index.step)) or _sliced(self._spec, index)
+            found = _views.get((self._spec, index.start, index.stop, index.step)) or _sliced(
+                self._spec, index
+            )
             out = make_view(self, found[0], found[1], "SliceBackward0")
             if self._rg and state.grad:
                 record_op(_slice.op, out, (self,), found[2])  # type: ignore[attr-defined]
@@ -553,11 +581,19 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = scalar(_as_kind(value, out), out._spec.dtype)
     mask = rest[-1]
-    if mask is not None and mask._spec.dtype is _dtypes.bool_ and value._spec.numel == 1 and rest.count(None) == len(rest) - 1:
+    if (
+        mask is not None
+        and mask._spec.dtype is _dtypes.bool_
+        and value._spec.numel == 1
+        and rest.count(None) == len(rest) - 1
+    ):
         _check_mask(mask, tuple(out._spec.shape), len(rest) - 1)
         behind = out._spec.ndim - mask._spec.ndim - len(rest) + 1
         mask = reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask
-        inplace(_masked_put.op, (out, mask, to_dtype(reshape(value, ()) if value._spec.ndim else value, out._spec.dtype)))
+        inplace(
+            _masked_put.op,
+            (out, mask, to_dtype(reshape(value, ()) if value._spec.ndim else value, out._spec.dtype)),
+        )
         return
     place = _place(out, rest, _kept(out, value))
     _check_put(out, value, place)
@@ -589,7 +625,8 @@ def _fitted(value: Tensor, to: Ints) -> Tensor:
 def _check_put(t: Tensor, value: Tensor, place: Place) -> None:
     if value._spec.dtype is not t._spec.dtype:
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {t._spec.dtype.scalar_name} for the destination and "
+            "Index put requires the source and destination dtypes match, got "
+            f"{t._spec.dtype.scalar_name} for the destination and "
             f"{value._spec.dtype.scalar_name} for the source."
         )
     have, want = tuple(value._spec.shape), tuple(place.of(t._spec).out.shape)
@@ -597,7 +634,8 @@ def _check_put(t: Tensor, value: Tensor, place: Place) -> None:
         have = have[1:]
     if len(have) > len(want) or any(a not in (1, b) for a, b in zip(have[::-1], want[::-1])):
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value._spec.shape)} cannot be broadcast to indexing result of shape {list(want)}"
+            f"shape mismatch: value tensor of shape {list(value._spec.shape)} cannot be broadcast "
+            f"to indexing result of shape {list(want)}"
         )
 
 
@@ -605,7 +643,8 @@ def _delitem(self: Tensor, index: Any) -> None:
     raise TypeError("Tensor does not support deleting items")
 
 
-Tensor.__getitem__, Tensor.__setitem__, Tensor.__delitem__ = _getitem, _setitem, _delitem  # type: ignore[attr-defined]
+for _name, _method in {"__getitem__": _getitem, "__setitem__": _setitem, "__delitem__": _delitem}.items():
+    setattr(Tensor, _name, _method)
 
 
 # ---------------------------------------------------------------- index_put
@@ -613,12 +652,17 @@ Tensor.__getitem__, Tensor.__setitem__, Tensor.__delitem__ = _getitem, _setitem,
 
 def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: bool) -> tuple[Tensor, Place]:
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not "
+            f"{type(indices).__name__}"
+        )
     for k, x in enumerate(indices):
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
     if not isinstance(values, Tensor):
-        raise TypeError(f"{name}(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}"
+        )
     taken = sum(x.ndim if x.dtype is _dtypes.bool_ else 1 for x in indices)
     if taken > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {taken})")
@@ -644,7 +688,9 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 
 def _need_tensor(name: str, argument: str, position: int, x: Any) -> None:
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}")
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}"
+        )
 
 
 def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bool) -> Place:
@@ -662,18 +708,22 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
         return Place((0,) if shape else (), [array.reshape(at)], at)
     array = _checked(_host_index(index, kept), shape[d], _bounds(RuntimeError, d, shape[d]), False)
     indices = [
-        array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1)) for e, n in enumerate(at)
+        array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1))
+        for e, n in enumerate(at)
     ]
     return Place(tuple(builtins.range(len(shape))), indices, at)
 
 
-def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
+def gather(
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
+) -> Tensor:
     d = _layout.wrap_dim(dim, input.ndim)
     if isinstance(index, Tensor) and len(index.shape) == len(input.shape):
         for e, (a, b) in enumerate(zip(tuple(index.shape), tuple(input.shape))):
             if e != d and a > b:
                 raise RuntimeError(
-                    f"Size does not match at dimension {e} expected index {list(index.shape)} to be no larger than self "
+                    f"Size does not match at dimension {e} expected index {list(index.shape)} to "
+                    "be no larger than self "
                     f"{list(input.shape)} apart from dimension {d}"
                 )
     result = _gather(input, place=_grid("gather", input, dim, index, "input", _kept(input)))
@@ -688,13 +738,18 @@ def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> t
         at, shape = tuple(index.shape), tuple(input.shape)
         wide = any(a > b for e, (a, b) in enumerate(zip(at, shape)) if e != d)
         if isinstance(src, Tensor):
-            if index.numel() and (wide or len(src.shape) != len(at) or any(a > b for a, b in zip(at, tuple(src.shape)))):
+            if index.numel() and (
+                wide or len(src.shape) != len(at) or any(a > b for a, b in zip(at, tuple(src.shape)))
+            ):
                 raise RuntimeError(
-                    f"Expected index {list(at)} to be no larger than self {list(shape)} apart from dimension {d} and to be no larger "
+                    f"Expected index {list(at)} to be no larger than self {list(shape)} apart "
+                    f"from dimension {d} and to be no larger "
                     f"size than src {list(src.shape)}"
                 )
         elif wide:
-            raise RuntimeError(f"Expected index {list(at)} to be no larger than self {list(shape)} apart from dimension {d}")
+            raise RuntimeError(
+                f"Expected index {list(at)} to be no larger than self {list(shape)} apart from dimension {d}"
+            )
     if isinstance(src, Tensor):
         if src.dtype is not input.dtype:
             raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -713,24 +768,44 @@ _missing: Any = object()
 
 def _source(name: str, src: Any, value: Any) -> Any:
     if src is _missing and value is _missing:
-        raise TypeError(f"{name}() missing 1 required positional arguments: \"src\"")
+        raise TypeError(f'{name}() missing 1 required positional arguments: "src"')
     return value if src is _missing else src
 
 
 def _reduced(reduce: str | None, src: Any) -> Any:
     if reduce in (None, "add"):
         return _scatter_value if not isinstance(src, Tensor) else _scatter_src
-    raise RuntimeError("reduce argument must be either add or multiply." if reduce != "multiply" else "scatter: reduce='multiply' is not implemented")
+    raise RuntimeError(
+        "reduce argument must be either add or multiply."
+        if reduce != "multiply"
+        else "scatter: reduce='multiply' is not implemented"
+    )
 
 
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = _missing, *, value: Any = _missing, reduce: str | None = None) -> Tensor:
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = _missing,
+    *,
+    value: Any = _missing,
+    reduce: str | None = None,
+) -> Tensor:
     src = _source("scatter", src, value)
     op = _scatter_add if reduce == "add" else _reduced(reduce, src)
     src, place = _scattered("scatter", input, dim, index, src)
-    return op(input, src, place=place)  # type: ignore[no-any-return]
+    return op(input, src, place=place)
 
 
-def scatter_(self: Tensor, dim: int, index: Tensor, src: Any = _missing, *, value: Any = _missing, reduce: str | None = None) -> Tensor:
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = _missing,
+    *,
+    value: Any = _missing,
+    reduce: str | None = None,
+) -> Tensor:
     src = _source("scatter_", src, value)
     op = _scatter_add if reduce == "add" else _reduced(reduce, src)
     src, place = _scattered("scatter_", self, dim, index, src)
@@ -749,12 +824,15 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _put_(_scatter_add, self, src, place, True)
 
 
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     if dim is None:
         return gather(reshape(input, (-1,)), 0, _wrapped(reshape(indices, (-1,)), input.numel()), out=out)
     if input.ndim != indices.ndim:
         raise RuntimeError(
-            f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for "
+            "torch.take_along_dim(): input and indices should have the same number of "
+            f"dimensions, but got {input.ndim} dimensions for "
             f"input, and {indices.ndim} dimensions for indices"
         )
     d = _layout.wrap_dim(dim, input.ndim)
@@ -763,7 +841,10 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     common = list(_layout.broadcast_shapes(tuple(a), tuple(b)))
     n, m = tuple(input.shape)[d], tuple(indices.shape)[d]
     return gather(
-        expand(input, (*common[:d], n, *common[d + 1 :])), d, _wrapped(expand(indices, (*common[:d], m, *common[d + 1 :])), n), out=out
+        expand(input, (*common[:d], n, *common[d + 1 :])),
+        d,
+        _wrapped(expand(indices, (*common[:d], m, *common[d + 1 :])), n),
+        out=out,
     )
 
 
@@ -775,8 +856,15 @@ def _wrapped(index: Tensor, n: int) -> Tensor:
 # ---------------------------------------------------------------- an index per slice: index_select and its kin
 
 
-def _vector(name: str, input: Tensor, dim: int, index: Any, error: Callable[[int, int], Callable[[int], Exception]], kept: bool,
-            negative: bool = False) -> Place:
+def _vector(
+    name: str,
+    input: Tensor,
+    dim: int,
+    index: Any,
+    error: Callable[[int, int], Callable[[int], Exception]],
+    kept: bool,
+    negative: bool = False,
+) -> Place:
     _need_tensor(name, "index", 2, index)
     d = _layout.wrap_dim(dim, input.ndim)
     if index.ndim > 1:
@@ -793,7 +881,14 @@ def _as_vector(t: Tensor) -> Tensor:
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    place = _vector("index_select", input, dim, index, lambda d, n: lambda i: IndexError("index out of range in self"), _kept(input))
+    place = _vector(
+        "index_select",
+        input,
+        dim,
+        index,
+        lambda d, n: lambda i: IndexError("index out of range in self"),
+        _kept(input),
+    )
     result = _index_select(_as_vector(input), place=place)
     if not input.ndim:
         result = reshape(result, ())
@@ -802,24 +897,29 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -> tuple[Tensor, Place]:
     _need_tensor("index_add", "source", 3, source)
-    place = _vector("index_add_", input, dim, index, lambda d, n: _bounds(RuntimeError, d, n), _kept(input, source))
+    place = _vector(
+        "index_add_", input, dim, index, lambda d, n: _bounds(RuntimeError, d, n), _kept(input, source)
+    )
     d = place.dims[0]
     if source.dtype is not input.dtype:
         raise RuntimeError(
-            f"index_add_(): self ({input.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
+            f"index_add_(): self ({input.dtype.scalar_name}) and source "
+            f"({source.dtype.scalar_name}) must have the same scalar type"
         )
     n = tuple(source.shape)[d] if source.ndim > d else 1
     if place.block != (n,):
         raise RuntimeError(
-            f"index_add_(): Number of indices ({place.block[0]}) should be equal to source.size(dim): ({n}), for dim: {d}"
+            f"index_add_(): Number of indices ({place.block[0]}) should be equal to "
+            f"source.size(dim): ({n}), for dim: {d}"
         )
     if place.of(_as_vector(input)._spec).out.shape != _as_vector(source).shape:
         raise RuntimeError(
-            f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {list(input.shape)} "
+            "source tensor shape must match self tensor shape, excluding the specified "
+            f"dimension. Got self.shape = {list(input.shape)} "
             f"source.shape = {list(source.shape)}"
         )
     source = _as_vector(source)
-    return (source if type(alpha) is int and alpha == 1 else source * alpha), place  # type: ignore[operator]
+    return (source if type(alpha) is int and alpha == 1 else source * alpha), place
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
@@ -834,14 +934,19 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor, Place]:
     value = _fill_value("index_fill_", input, value)
-    place = _vector("index_fill_", input, dim, index, lambda d, n: _bounds(IndexError, d, n), _kept(input, value), True)
+    place = _vector(
+        "index_fill_", input, dim, index, lambda d, n: _bounds(IndexError, d, n), _kept(input, value), True
+    )
     return value, place
 
 
 def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         if value.ndim:
-            raise RuntimeError(f"{name} only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+            raise RuntimeError(
+                f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
         return to_dtype(value, input.dtype)
     if number_type(value) is None:
         raise TypeError(f"{name}(): argument 'value' (position 2) must be Number, not {type(value).__name__}")
@@ -865,10 +970,16 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
     n, shape = input.numel(), tuple(input.shape)
     array = _checked(
-        _host_index(index, _kept(input)), n, lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements.")
+        _host_index(index, _kept(input)),
+        n,
+        lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
     )
     indices = np.unravel_index(array, shape) if shape and n else ()
-    place = Place(tuple(builtins.range(len(indices))), indices, array.shape) if n else Place((0,), [array], array.shape)
+    place = (
+        Place(tuple(builtins.range(len(indices))), indices, array.shape)
+        if n
+        else Place((0,), [array], array.shape)
+    )
     result = _take(input if n else reshape(input, (0,)), place=place)
     return result if out is None else into("take", out, result, (input,))
 
@@ -877,16 +988,25 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @elementwise(
-    name="masked_fill", node="MaskedFillBackward0", method=False, logical=("mask",),
+    name="masked_fill",
+    node="MaskedFillBackward0",
+    method=False,
+    logical=("mask",),
     vjp=lambda g, mask: (p.where(mask, 0.0, g), p.where(mask, g, 0.0)),
 )
-def _masked(input, mask, value): return p.where(mask, value, input)  # type: ignore[no-untyped-def]  # fmt: skip
+def _masked(input: Any, mask: Any, value: Any) -> Any:
+    return p.where(mask, value, input)
 
 
 # Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
-_masked_put = elementwise(name="masked_fill", node="IndexPutBackward0", method=False, logical=("mask",), vjp=_masked.op.rule, shared=False)(
-    lambda input, mask, value: p.where(mask, value, input)
-)
+_masked_put = elementwise(
+    name="masked_fill",
+    node="IndexPutBackward0",
+    method=False,
+    logical=("mask",),
+    vjp=_masked.op.rule,
+    shared=False,
+)(lambda input, mask, value: p.where(mask, value, input))
 
 
 def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
@@ -896,19 +1016,26 @@ def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
     _layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     if isinstance(value, Tensor):
         if value.ndim:
-            raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+            raise RuntimeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
         return mask, to_dtype(value, input.dtype)
     if number_type(value) is None:
-        raise TypeError(f"masked_fill(): argument 'value' (position 2) must be Number, not {type(value).__name__}")
+        raise TypeError(
+            f"masked_fill(): argument 'value' (position 2) must be Number, not {type(value).__name__}"
+        )
     return mask, _as_kind(value, input)
 
 
 def _c(t: Tensor) -> str:
-    return {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}[t.dtype.name]
+    return {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}[
+        t.dtype.name
+    ]
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    return _masked(input, *_masking(input, mask, value))  # type: ignore[no-any-return]
+    return _masked(input, *_masking(input, mask, value))
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -979,7 +1106,7 @@ def _triangle(name: str, node_name: str, keep: Callable[[int, int, int], _Array]
     @differentiable(node_name, input=lambda g, diagonal: part(g, diagonal=diagonal))
     def part(input: Tensor, *, diagonal: int) -> Tensor:
         rows, columns = tuple(input.shape)[-2:]
-        return _where(_of_array(keep(rows, columns, diagonal)), input, full(input._spec.like(()), 0))  # type: ignore[no-any-return]
+        return _where(_of_array(keep(rows, columns, diagonal)), input, full(input._spec.like(()), 0))
 
     def triangle(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
         if input.ndim < 2:
@@ -996,7 +1123,8 @@ triu = _triangle("triu", "Triu", lambda n, m, k: ~np.tri(n, m, k - 1, bool))
 
 
 def _alternating(shape: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
-    """A repetition as an expansion: sizes with a 1, then the times, before each size; and what they make together."""
+    """A repetition as an expansion: sizes with a 1, then the times, before each size; and what they make
+    together."""
     shape = (1,) * (len(times) - len(shape)) + tuple(shape)
     ones = tuple(n for size in shape for n in (1, size))
     wide = tuple(n for t, size in zip(times, shape) for n in (t, size))
@@ -1013,17 +1141,22 @@ def _repeat_back(g: Tensor, input_spec: Spec, times: Ints) -> Tensor:
 @differentiable("Repeat", input=_repeat_back)
 def _repeat(input: Tensor, *, times: Ints) -> Tensor:
     ones, wide, shape = _alternating(tuple(input.shape), times)
-    out = clone(broadcast_to(reshape(input, ones), wide).contiguous())  # type: ignore[attr-defined]
+    out = clone(broadcast_to(reshape(input, ones), wide).contiguous())
     return wrap(out._buf, spec(input.dtype, shape, None, input.device))
 
 
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     times = _sizes(repeats)
     if len(times) < self.ndim:
-        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
     if any(n < 0 for n in times):
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(_alternating(tuple(self.shape), times)[2])}")
-    return _repeat(self, times=times)  # type: ignore[no-any-return]
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(times)}: "
+            f"{list(_alternating(tuple(self.shape), times)[2])}"
+        )
+    return _repeat(self, times=times)
 
 
 def tile(input: Tensor, *dims: Any) -> Tensor:
@@ -1031,7 +1164,9 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
     d = _layout.wrap_dim(dim, input.ndim)
@@ -1042,7 +1177,10 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
     if (times < 0).any():
         raise RuntimeError("repeats can not be negative")
     if times.size not in (1, n):
-        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {times.size} and input.size({d}) = {n}")
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{times.size} and input.size({d}) = {n}"
+        )
     index = np.repeat(np.arange(n), times if times.size == n else times[0])
     return _index_select(input, place=Place((d,), [index], index.shape))
 
@@ -1054,7 +1192,9 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
     a, b = (_layout.wrap_dim(d, input.ndim) for d in dims)
     if a == b:
-        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
     order = list(builtins.range(input.ndim))
     order[a], order[b] = b, a
     k %= 4
@@ -1062,16 +1202,60 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return clone(input)
     if k == 2:
         return flip(input, a, b)
-    return _permute(flip(input, b), dims=tuple(order)) if k == 1 else flip(_permute(input, dims=tuple(order)), b)
+    return (
+        _permute(flip(input, b), dims=tuple(order)) if k == 1 else flip(_permute(input, dims=tuple(order)), b)
+    )
 
 
 __all__ = [
-    "flip", "fliplr", "flipud", "gather", "index_add", "index_fill", "index_put", "index_put_", "index_select", "masked_fill", "masked_select",
-    "repeat_interleave", "roll", "rot90", "scatter", "scatter_add", "take", "take_along_dim", "tile", "tril", "triu",
-]  # fmt: skip
+    "flip",
+    "fliplr",
+    "flipud",
+    "gather",
+    "index_add",
+    "index_fill",
+    "index_put",
+    "index_put_",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "repeat_interleave",
+    "roll",
+    "rot90",
+    "scatter",
+    "scatter_add",
+    "take",
+    "take_along_dim",
+    "tile",
+    "tril",
+    "triu",
+]
 
 for _function in (
-    flip, fliplr, flipud, gather, index_add, index_add_, index_fill, index_fill_, index_select, masked_fill, masked_fill_, masked_select,
-    repeat, repeat_interleave, roll, rot90, scatter, scatter_, scatter_add, scatter_add_, take, take_along_dim, tile, tril, triu,
-):  # fmt: skip
+    flip,
+    fliplr,
+    flipud,
+    gather,
+    index_add,
+    index_add_,
+    index_fill,
+    index_fill_,
+    index_select,
+    masked_fill,
+    masked_fill_,
+    masked_select,
+    repeat,
+    repeat_interleave,
+    roll,
+    rot90,
+    scatter,
+    scatter_,
+    scatter_add,
+    scatter_add_,
+    take,
+    take_along_dim,
+    tile,
+    tril,
+    triu,
+):
     setattr(Tensor, _function.__name__, _function)

@@ -1,4 +1,5 @@
-"""Joining tensors: each is copied to its part of one new block; the gradient of a part is the part of the gradient."""
+"""Joining tensors: each is copied to its part of one new block; the gradient of a part is the part of the
+gradient."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from nbgrad.ops.movement import _select, _slice, reshape, unsqueeze
 
 
 class Parts:
-    """Where each of the tensors to be joined goes: what the result looks like, and per tensor the bytes from its start and its layout
-    there; None for one that PyTorch lets pass in any company, 1-D without elements."""
+    """Where each of the tensors to be joined goes: what the result looks like, and per tensor the bytes
+    from its start and its layout there; None for one that PyTorch lets pass in any company, 1-D without
+    elements."""
 
     __slots__ = ("dim", "out", "places")
 
@@ -72,8 +74,13 @@ def _common(specs: Sequence[Spec]) -> _dtypes.dtype:
     return reduce(_dtypes.promote_types, [sp.dtype for sp in specs])
 
 
-def _stack_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: Parts) -> list[Tensor | None]:
-    return [to_dtype(_select(g, dim=parts.dim, index=k), sp.dtype) if w else None for k, (sp, w) in enumerate(zip(specs, wanted))]
+def _stack_back(
+    g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: Parts
+) -> list[Tensor | None]:
+    return [
+        to_dtype(_select(g, dim=parts.dim, index=k), sp.dtype) if w else None
+        for k, (sp, w) in enumerate(zip(specs, wanted))
+    ]
 
 
 @differentiable("Stack", all=_stack_back)
@@ -83,7 +90,10 @@ def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
 
 def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
     if not isinstance(tensors, (list, tuple)):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
+        )
     for k, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}")
@@ -109,15 +119,18 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
         for e, (a, b) in enumerate(zip(tuple(first.shape), tuple(sp.shape))):
             if a != b and e != d:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {d}. Expected size {a} but got size {b} for tensor number {k} in the list."
+                    f"Sizes of tensors must match except in dimension {d}. Expected size {a} but "
+                    f"got size {b} for tensor number {k} in the list."
                 )
         starts.append(total)
         total += tuple(sp.shape)[d]
     shape = (*tuple(first.shape)[:d], total, *tuple(first.shape)[d + 1 :])
     out = spec(_common(specs), shape, None, first.device)
-    return Parts(d, out, [
-        None if at is None else (at * out.strides[d] * out.itemsize, out.like(tuple(sp.shape), out.strides)) for sp, at in zip(specs, starts)
-    ])  # fmt: skip
+    places: list[tuple[int, Spec] | None] = []
+    for sp, at in zip(specs, starts):
+        there = out.like(tuple(sp.shape), out.strides) if at is not None else None
+        places.append(None if at is None or there is None else (at * out.strides[d] * out.itemsize, there))
+    return Parts(d, out, places)
 
 
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
@@ -127,7 +140,9 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
     if out is None:
         return result
     if not _dtypes.can_cast(result._spec.dtype, out._spec.dtype):
-        raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {out._spec.dtype.scalar_name}")
+        raise TypeError(
+            f"torch.cat(): input types can't be cast to the desired output type {out._spec.dtype.scalar_name}"
+        )
     return into("cat", out, result, tensors)
 
 
@@ -141,7 +156,10 @@ def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
     d = _layout.wrap_dim(dim, len(first) + 1)
     for k, sp in enumerate(specs):
         if sp.shape != first:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(sp.shape)} at entry {k}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 "
+                f"and {list(sp.shape)} at entry {k}"
+            )
     out = spec(_common(specs), (*first[:d], len(specs), *first[d:]), None, specs[0].device)
     part = out.like(first, out.strides[:d] + out.strides[d + 1 :])
     return Parts(d, out, [(k * out.strides[d] * out.itemsize, part) for k in range(len(specs))])
@@ -219,5 +237,16 @@ def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack",
-]  # fmt: skip
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "cat",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dstack",
+    "hstack",
+    "row_stack",
+    "stack",
+    "vstack",
+]

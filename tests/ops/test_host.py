@@ -19,12 +19,13 @@ REFUSED = {
     "range(3)[T.tensor(1.0)]": "TypeError: only integer tensors of a single element can be converted to an index",
     "len(T.tensor(1.0))": "TypeError: len() of a 0-d tensor",
     "list(T.tensor(1.0))": "TypeError: iteration over a 0-d tensor",
-    "'a' in T.ones(2)": "RuntimeError: Tensor.__contains__ only supports Tensor or scalar, but you passed in a <class 'str'>.",
+    "'a' in T.ones(2)": "RuntimeError: Tensor.__contains__ only supports Tensor or scalar, "
+    "but you passed in a <class 'str'>.",
     "T.equal(T.ones(1), 1)": "TypeError: equal(): argument 'other' (position 2) must be Tensor, not int",
     "T.isclose(T.ones(1), T.ones(1).double())": "RuntimeError: Float did not match Double",
     "T.allclose(T.ones(1), T.ones(1), rtol=-1)": "RuntimeError: rtol must be greater than or equal to zero, but got -1",
     "T.ones(2, requires_grad=True).resize_(3)": "RuntimeError: cannot resize variables that require grad",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("call", REFUSED)
@@ -52,6 +53,7 @@ def test_float_of_a_tensor_that_requires_grad_warns() -> None:
     assert int(x) == 2
 
 
+@pytest.mark.filterwarnings("ignore:__array__")
 def test_arrays_share_memory() -> None:
     x = T.arange(6.0).reshape(2, 3)
     a = x.t().numpy()
@@ -106,7 +108,9 @@ def test_deepcopy() -> None:
     whole, part = copy.deepcopy((base, base[1:]))
     whole[1] = 9
     assert part.tolist() == [9, 2]
-    assert outcome(lambda: copy.deepcopy(x * 2)).startswith("RuntimeError: Only Tensors created explicitly by the user")
+    assert outcome(lambda: copy.deepcopy(x * 2)).startswith(
+        "RuntimeError: Only Tensors created explicitly by the user"
+    )
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))

@@ -89,7 +89,9 @@ def test_write_casts_a_number_and_refuses_a_tensor_of_another_dtype() -> None:
     x = T.zeros(3, dtype=T.int64)
     x[T.tensor([0, 2])] = 2.9
     assert x.tolist() == [2, 0, 2]
-    with pytest.raises(RuntimeError, match="Index put requires the source and destination dtypes match, got Long for"):
+    with pytest.raises(
+        RuntimeError, match="Index put requires the source and destination dtypes match, got Long for"
+    ):
         x[T.tensor([0, 2])] = T.ones(2)
 
 
@@ -99,10 +101,14 @@ def test_repeated_places() -> None:
     assert T.zeros(2).index_put((at,), T.tensor([1.0, 2.0, 3.0])).tolist() == [3, 2]
     assert T.ones(2).index_put((at,), T.tensor([1.0, 2.0, 3.0]), accumulate=True).tolist() == [4, 4]
     assert T.ones(2).scatter_add(0, at, T.tensor([1.0, 2.0, 3.0])).tolist() == [4, 4]
-    assert T.ones(2, dtype=T.bool).logical_not().scatter_add(0, at, T.tensor([True, True, False])).tolist() == [False, True]
+    none = T.zeros(2, dtype=T.bool)
+    assert none.scatter_add(0, at, T.tensor([True, True, False])).tolist() == [False, True]
 
 
 def test_the_written_may_be_the_value() -> None:
+    """Which PyTorch refuses of index tensors."""
+    if T.__name__ != "nbgrad":
+        pytest.skip("ours alone")
     x = T.arange(4.0)
     x[T.tensor([3, 2, 1, 0])] = x
     assert x.tolist() == [3, 2, 1, 0]
@@ -126,7 +132,7 @@ def test_history_has_as_few_views_as_pytorchs() -> None:
     def chain(y: Any) -> list[str]:
         names, node = [], y.grad_fn
         while node is not None and node is not x.grad_fn:
-            names.append(node.name().removesuffix("Backward0"))
+            names.append(type(node).__name__.removesuffix("Backward0"))
             node = node.next_functions[0][0]
         return names
 
@@ -140,40 +146,119 @@ def test_history_has_as_few_views_as_pytorchs() -> None:
     assert chain(x[True]) == ["Index", "Unsqueeze"]
     assert chain(x[T.tensor(1)]) == ["Select"]
     assert chain(x[1:, T.tensor([0, 2])]) == ["Index", "Slice"]
-    for write, name in [((0,), "CopySlices"), ((T.tensor([0]),), "IndexPutBackward0"), ((x > 2,), "IndexPutBackward0")]:
+    for write, name in [
+        ((0,), "CopySlices"),
+        ((T.tensor([0]),), "IndexPutBackward0"),
+        ((x > 2,), "IndexPutBackward0"),
+    ]:
         y = x * 1
         y[write] = 0.0
-        assert y.grad_fn.name() == name
+        assert type(y.grad_fn).__name__ == name
 
 
 VECTOR, MATRIX = "x = T.arange(3.0)", "x = T.ones(3, 4)"
 REFUSED = [
-    (VECTOR, "x[T.tensor([5])]", "IndexError: index 5 is out of bounds for dimension 0 with size 3"),
-    (VECTOR, "x[T.tensor([0, -4])]", "IndexError: index -4 is out of bounds for dimension 0 with size 3"),
-    (VECTOR, "x[T.tensor([1.0])]", "IndexError: tensors used as indices must be long, int, byte or bool tensors"),
-    (VECTOR, "x[T.tensor([True, False])]",
-     "IndexError: The shape of the mask [2] at index 0 does not match the shape of the indexed tensor [3] at index 0"),
-    (MATRIX, "x[T.ones(3, 3) > 0]",
-     "IndexError: The shape of the mask [3, 3] at index 1 does not match the shape of the indexed tensor [3, 4] at index 1"),
-    (MATRIX, "x[T.tensor([0, 1]), T.tensor([0, 1, 2])]",
-     "IndexError: shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]"),
-    (VECTOR, "x[None, 5]", "IndexError: index 5 is out of bounds for dimension 1 with size 3"),
-    (VECTOR, "x[1, 'a']", "IndexError: too many indices for tensor of dimension 1"),
-    ("x = T.tensor(1.0)", "x[:]", "IndexError: slice() cannot be applied to a 0-dim tensor."),
-    (VECTOR, "x.__setitem__(T.tensor([0, 1]), T.ones(3))",
-     "RuntimeError: shape mismatch: value tensor of shape [3] cannot be broadcast to indexing result of shape [2]"),
-    (VECTOR, "x.__setitem__(0, [1.0])", "TypeError: can't assign a list to a torch.FloatTensor"),
-    (MATRIX, "x.gather(0, T.tensor([[5]]))", "RuntimeError: index 5 is out of bounds for dimension 0 with size 3"),
-    (MATRIX, "x.gather(0, T.tensor([[-1]]))", "RuntimeError: index -1 is out of bounds for dimension 0 with size 3"),
-    (MATRIX, "x.gather(0, T.tensor([0]))", "RuntimeError: Index tensor must have the same number of dimensions as input tensor"),
-    (MATRIX, "x.scatter(0, T.tensor([[0, 1]]), T.ones(1, 1))",
-     "RuntimeError: Expected index [1, 2] to be no larger than self [3, 4] apart from dimension 0 and to be no larger size than src [1, 1]"),
-    (MATRIX, "x.index_select(0, T.tensor([4]))", "IndexError: index out of range in self"),
-    (MATRIX, "x.take(T.tensor([12]))", "IndexError: out of range: tried to access index 12 on a tensor of 12 elements."),
-    (MATRIX, "x.masked_select(x)", "RuntimeError: masked_select: expected BoolTensor for mask"),
-    (MATRIX, "x.masked_fill(x > 0, T.ones(2))",
-     "RuntimeError: masked_fill_ only supports a 0-dimensional value tensor, but got tensor with 1 dimension(s)."),
-]  # fmt: skip
+    (
+        VECTOR,
+        "x[T.tensor([5])]",
+        "IndexError: index 5 is out of bounds for dimension 0 with size 3",
+    ),
+    (
+        VECTOR,
+        "x[T.tensor([0, -4])]",
+        "IndexError: index -4 is out of bounds for dimension 0 with size 3",
+    ),
+    (
+        VECTOR,
+        "x[T.tensor([1.0])]",
+        "IndexError: tensors used as indices must be long, int, byte or bool tensors",
+    ),
+    (
+        VECTOR,
+        "x[T.tensor([True, False])]",
+        "IndexError: The shape of the mask [2] at index 0 does not match the shape of the indexed "
+        "tensor [3] at index 0",
+    ),
+    (
+        MATRIX,
+        "x[T.ones(3, 3) > 0]",
+        "IndexError: The shape of the mask [3, 3] at index 1 does not match the shape of the indexed "
+        "tensor [3, 4] at index 1",
+    ),
+    (
+        MATRIX,
+        "x[T.tensor([0, 1]), T.tensor([0, 1, 2])]",
+        "IndexError: shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]",
+    ),
+    (
+        VECTOR,
+        "x[None, 5]",
+        "IndexError: index 5 is out of bounds for dimension 1 with size 3",
+    ),
+    (
+        VECTOR,
+        "x[1, 'a']",
+        "IndexError: too many indices for tensor of dimension 1",
+    ),
+    (
+        "x = T.tensor(1.0)",
+        "x[:]",
+        "IndexError: slice() cannot be applied to a 0-dim tensor.",
+    ),
+    (
+        VECTOR,
+        "x.__setitem__(T.tensor([0, 1]), T.ones(3))",
+        "RuntimeError: shape mismatch: value tensor of shape [3] cannot be broadcast to indexing "
+        "result of shape [2]",
+    ),
+    (
+        VECTOR,
+        "x.__setitem__(0, [1.0])",
+        "TypeError: can't assign a list to a torch.FloatTensor",
+    ),
+    (
+        MATRIX,
+        "x.gather(0, T.tensor([[5]]))",
+        "RuntimeError: index 5 is out of bounds for dimension 0 with size 3",
+    ),
+    (
+        MATRIX,
+        "x.gather(0, T.tensor([[-1]]))",
+        "RuntimeError: index -1 is out of bounds for dimension 0 with size 3",
+    ),
+    (
+        MATRIX,
+        "x.gather(0, T.tensor([0]))",
+        "RuntimeError: Index tensor must have the same number of dimensions as input tensor",
+    ),
+    (
+        MATRIX,
+        "x.scatter(0, T.tensor([[0, 1]]), T.ones(1, 1))",
+        "RuntimeError: Expected index [1, 2] to be no larger than self [3, 4] apart from dimension 0 "
+        "and to be no larger size than src [1, 1]",
+    ),
+    (
+        MATRIX,
+        "x.index_select(0, T.tensor([4]))",
+        "IndexError: index out of range in self",
+    ),
+    (
+        MATRIX,
+        "x.take(T.tensor([12]))",
+        "IndexError: out of range: tried to access index 12 on a tensor of 12 elements.",
+    ),
+    (
+        MATRIX,
+        "x.masked_select(x)",
+        "RuntimeError: masked_select: expected BoolTensor for mask",
+    ),
+    (
+        MATRIX,
+        "x.masked_fill(x > 0, T.ones(2))",
+        "RuntimeError: masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+        "1 dimension(s).",
+    ),
+]
 
 
 @pytest.mark.parametrize(("setup", "call", "message"), REFUSED, ids=[c for _, c, _ in REFUSED])
@@ -215,16 +300,15 @@ OPS: dict[str, Callable[..., Any]] = {
     "vstack": lambda T, x: T.vstack([x[0], x]),
     "dstack": lambda T, x: T.dstack([x, x * 2]),
     "column_stack": lambda T, x: T.column_stack([x[:, 0], x]),
-    "cat_with_nothing": lambda T, x: T.cat([T.zeros(0), x, x.float()], 1),
+    "cat_with_nothing": lambda T, x: T.cat([T.zeros(0), x, T.ones(3, 1)], 1),
 }
 
 
 @pytest.mark.parametrize("name", OPS)
 def test_gradcheck(name: str) -> None:
     x = T.tensor(np.random.default_rng(3).normal(size=(3, 4)), requires_grad=True)
-    if name != "cat_with_nothing":  # which computes in float32 on its way
-        assert T.autograd.gradcheck(lambda x: OPS[name](T, x), x)
-    assert T.autograd.gradgradcheck(lambda x: OPS[name](T, x), x, atol=1e-4) or name == "cat_with_nothing"
+    assert T.autograd.gradcheck(lambda x: OPS[name](T, x), x)
+    assert T.autograd.gradgradcheck(lambda x: OPS[name](T, x), x)
 
 
 @pytest.mark.oracle

@@ -1,8 +1,9 @@
 """Reading and writing at places that an array of offsets gives, as source.
 
-Promises the ops: a tensor is walked as outer dimensions, then the places, then inner dimensions; the other side of the copy is
-contiguous in that order. Offsets are in elements of the walked tensor and have been checked: a kernel cannot fail. Writes run on
-one thread in the order of the places, so what several of them write adds up in that order, and of plain writes the last stays.
+Promises the ops: a tensor is walked as outer dimensions, then the places, then inner dimensions; the other
+side of the copy is contiguous in that order. Offsets are in elements of the walked tensor and have been
+checked: a kernel cannot fail. Writes run on one thread in the order of the places, so what several of them
+write adds up in that order, and of plain writes the last stays.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ _MOVES = {
 
 @lru_cache(maxsize=64)
 def walk(move: str, code: str, points: bool) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With `points` there are no
-    inner dimensions, which halves the time of a scatter."""
+    """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
+    `points` there are no inner dimensions, which halves the time of a scatter."""
     title, statement = _MOVES[move]
     inner = (_POINTS if points else _ROWS).format(move=statement.format(p="p" if points else "p + j * step"))
     pointer = "*" + code
