@@ -987,16 +987,13 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 # ---------------------------------------------------------------- masks
 
 
-@elementwise(
+_masked = elementwise(
     name="masked_fill",
     node="MaskedFillBackward0",
     method=False,
     logical=("mask",),
     vjp=lambda g, mask: (p.where(mask, 0.0, g), p.where(mask, g, 0.0)),
-)
-def _masked(input: Any, mask: Any, value: Any) -> Any:
-    return p.where(mask, value, input)
-
+)(lambda input, mask, value: p.where(mask, value, input))
 
 # Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
 _masked_put = elementwise(
