@@ -11,6 +11,7 @@ from nbgrad.autograd import graph as graph
 from nbgrad.autograd._run import backward, grad
 from nbgrad.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from nbgrad.autograd.function import Function, NestedIOFunction
+from nbgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from nbgrad.autograd.grad_mode import (
     enable_grad,
     enforce_grad_layout_policy,
@@ -30,6 +31,8 @@ __all__ = [
     "enable_grad",
     "enforce_grad_layout_policy",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "inference_mode",
     "is_multithreading_enabled",
     "no_grad",

@@ -1,0 +1,433 @@
+"""Is this gradient right? Differences of the function against what backward says, in PyTorch's words.
+
+Promises that the inputs hold the same values after a check as before it, whether it passed or not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _dtypes
+from nbgrad._creation import from_numpy
+from nbgrad._tape.node import Node, node_type, sequence
+from nbgrad._tensor import Tensor, edge, new, requires
+from nbgrad.autograd._run import grad
+from nbgrad.ops.copy import zeros
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+Array = np.ndarray[Any, Any]
+
+
+class GradcheckError(RuntimeError):
+    """A gradient is wrong, or does not keep what backward promises."""
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Compare the gradients of `func` at `inputs` with central differences; for float64.
+
+    In `fast_mode` one random direction stands for the whole Jacobian. A failure raises GradcheckError, or gives False if
+    `raise_exception` is false.
+    """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    if check_forward_ad:
+        raise NotImplementedError("gradcheck cannot check forward mode: this release of nbgrad has no forward-mode AD")
+    check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    try:
+        check.jacobians(fast_mode)
+        if check_batched_grad:
+            check.batched()
+        check.multiplied()
+        if check_undefined_grad:
+            check.undefined()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """`gradcheck` of the gradients of `func`, as a function of its inputs and of `grad_outputs` (random, if not given)."""
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
+    if check_batched_grad and not check_rev_over_rev:
+        raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
+    given = _as_tuple(inputs)
+    if grad_outputs is None:
+        outs = _differentiable(func(*given))
+        weights = tuple(_random_weight(o, gen_non_contig_grad_outputs) for o in outs)
+    else:
+        weights = _as_tuple(grad_outputs)
+    count = len(weights)
+    wanted = [isinstance(t, Tensor) and requires(t) for t in given]
+
+    def gradients(*args: Any) -> tuple[Any, ...]:
+        outs = _differentiable(func(*args[:-count] if count else args))
+        sources = [t for t, w in zip(args, wanted) if w]
+        found = grad(outs, sources, args[len(args) - count :], create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradients,
+        given + weights,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        fast_mode=fast_mode,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        masked=masked,
+    )
+
+
+# ---------------------------------------------------------------- one check
+
+
+class _Check:
+    """What one call of `gradcheck` compares. Jacobians are arrays with a row for each element of the input."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        inputs: tuple[Any, ...],
+        eps: float,
+        atol: float,
+        rtol: float,
+        nondet_tol: float,
+        check_grad_dtypes: bool,
+    ) -> None:
+        self.func, self.inputs = func, inputs
+        self.eps, self.atol, self.rtol = eps, atol, rtol
+        self.nondet_tol, self.check_grad_dtypes = nondet_tol, check_grad_dtypes
+        self.sources = _checked_inputs(inputs)
+        self.result = _as_tuple(func(*inputs))
+        self.outputs = _differentiable(self.result)
+
+    def jacobians(self, fast: bool) -> None:
+        if not self.outputs:
+            for t in self.sources:
+                if any(column.any() for column in self.numerical(t)):
+                    raise GradcheckError("Numerical gradient for function expected to be zero")
+        elif fast:
+            self.directions()
+        else:
+            self.elements()
+
+    def elements(self) -> None:
+        numerical = [self.numerical(t) for t in self.sources]
+        kept = [k for k, o in enumerate(self.result) if requires(o)]
+        for i, (k, o) in enumerate(zip(kept, self.outputs)):
+            analytical = self.analytical(o, np.eye(o.numel()))
+            for j, t in enumerate(self.sources):
+                self.compare(analytical[j], numerical[j][k], i, j, self.atol, t, o)
+
+    def directions(self) -> None:
+        """One number for each output and input: the derivative along a random direction, weighted at random."""
+        rng = np.random.default_rng()
+        along = [_unit(rng, t) for t in self.sources]
+        weights = [_unit(rng, o) for o in self.outputs]
+        kept = [k for k, o in enumerate(self.result) if requires(o)]
+        analytical = [self.analytical(o, v[None]) for o, v in zip(self.outputs, weights)]
+        for j, (t, u) in enumerate(zip(self.sources, along)):
+            slopes = self.slopes(t, u.reshape(tuple(t.shape)), None)
+            for i, (k, o) in enumerate(zip(kept, self.outputs)):
+                a, n = analytical[i][j][:, 0] @ u, slopes[k] @ weights[i]
+                atol = self.atol * float(u.sum() * weights[i].sum())
+                try:
+                    self.compare(a, n, i, j, atol, t, o)
+                except GradcheckError as error:
+                    raise GradcheckError(str(error) + self.slow_message(i, j, k)) from None
+
+    def slow_message(self, i: int, j: int, k: int) -> str:
+        t, o = self.sources[j], self.outputs[i]
+        numerical, analytical = self.numerical(t)[k], self.analytical(o, np.eye(o.numel()))[j]
+        difference = _tensor(np.abs(numerical - analytical).max(), o)
+        text = (
+            "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
+            "in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background \n"
+            "about fast mode. Below, we recompute numerical and analytical jacobians in slow mode:\n\n"
+            f"Numerical:\n {_tensor(numerical, o)}\nAnalytical:\n{_tensor(analytical, t)}\n\n"
+            f"The max per-element difference (slow mode) is: {difference}.\n"
+        )
+        if np.allclose(analytical, numerical, self.rtol, self.atol):
+            text += (
+                "\nFast gradcheck failed but element-wise differences are small. This means that the\n"
+                "test might've passed in slow_mode!"
+            )
+        return text
+
+    def compare(self, analytical: Any, numerical: Any, i: int, j: int, atol: float, t: Tensor, o: Tensor) -> None:
+        if not np.allclose(analytical, numerical, self.rtol, atol):
+            raise GradcheckError(
+                f"Jacobian mismatch for output {i} with respect to input {j},\n"
+                f"numerical:{_tensor(numerical, o)}\nanalytical:{_tensor(analytical, t)}\n"
+            )
+
+    # -- the two ways to a Jacobian -----------------------------------------------------------------------------------
+
+    def slopes(self, t: Tensor, step: Array, index: Any) -> list[Array]:
+        """Of every result, the central difference as `t` goes `eps` along `step`, or along its element `index`."""
+        values = t._host()
+        kept = values.copy()
+        step = self.eps * (step if index is None else 1.0)
+        place = ... if index is None else index
+        try:
+            values[place] = kept[place] - step
+            below = self.values(index)
+            values[place] = kept[place] + step
+            above = self.values(index)
+        finally:
+            values[...] = kept
+        return [(b - a) / (2 * self.eps) for a, b in zip(below, above)]
+
+    def values(self, index: Any) -> list[Array]:
+        outs = _as_tuple(self.func(*self.inputs))
+        where = f"on index {index} " if index is not None else ""
+        for o, first in zip(outs, self.result):
+            for what, got, was in (("shape", o.shape, first.shape), ("dtype", o.dtype, first.dtype)):
+                if got != was:
+                    raise AssertionError(
+                        f"Expected `func` to return outputs with the same {what} when inputs are perturbed {where}by {self.eps}, "
+                        f"but got: {what}s {was} and {got}."
+                    )
+        return [np.array(o._host(), np.float64).reshape(-1) for o in outs]
+
+    def numerical(self, t: Tensor) -> list[Array]:
+        columns = [self.slopes(t, np.ones(()), index) for index in np.ndindex(tuple(t.shape))]
+        return [
+            np.array([c[k] for c in columns]).reshape(t.numel(), o.numel()) for k, o in enumerate(self.result)
+        ]
+
+    def analytical(self, o: Tensor, weights: Array) -> list[Array]:
+        """For each input the products of `weights` (rows) with the Jacobian, one a column; taken twice, and twice the same."""
+        first = [self.row(o, w) for w in weights]
+        again = [self.row(o, w) for w in weights]
+        found = []
+        for j, t in enumerate(self.sources):
+            for g in [row[j] for row in first]:
+                if g is not None and g.shape != t.shape:
+                    raise GradcheckError("Analytical gradient has incorrect size")
+                if g is not None and g.dtype is not t.dtype and self.check_grad_dtypes:
+                    raise GradcheckError("Gradient has dtype mismatch")
+            one, two = (np.array([_flat(row[j], t) for row in rows]).reshape(len(weights), t.numel()) for rows in (first, again))
+            if one.size and not np.abs(one - two).max() <= self.nondet_tol and not np.array_equal(one, two, equal_nan=True):
+                raise GradcheckError(_NOT_REENTRANT.format(self.nondet_tol))
+            found.append(one.T)
+        return found
+
+    def row(self, o: Tensor, weight: Array) -> tuple[Any, ...]:
+        g = _tensor(weight.reshape(tuple(o.shape)), o)
+        found = grad(o, self.sources, g, retain_graph=True, allow_unused=True)
+        return tuple(None if t is None else t.detach().clone() for t in found)
+
+    # -- what backward promises beside its values ---------------------------------------------------------------------
+
+    def batched(self) -> None:
+        rng = np.random.default_rng()
+        for i, o in enumerate(self.outputs):
+            weights = _tensor(rng.standard_normal((2, *o.shape)), o)
+            together = grad(o, self.sources, weights, retain_graph=True, allow_unused=True, is_grads_batched=True)
+            apart = [grad(o, self.sources, w, retain_graph=True, allow_unused=True) for w in weights.detach()]  # type: ignore[attr-defined]
+            for j, t in enumerate(self.sources):
+                expected = np.stack([_flat(row[j], t) for row in apart])
+                got = np.zeros_like(expected) if together[j] is None else together[j]._host().reshape(2, -1)
+                if not np.allclose(got, expected):
+                    raise GradcheckError(f"For output {i} and input {j}:\n\nGot:\n{got}\n\nExpected:\n{expected}")
+
+    def multiplied(self) -> None:
+        if not self.outputs:
+            return
+        nothing = [zeros(o._spec.dense()) for o in self.outputs]
+        for g, t in zip(grad(self.outputs, self.sources, nothing, allow_unused=True), self.sources):
+            if g is None:
+                continue
+            if g._host().any():
+                raise GradcheckError("backward not multiplied by grad_output")
+            if g.dtype is not t.dtype:
+                raise GradcheckError("grad is incorrect type")
+            if g.device != t.device:
+                raise GradcheckError("grad is incorrect device")
+            if g.shape != t.shape:
+                raise GradcheckError("grad is incorrect size")
+
+    def undefined(self) -> None:
+        """Gradients may be missing: all of them, or one output's at a time."""
+        missing: list[Any] = [None]
+        if len(self.outputs) > 1:
+            missing += range(len(self.outputs))
+        for which in missing:
+            outs = _differentiable(self.func(*self.inputs))
+            if not outs:
+                return
+            self.without([_unknown(o) if which is None or which == k else o for k, o in enumerate(outs)])
+
+    def without(self, outs: Sequence[Tensor]) -> None:
+        try:
+            found = grad(outs, self.sources, [zeros(o._spec.dense()) for o in outs], allow_unused=True)
+        except RuntimeError as error:
+            _warn_undefined()
+            raise GradcheckError(
+                "Expected backward function to handle undefined output grads. Please look at \"Notes about undefined output "
+                'gradients" in "tools/autograd/derivatives.yaml"'
+            ) from error
+        if any(g is not None and g._host().any() for g in found):
+            _warn_undefined()
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. Please look at "
+                '"Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+            )
+
+
+_NOT_REENTRANT = (
+    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, "
+    "although analytical gradient matches numerical gradient.The tolerance for nondeterminism was {}."
+    "\n\nNOTE: If your op relies on non-deterministic operations i.e., it is listed here:\n"
+    "https://pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html\nthis failure might be expected.\n"
+    "\nIf you are adding a new operator, please file an issue and then use one of the\n"
+    "workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck.\nIf the test\n"
+    "- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck\n"
+    "  with `nondet_tol=<tol>` as a keyword argument.\n"
+    "- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test\n"
+    "  to have `gradcheck_nondet_tol=<tol>`.\n"
+    "- is a Module test (e.g., in common_nn.py), then modify the corresponding\n"
+    "  module_test entry to have `gradcheck_nondet_tol=<tol>`\n"
+)
+
+
+def _warn_undefined() -> None:
+    warnings.warn(
+        "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break existing "
+        'callers of this function. If this is true for you, you can call this function with "check_undefined_grad=False" to disable '
+        "the feature",
+        stacklevel=5,
+    )
+
+
+class _Unknown:
+    """A node that gives its input no gradient, whatever its output gets."""
+
+    @staticmethod
+    def apply(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
+        return (None,)
+
+
+def _unknown(t: Tensor) -> Tensor:
+    target, number = edge(t)
+    node: Node = new(node_type("UndefinedGradBackward0"))
+    node.next, node.numbers, node.saved, node.versions, node.static = (target,), (number,), (), (), None
+    node.rule, node.seq = _Unknown, next(sequence)
+    out = t.detach()
+    out._node, out._nr, out._rg = node, 0, 1
+    return out
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _as_tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def _differentiable(x: Any) -> tuple[Tensor, ...]:
+    return tuple(o for o in _as_tuple(x) if requires(o))
+
+
+def _checked_inputs(inputs: Sequence[Any]) -> list[Tensor]:
+    found = []
+    for k, t in enumerate(inputs):
+        if not (isinstance(t, Tensor) and requires(t)):
+            continue
+        if t.dtype is not _dtypes.float64:
+            warnings.warn(
+                f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail "
+                "if all the inputs are not of double precision floating point or complex. ",
+                stacklevel=4,
+            )
+        if any(step == 0 and n > 1 for step, n in zip(t.stride(), t.shape)):
+            raise RuntimeError(
+                f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able "
+                "to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to "
+                "gradcheck."
+            )
+        found.append(t)
+    if not found:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
+    return found
+
+
+def _random_weight(o: Tensor, strided: bool) -> Tensor:
+    rng = np.random.default_rng()
+    values = rng.uniform(-1, 1, (*o.shape, 2) if strided else tuple(o.shape))
+    t = _tensor(values, o)
+    if strided:
+        t = t.select(-1, 0)  # type: ignore[attr-defined]
+    return t.detach().requires_grad_()
+
+
+def _unit(rng: np.random.Generator, t: Tensor) -> Array:
+    v = rng.random(t.numel())
+    norm = np.sqrt(v @ v)
+    return v / norm if norm else v
+
+
+def _tensor(values: Any, like: Tensor) -> Tensor:
+    d = like.dtype if like.dtype.is_floating_point else _dtypes.float64
+    return from_numpy(np.array(values, d.np))  # type: ignore[no-any-return]
+
+
+def _flat(g: Tensor | None, t: Tensor) -> Array:
+    return np.zeros(t.numel()) if g is None else np.array(g._host(), np.float64).reshape(-1)
