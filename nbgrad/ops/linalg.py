@@ -53,7 +53,7 @@ def _known(check: Check, turn: str) -> Run:
 
 
 def _make(a: Spec, b: Spec) -> Run:
-    d = a.dtype
+    d = b.dtype  # that of both, but for batches without elements
     out = spec(d, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
     if not out.numel or not a.shape[-1]:
         return lambda x, y: zeros(out)
@@ -108,8 +108,8 @@ def _word(sp: Spec) -> str:
     return _c_name(sp.dtype)
 
 
-def _no_bool(sp: Spec, name: str) -> None:
-    if sp.dtype is _dtypes.bool_:
+def _no_bool(name: str, a: Spec, b: Spec) -> None:
+    if a.dtype is _dtypes.bool_ and a.numel and b.numel:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
@@ -128,7 +128,7 @@ def _check_mm(a: Spec, b: Spec) -> None:
     _inner_sizes(a, b)
     if a.dtype is not b.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_word(a)} != {_word(b)}")
-    _no_bool(a, "addmm_impl_cpu_")
+    _no_bool("addmm_impl_cpu_", a, b)
 
 
 def _check_bmm(a: Spec, b: Spec) -> None:
@@ -141,8 +141,8 @@ def _check_bmm(a: Spec, b: Spec) -> None:
             f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
             f"[{b.shape[0]}, {b.shape[1]}]."
         )
-    _no_bool(a, "bmm")
-    if a.dtype is not b.dtype:
+    _no_bool("bmm", a, b)
+    if a.dtype is not b.dtype and a.numel and b.numel:
         raise RuntimeError(f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}")
 
 
@@ -165,7 +165,7 @@ def _check_addmv(c: Spec | None, a: Spec, b: Spec) -> None:
         raise RuntimeError(
             f"addmv input tensors must have the same dtype, but got {names}, and {b.dtype.scalar_name}"
         )
-    _no_bool(a, "addmv_impl_cpu")
+    _no_bool("addmv_impl_cpu", a, b)
 
 
 def _check_dot(a: Spec, b: Spec) -> None:
@@ -181,7 +181,8 @@ def _check_dot(a: Spec, b: Spec) -> None:
             f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, but "
             f"got {n} and {m} elements respectively"
         )
-    _no_bool(a, "dot")
+    if a.dtype is _dtypes.bool_:
+        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
 
 
 def _refuse(name: str, words: Sequence[str], values: Sequence[Any]) -> None:
@@ -199,19 +200,28 @@ def _refuse_words(name: str, **numbers: Any) -> None:
 
 
 def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tensor:
-    """`out=` of a product is of the result's very dtype."""
+    """`out=` of a product is of the result's very dtype; which words refuse another depends on which product it is."""
     if isinstance(out, Tensor) and out.dtype is not result.dtype:
         want, have = result._spec, out._spec
-        if name in ("dot", "vdot"):
+        vectors = (
+            [t.ndim for t in inputs].count(1)
+            if name == "matmul"
+            else {"dot": 2, "vdot": 2, "mv": 1}.get(name, 0)
+        )
+        if vectors == 2:
             raise RuntimeError(
                 f"result dtype {have.dtype.scalar_name} does not match input dtype {want.dtype.scalar_name}"
             )
-        if name in ("mv", "addmv"):
+        if vectors == 1 and have.ndim < 2 and have.numel in (1, want.numel):
             raise RuntimeError(
                 f"addmv input tensors must have the same dtype, but got {have.dtype.scalar_name}, "
                 f"{want.dtype.scalar_name}, and {want.dtype.scalar_name}"
             )
         raise RuntimeError(f"Expected out tensor to have dtype {_word(want)}, but got {_word(have)} instead")
+    if name == "matmul" and isinstance(out, Tensor) and [t.ndim for t in inputs] == [1, 2]:
+        hooks.resize(
+            out, (1, *result.shape)
+        )  # PyTorch multiplies a row, and so warns of `out` even if it fits
     return into(name, out, result, inputs)
 
 
@@ -308,7 +318,7 @@ def _check_addmm(c: Spec, a: Spec, b: Spec) -> None:
                 f"{name} and mat2 must have the same dtype, but got {sp.dtype.scalar_name} and {b.dtype.scalar_name}"
             )
     _expandable(c, (a.shape[0], b.shape[1]))
-    _no_bool(a, "addmm_impl_cpu_")
+    _addable_bool("addmm_impl_cpu_", a, b)
 
 
 def _check_baddbmm(c: Spec, a: Spec, b: Spec) -> None:
@@ -318,6 +328,13 @@ def _check_baddbmm(c: Spec, a: Spec, b: Spec) -> None:
         raise RuntimeError(
             f"Input dtypes must be the same, got: input {_word(c)}, batch1: {_word(a)}, batch2: {_word(b)}"
         )
+
+
+def _addable_bool(name: str, a: Spec, b: Spec) -> None:
+    """PyTorch multiplies by the int beta where there is no product to add to."""
+    _no_bool(name, a, b)
+    if a.dtype is _dtypes.bool_ and a.shape[-2] and b.shape[-1]:
+        raise RuntimeError("result type Long can't be cast to the desired output type Bool")
 
 
 def _expandable(c: Spec, shape: tuple[int, ...]) -> None:
@@ -478,14 +495,17 @@ def addmv(
     return _call_adding("addmv", ("mat", "vec"), _addmv, (input, mat, vec), beta, alpha, out)
 
 
+_BAD_IN_PLACE = "Bad in-place call: input tensor size {} and output tensor size {} should match"
+
+
 def _in_place(op: Any, self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tensor:
     check_write(self, state.grad and (requires(self) or requires(a) or requires(b)))
+    shape = (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
+    if self._spec.dtype is _dtypes.bool_ and shape != self._spec.shape:
+        raise RuntimeError(_BAD_IN_PLACE.format(list(self.shape), list(shape)))
     result = op.forward(self, a, b, beta, alpha)
     if result._spec.shape != self._spec.shape:
-        raise RuntimeError(
-            f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} "
-            "should match"
-        )
+        raise RuntimeError(_BAD_IN_PLACE.format(list(self.shape), list(shape)))
     copy_memory(self, result)
     return written_by(self, op.op, (self, a, b), {"beta": beta, "alpha": alpha})
 

@@ -131,6 +131,8 @@ def _sizes(args: Sequence[Any]) -> tuple[int, ...]:
 
 @method
 def permute(input: Tensor, *dims: Any) -> Tensor:
+    if not dims:
+        raise TypeError('permute() missing 1 required positional arguments: "dims"')
     order = _sizes(dims)
     if len(order) != input.ndim:
         raise RuntimeError(
