@@ -1,7 +1,7 @@
 """Activations and losses as functions, with PyTorch's names, defaults, warnings and refusals.
 
-A loss that PyTorch records as one node is one node here: its value is an elementwise op and a reduction, and its rule is
-an op itself, so that every derivative exists.
+A loss that PyTorch records as one node is one node here: its value is an elementwise op and a reduction, and its rule
+is an op itself, so that every derivative exists.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both in their common shape and dtype."""
     if target.size() != input.size():
         warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely "
-            "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=3,
         )
         shape = _layout.broadcast_shapes(input.shape, target.shape)
@@ -160,16 +160,15 @@ def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 # ---------------------------------------------------------------- regression
 
 
-@elementwise(name="mse_loss", method=False, shared=False)
-def _squared(input: Any, target: Any) -> Any:
-    return (input - target) * (input - target)
-
-
-@elementwise(name="mse_loss_backward", node="MseLossBackwardBackward0", method=False, shared=False)
-def _squared_back(grad: Any, input: Any, target: Any, scale: Any) -> Any:
-    return grad * (2 * scale * (input - target))
-
-
+_squared = elementwise(
+    lambda input, target: (input - target) * (input - target), name="mse_loss", method=False, shared=False
+)
+_squared_back = elementwise(
+    lambda grad, input, target, scale: grad * (2 * scale * (input - target)),
+    name="mse_loss_backward",
+    method=False,
+    shared=False,
+)
 _mse = _pointwise(
     "MseLoss",
     _squared,
@@ -219,44 +218,35 @@ def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
 # ---------------------------------------------------------------- two classes
 
 
-@elementwise(
+def _log_sigmoid(x: Any) -> Any:
+    return p.minimum(x, 0) - p.log1p(p.exp(-p.abs(x)))
+
+
+_logits = elementwise(
+    lambda input, target: (1 - target) * input - _log_sigmoid(input),
     name="binary_cross_entropy_with_logits",
-    promote="float",
-    method=False,
-    shared=False,
     vjp=lambda g, input, target: (g * (p.sigmoid(input) - target), -g * input),
+    method=False,
+    shared=False,
 )
-def _logits(input: Any, target: Any) -> Any:
-    return (1 - target) * input - (p.minimum(input, 0) - p.log1p(p.exp(-p.abs(input))))
-
-
-@elementwise(
+_logits_back = elementwise(
+    lambda grad, input, target, scale: grad * (scale * (p.sigmoid(input) - target)),
     name="binary_cross_entropy_with_logits_backward",
-    node="BinaryCrossEntropyWithLogitsBackwardBackward0",
     method=False,
     shared=False,
 )
-def _logits_back(grad: Any, input: Any, target: Any, scale: Any) -> Any:
-    return grad * (scale * (p.sigmoid(input) - target))
-
-
-@elementwise(
-    name="binary_cross_entropy_with_logits_pos_weight",
+_logits_pos = elementwise(
+    lambda input, target, pos: (1 - target) * input - (1 + (pos - 1) * target) * _log_sigmoid(input),
+    name="binary_cross_entropy_with_pos_weight",
     node="BinaryCrossEntropyWithLogitsBackward0",
-    promote="float",
+    vjp=lambda g, input, target, pos: (
+        g * ((pos * target + 1 - target) * p.sigmoid(input) - pos * target),
+        g * ((1 - pos) * _log_sigmoid(input) - input),
+        -g * target * _log_sigmoid(input),
+    ),
     method=False,
     shared=False,
-    vjp=lambda g, input, target, pos_weight: (
-        g * ((pos_weight * target + 1 - target) * p.sigmoid(input) - pos_weight * target),
-        g * ((1 - pos_weight) * (p.minimum(input, 0) - p.log1p(p.exp(-p.abs(input)))) - input),
-        -g * target * (p.minimum(input, 0) - p.log1p(p.exp(-p.abs(input)))),
-    ),
 )
-def _logits_pos(input: Any, target: Any, pos_weight: Any) -> Any:
-    log_sigmoid = p.minimum(input, 0) - p.log1p(p.exp(-p.abs(input)))
-    return (1 - target) * input - (1 + (pos_weight - 1) * target) * log_sigmoid
-
-
 _bce = _pointwise(
     "BinaryCrossEntropyWithLogits",
     _logits,

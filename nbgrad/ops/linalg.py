@@ -17,7 +17,7 @@ from nbgrad._op import ElementwiseOp, Op
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, _c_name, check_write, hooks, requires, wrap
-from nbgrad.ops.copy import copy_memory, zeros
+from nbgrad.ops.copy import copy_memory, resize, zeros
 from nbgrad.ops.elementwise import add, mul
 from nbgrad.ops.movement import _t, reshape
 from nbgrad.ops.registry import OPS, method
@@ -35,7 +35,7 @@ Rule = Callable[..., Tensor]
 
 
 def _known(check: Check, turn: str) -> Run:
-    """The product without history. What it comes to depends on specs only: it is checked and worked out once per pair."""
+    """The product without history. What it comes to depends on specs only, so it is checked and worked out once."""
     runs: dict[tuple[Spec, Spec], Run] = {}
 
     def run(a: Tensor, b: Tensor) -> Tensor:
@@ -203,11 +203,9 @@ def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tens
     """`out=` of a product is of the result's very dtype; which words refuse another depends on which product it is."""
     if isinstance(out, Tensor) and out.dtype is not result.dtype:
         want, have = result._spec, out._spec
-        vectors = (
-            [t.ndim for t in inputs].count(1)
-            if name == "matmul"
-            else {"dot": 2, "vdot": 2, "mv": 1}.get(name, 0)
-        )
+        vectors = {"dot": 2, "vdot": 2, "mv": 1}.get(name, 0)
+        if name == "matmul":
+            vectors = [t.ndim for t in inputs].count(1)
         if vectors == 2:
             raise RuntimeError(
                 f"result dtype {have.dtype.scalar_name} does not match input dtype {want.dtype.scalar_name}"
@@ -219,9 +217,8 @@ def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tens
             )
         raise RuntimeError(f"Expected out tensor to have dtype {_word(want)}, but got {_word(have)} instead")
     if name == "matmul" and isinstance(out, Tensor) and [t.ndim for t in inputs] == [1, 2]:
-        hooks.resize(
-            out, (1, *result.shape)
-        )  # PyTorch multiplies a row, and so warns of `out` even if it fits
+        # PyTorch multiplies a row, and so warns of an `out` that fits.
+        resize(wrap(out._buf, out._spec), (1, *result.shape))
     return into(name, out, result, inputs)
 
 
@@ -554,7 +551,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def _matrix_product(a: Tensor, b: Tensor) -> Tensor:
-    """Vectors, matrices and batches of them, which broadcast. As in PyTorch, a batch times a matrix is one tall product."""
+    """Vectors, matrices and batches, which broadcast. As in PyTorch, a batch times a matrix is one tall product."""
     dims = a._spec.ndim, b._spec.ndim
     if dims == (2, 2):
         return _mm(a, b)
