@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,18 +32,19 @@ def _finish(t: Tensor, requires_grad: bool) -> Tensor:
     return t
 
 
-def _spec(shape: Sequence[int], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
-    d = get_default_dtype() if dtype is None else _dtypes.to_dtype(dtype)
+def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
+    shape = _sizes(size, name)
+    d = get_default_dtype() if dtype is None else _dtypes.to_dtype(dtype, name)
     where = cpu if device is None else _device(device)
     _backend.of(where)
     if requires_grad and not d.is_floating_point:
         raise RuntimeError(_NO_GRAD_INTS)
     for n in shape:
         if n < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
-            )
-    if _layout.checked_numel(shape) * d.itemsize > _layout.MAX_NUMEL:
+            if name == "zeros":
+                raise RuntimeError("zeros: Dimension size must be non-negative.")
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+    if prod(shape) * d.itemsize > _layout.MAX_NUMEL:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
     return spec(d, tuple(shape), None, cpu)
 
@@ -162,7 +164,7 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
         raise _refused(data)
     shape = _shape_of(data)
     inferred = _infer(data)
-    d = inferred if dtype is None else _dtypes.to_dtype(dtype)
+    d = inferred if dtype is None else _dtypes.to_dtype(dtype, "tensor")
     values: list[Any] = []
     _flatten(data, shape, values)
     if d.category == 1 and inferred.is_floating_point:
@@ -172,9 +174,9 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     try:
         array = np.array(values, dtype=d.np).reshape(shape)
     except OverflowError:
-        raise RuntimeError(
-            "Overflow when unpacking long long" if d is _dtypes.int64 else f"value cannot be converted to type {d.name}_t without overflow"
-        ) from None
+        if d is _dtypes.int64:
+            raise ValueError("Overflow when unpacking long long") from None
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
     return _from_array(array)
 
 
@@ -226,15 +228,15 @@ def _out(t: Tensor, out: Tensor | None) -> Tensor:
 
 def empty(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
           layout: Any = None, pin_memory: bool = False, memory_format: Any = None) -> Tensor:
-    return _out(_finish(_empty(_spec(_sizes(size), dtype, device, requires_grad)), requires_grad), out)
+    return _out(_finish(_empty(_spec("empty", size, dtype, device, requires_grad)), requires_grad), out)
 
 
 def zeros(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
-    return _out(_finish(_zeros(_spec(_sizes(size), dtype, device, requires_grad)), requires_grad), out)
+    return _out(_finish(_zeros(_spec("zeros", size, dtype, device, requires_grad)), requires_grad), out)
 
 
 def ones(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
-    return _out(_finish(_full(_spec(_sizes(size), dtype, device, requires_grad), 1), requires_grad), out)
+    return _out(_finish(_full(_spec("ones", size, dtype, device, requires_grad), 1), requires_grad), out)
 
 
 def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
@@ -243,7 +245,7 @@ def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = 
         fill_value = fill_value.item()  # type: ignore[attr-defined]
     if dtype is None:
         dtype = _dtypes.number_dtype(fill_value)
-    return _out(_finish(_full(_spec(_sizes((size,)), dtype, device, requires_grad), fill_value), requires_grad), out)
+    return _out(_finish(_full(_spec("full", (size,), dtype, device, requires_grad), fill_value), requires_grad), out)
 
 
 def _like(input: Tensor, dtype: Any) -> Spec:
@@ -297,7 +299,7 @@ def arange(*args: Any, out: Tensor | None = None, dtype: Any = None, device: Any
         n = -(-(end - start) // step)
     else:
         n = int(np.ceil((float(end) - float(start)) / float(step)))
-    sp = _spec((n,), d, device, requires_grad)
+    sp = _spec("arange", (n,), d, device, requires_grad)
     # PyTorch accumulates in double for floats: start + step * i, rounded once.
     if d.is_floating_point:
         array = (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
@@ -315,7 +317,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dty
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
-    sp = _spec((steps,), dtype, device, requires_grad)
+    sp = _spec("linspace", (steps,), dtype, device, requires_grad)
     d = sp.dtype.np
     if steps == 1:
         array = np.array([start], d)
@@ -337,7 +339,7 @@ def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any =
         raise RuntimeError(f"n must be greater or equal to 0, got {n}")
     if m < 0:
         raise RuntimeError(f"m must be greater or equal to 0, got {m}")
-    t = _zeros(_spec((n, m), dtype, device, requires_grad))
+    t = _zeros(_spec("eye", (n, m), dtype, device, requires_grad))
     if n and m:
         t._host()[range(min(n, m)), range(min(n, m))] = 1
     return _out(_finish(t, requires_grad), out)
@@ -351,7 +353,7 @@ def _generator(generator: Any) -> _random.Generator:
 
 
 def rand(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    sp = _spec(_sizes(size), dtype, device, requires_grad)
+    sp = _spec("rand", size, dtype, device, requires_grad)
     array = _random.uniform(_generator(generator), sp.numel, sp.dtype).reshape(sp.shape)
     return _out(_finish(_from_array(array), requires_grad), out)
 
@@ -362,7 +364,7 @@ def randn(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: A
         size = (sized.pop("size"),)
     if sized:
         raise TypeError(f"randn() got an unexpected keyword argument '{next(iter(sized))}'")
-    sp = _spec(_sizes(size), dtype, device, requires_grad)
+    sp = _spec("randn", size, dtype, device, requires_grad)
     array = _random.normal(_generator(generator), sp.numel, sp.dtype, 0.0, 1.0).reshape(sp.shape)
     return _out(_finish(_from_array(array), requires_grad), out)
 
@@ -375,7 +377,7 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = No
         low, high = 0, low
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    sp = _spec(_sizes((size,)), _dtypes.int64 if dtype is None else dtype, device, requires_grad)
+    sp = _spec("randint", (size,), _dtypes.int64 if dtype is None else dtype, device, requires_grad)
     array = _random.randint(_generator(generator), low, high, sp.numel, sp.dtype).reshape(sp.shape)
     return _out(_finish(_from_array(array), requires_grad), out)
 
@@ -383,7 +385,7 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = No
 def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     if n < 0:
-        raise RuntimeError(f"n must be non-negative, got {n}")
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     t = _from_array(_random.randperm(_generator(generator), n))
     d = _dtypes.int64 if dtype is None else _dtypes.to_dtype(dtype)
     return _out(_finish(t if d is t.dtype else _from_data(t, d), requires_grad), out)

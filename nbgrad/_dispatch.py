@@ -321,14 +321,13 @@ def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
             found.append(a._spec)
-        else:
-            kind = number_type(a)
-            if kind is None:
-                name = ("input", "other")[k] if len(args) <= 2 else op.params[k]
-                raise TypeError(
-                    f"{op.name}(): argument '{name}' (position {k + 1}) must be Tensor, not {type(a).__name__}"
-                )
-            found.append(kind)
+            continue
+        kind = number_type(a)
+        if kind is None or op.params[k] in op.tensors:
+            raise TypeError(
+                f"{op.name}(): argument '{op.params[k]}' (position {k + 1}) must be Tensor, not {type(a).__name__}"
+            )
+        found.append(kind)
     return tuple(found)
 
 
@@ -625,7 +624,7 @@ class ElementwiseRule:
                 results.append(None)
                 continue
             grad = apply_partial(op, p, values, g)
-            results.append(None if grad is None else _fit(grad, operand))
+            results.append(hooks.zeros(operand.dense()) if grad is None else _fit(grad, operand))
         return results
 
     def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
@@ -851,14 +850,13 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
             before[0] = kept
         shadow = wrap(t._buf, t._spec)
         shadow._storage = storage_of(t)
-        storage_of(t).version += 1  # the output is saved as of after the write
-        try:
-            record(plan, shadow, before)
-        finally:
-            storage_of(t).version -= 1
+        record(plan, shadow, before)
         launch(plan, t._buf, args[1:])
-        if shadow._node is not None:
-            rebase(t, shadow._node)
+        node = shadow._node
+        if node is not None:
+            if node.rule.saves_output:  # saved as of after the write, unlike what the op read
+                node.versions = (*node.versions[:-1], node.versions[-1] + 1)
+            rebase(t, node)
             return t
     else:
         launch(plan, t._buf, args[1:])

@@ -6,7 +6,7 @@ take) has one answer, in elements, shared by the CPU, CUDA and tests, and that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -66,13 +66,6 @@ def _certainly_overlaps(shape: Ints, strides: Ints) -> bool:
             return True
         seen = new
     return False
-
-
-def checked_numel(shape: Sequence[int]) -> int:
-    n = prod(shape)
-    if n > MAX_NUMEL:
-        raise RuntimeError("numel: integer multiplication overflow")
-    return n
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
@@ -166,7 +159,7 @@ def infer_size(shape: Sequence[int], numel: int) -> Ints:
                 raise RuntimeError("only one dimension can be inferred")
             hole = d
         elif n < 0:
-            raise RuntimeError(f"invalid shape dimension {n}")
+            raise RuntimeError(f"invalid shape dimension {n} at index {d} of shape {list(shape)}")
         else:
             known *= n
     if hole is not None and known == 0 and numel == 0:
@@ -282,6 +275,13 @@ class Size(tuple[int, ...]):
     """A shape, shown as PyTorch shows it."""
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[int] = ()) -> Size:
+        self = tuple.__new__(cls, sizes)
+        for k, n in enumerate(self):
+            if type(n) is not int and not hasattr(n, "__index__"):
+                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {k} is '{type(n).__name__}')")
+        return self
 
     def numel(self) -> int:
         return prod(self)

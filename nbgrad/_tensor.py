@@ -184,6 +184,14 @@ class Tensor:
     def grad_fn(self) -> Node | None:
         return history(self)
 
+    @grad_fn.setter
+    def grad_fn(self, value: object) -> None:
+        raise AttributeError("attribute 'grad_fn' of 'torch._C.TensorBase' objects is not writable")
+
+    @is_leaf.setter
+    def is_leaf(self, value: object) -> None:
+        raise AttributeError("attribute 'is_leaf' of 'torch._C.TensorBase' objects is not writable")
+
     @property
     def output_nr(self) -> int:
         history(self)
@@ -295,7 +303,7 @@ class Tensor:
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
                 "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
                 "hence detach_() cannot be called on these gradients. To fix this error, please refer to the "
-                "Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
+                "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
             )
         self._node, self._nr, self._rg = None, 0, 0
         return self
@@ -507,10 +515,11 @@ PARTIAL = (
 )
 
 
-def check_write(t: Tensor, recorded: bool) -> None:
+def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
     """Refuse, in PyTorch's words, an in-place write that no gradient could describe; nothing has been changed yet.
 
-    `recorded` says that grad mode is on and some operand requires grad, the target counted in.
+    `recorded` says that grad mode is on and some operand requires grad, the target counted in; `filled` that every element gets
+    the same value, so that it does not matter if several of them are one.
     """
     storage = t._storage
     if storage is not None and storage.inference and not state.inference:
@@ -527,7 +536,7 @@ def check_write(t: Tensor, recorded: bool) -> None:
                 raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
         if requires(t) and history(t) is None:
             raise RuntimeError(LEAF_WRITE)
-    if t._spec.strides and _layout.overlaps(t._spec.shape, t._spec.strides):
+    if not filled and t._spec.strides and _layout.overlaps(t._spec.shape, t._spec.strides):
         raise RuntimeError(OVERLAP)
 
 

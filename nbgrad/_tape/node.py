@@ -49,7 +49,9 @@ class Node:
     # -- PyTorch's surface --------------------------------------------------------------------------------------------
 
     def name(self) -> str:
-        return type(self).__name__
+        """As PyTorch has it: what its generator does not write carries the C++ name."""
+        name = type(self).__name__
+        return f"torch::autograd::{name}" if name in _HAND_WRITTEN else name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -114,6 +116,7 @@ class RemovableHandle:
         self.remove()
 
 
+_HAND_WRITTEN = {"AccumulateGrad", "CopyBackwards", "CopySlices", "Error"}
 _types: dict[str, type[Node]] = {}
 _lock = threading.Lock()
 

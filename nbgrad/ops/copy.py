@@ -201,7 +201,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if not isinstance(src, Tensor):
         if number_type(src) is None:
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
-        src = scalar(src)
+        src = scalar(src, _dtypes.float64 if isinstance(src, float) else None)
     if _layout.broadcast_shapes(self._spec.shape, src._spec.shape) != self._spec.shape:
         raise RuntimeError(_size_mismatch(self._spec.shape, src._spec.shape))
     check_write(self, state.grad and (requires(self) or requires(src)))
@@ -231,19 +231,19 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             raise RuntimeError(
                 f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions."
             )
-        check_write(self, state.grad and (requires(self) or requires(value)))
+        check_write(self, state.grad and (requires(self) or requires(value)), filled=True)
         copy_memory(self, value)
         return written_by(self, _filled, (self, value), {})
     if number_type(value) is None:
         raise TypeError(f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}")
-    check_write(self, state.grad and requires(self))
+    check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, value)
     return written_by(self, _filled_by_number, (self, None), {})
 
 
 @method
 def zero_(self: Tensor) -> Tensor:
-    check_write(self, state.grad and requires(self))
+    check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, 0)
     return written_by(self, _zeroed, (self, None), {})
 

@@ -21,8 +21,9 @@ from nbgrad.ops.registry import elementwise, method
 
 
 def _no_bool_sub(compute: Any, operands: Any) -> None:
-    if compute is _dtypes.bool_:
-        both = all(getattr(o, "dtype", None) is _dtypes.bool_ for o in operands)
+    bools = [getattr(o, "dtype", None) is _dtypes.bool_ or o is bool for o in operands]
+    if any(bools):
+        both = all(bools)
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
             if both
@@ -37,6 +38,16 @@ def _no_bool_neg(compute: Any, operands: Any) -> None:
             "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
             "`logical_not()` operator instead."
         )
+
+
+def _refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: bool = False) -> Any:
+    """A check that refuses categories of dtypes in the words of PyTorch's kernel of that name."""
+
+    def check(compute: Any, operands: Any) -> None:
+        if (bools, ints, floats)[compute.category]:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{compute.scalar_name}'")
+
+    return check
 
 
 @elementwise(name="add")
@@ -54,22 +65,22 @@ def mul(input, other): return input * other
 @elementwise(name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other)))
 def _true_divide(input, other): return input / other
 
-@elementwise(name="div_floor", node="DivBackward1")
+@elementwise(name="div_floor", node="DivBackward1", check=_refuse("div_floor_cpu", bools=True))
 def _floor_divide(input, other): return p.floor_divide(input, other)
 
 @elementwise(name="div_trunc", node="DivBackward1")
 def _trunc_divide(input, other): return p.trunc(input / other)
 
-@elementwise
+@elementwise(check=_refuse("remainder_cpu", bools=True))
 def remainder(input, other): return p.remainder(input, other)
 
-@elementwise
+@elementwise(check=_refuse("fmod_cpu", bools=True))
 def fmod(input, other): return p.fmod(input, other)
 
 @elementwise(check=_no_bool_neg)
 def neg(input): return -input
 
-@elementwise(vjp=lambda g, input: g * p.sign(input))
+@elementwise(vjp=lambda g, input: g * p.sign(input), check=_refuse("abs_cpu", bools=True))
 def abs(input): return p.abs(input)
 
 @elementwise
@@ -173,20 +184,25 @@ def _pow_(self: Tensor, exponent: Any) -> Tensor:
 @elementwise(promote="float", vjp=lambda g, y: g * ((1 - y) * y))
 def sigmoid(input): return p.sigmoid(input)
 
-@elementwise(vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # PyTorch's threshold_backward: 0 at 0 and at NaN's side of <=
+def _no_bool_relu(compute: Any, operands: Any) -> None:
+    if compute is _dtypes.bool_:
+        raise RuntimeError("Boolean inputs not supported for relu")
+
+
+@elementwise(check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # PyTorch's threshold_backward: 0 at 0 and at NaN's side of <=
 def relu(input): return p.maximum(input, 0)
 
-@elementwise(promote="float", method=False)
+@elementwise(method=False, check=_refuse("silu_cpu", bools=True, ints=True))
 def silu(input): return input * p.sigmoid(input)
 
-@elementwise(name="gelu", node="GeluBackward0", method=False)
+@elementwise(name="gelu", node="GeluBackward0", method=False, check=_refuse("GeluKernelImpl", bools=True, ints=True))
 def _gelu_erf(input): return 0.5 * input * (1 + p.erf(input * math.sqrt(0.5)))
 
-@elementwise(name="gelu_tanh", node="GeluBackward0", method=False)
+@elementwise(name="gelu_tanh", node="GeluBackward0", method=False, check=_refuse("GeluKernelImpl", bools=True, ints=True))
 def _gelu_tanh(input):
     return 0.5 * input * (1 + p.tanh(math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)))
 
-@elementwise(name="softplus", method=False, vjp=lambda g, input, beta, threshold: (
+@elementwise(name="softplus", method=False, check=_refuse("softplus_cpu", bools=True, ints=True), vjp=lambda g, input, beta, threshold: (
     choose(p.gt(input * beta, threshold), g, g * p.sigmoid(input * beta)), None, None))
 def _softplus(input, beta, threshold):
     return choose(p.gt(input * beta, threshold), input, p.log1p(p.exp(input * beta)) / beta)
@@ -207,12 +223,12 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 # ---------------------------------------------------------------- choices
 
 
-@elementwise(vjp=lambda g, input, other: (
+@elementwise(tensors=("input", "other"), vjp=lambda g, input, other: (
     choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
     choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g))))
 def maximum(input, other): return p.maximum(input, other)
 
-@elementwise(vjp=lambda g, input, other: (
+@elementwise(tensors=("input", "other"), vjp=lambda g, input, other: (
     choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
     choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g))))
 def minimum(input, other): return p.minimum(input, other)
@@ -265,6 +281,26 @@ def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     return inplace(*_clamped(input, min, max))
 
 
+@method
+def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
+    return clamp(input, min, out=out)
+
+
+@method
+def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
+    return clamp(input, None, max, out=out)
+
+
+@method
+def clamp_min_(input: Tensor, min: Any) -> Tensor:
+    return clamp_(input, min)
+
+
+@method
+def clamp_max_(input: Tensor, max: Any) -> Tensor:
+    return clamp_(input, None, max)
+
+
 @elementwise(name="where", logical=("condition",), method=False,
              vjp=lambda g, condition: (choose(condition, g, 0.0), choose(condition, 0.0, g)))
 def _where(condition, input, other): return choose(condition, input, other)
@@ -285,10 +321,10 @@ def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
     return choose(p.lt(p.abs(weight), 0.5), input + weight * (end - input), end - (end - input) * (1 - weight))
 
 
-@elementwise(name="lerp_number", node="LerpBackward0", method=False, vjp=lambda g, weight: (g * (1 - weight), g * weight, None))
+@elementwise(name="lerp_number", node="LerpBackward0", method=False, check=_refuse("lerp_kernel_scalar", ints=True, bools=True), vjp=lambda g, weight: (g * (1 - weight), g * weight, None))
 def _lerp_number(input, end, weight): return _lerp_body(input, end, weight)
 
-@elementwise(name="lerp_tensor", node="LerpBackward1", method=False, vjp=lambda g, input, end, weight: (
+@elementwise(name="lerp_tensor", node="LerpBackward1", method=False, check=_refuse("lerp_kernel_tensor", ints=True, bools=True), vjp=lambda g, input, end, weight: (
     g * (1 - weight), g * weight, g * (end - input)))
 def _lerp_tensor(input, end, weight): return _lerp_body(input, end, weight)
 
@@ -335,13 +371,13 @@ def gt(input, other): return p.gt(input, other)
 @elementwise(promote="compare")
 def ge(input, other): return p.ge(input, other)
 
-@elementwise(promote="compare")
+@elementwise(promote="compare", tensors=("input", "other"))
 def logical_and(input, other): return p.logical_and(p.ne(input, 0), p.ne(other, 0))
 
-@elementwise(promote="compare")
+@elementwise(promote="compare", tensors=("input", "other"))
 def logical_or(input, other): return p.logical_or(p.ne(input, 0), p.ne(other, 0))
 
-@elementwise(promote="compare")
+@elementwise(promote="compare", tensors=("input", "other"))
 def logical_xor(input, other): return p.logical_xor(p.ne(input, 0), p.ne(other, 0))
 
 @elementwise(promote="compare")
@@ -357,23 +393,22 @@ def isinf(input): return p.isinf(input)
 def isfinite(input): return p.isfinite(input)
 
 
-def _bits_only(name: str) -> Any:
-    def check(compute: Any, operands: Any) -> None:
-        if compute.is_floating_point:
-            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{compute.scalar_name}'")
-    return check
-
-
-@elementwise(check=_bits_only("bitwise_and"))
+@elementwise(check=_refuse("bitwise_and_cpu", floats=True))
 def bitwise_and(input, other): return p.bitwise_and(input, other)
 
-@elementwise(check=_bits_only("bitwise_or"))
+@elementwise(check=_refuse("bitwise_or_cpu", floats=True))
 def bitwise_or(input, other): return p.bitwise_or(input, other)
 
-@elementwise(check=_bits_only("bitwise_xor"))
+@elementwise(check=_refuse("bitwise_xor_cpu", floats=True))
 def bitwise_xor(input, other): return p.bitwise_xor(input, other)
 
-@elementwise(check=_bits_only("bitwise_not"))
+@elementwise(check=_refuse("lshift_cpu", floats=True))
+def bitwise_left_shift(input, other): return p.lshift(input, other)
+
+@elementwise(check=_refuse("rshift_cpu", floats=True))
+def bitwise_right_shift(input, other): return p.rshift(input, other)
+
+@elementwise(check=_refuse("bitwise_not_cpu", floats=True))
 def bitwise_not(input): return p.bitwise_not(input)
 
 # ---------------------------------------------------------------- ops with a keyword beside their operands
@@ -545,7 +580,7 @@ def _in_place(op_function: Any) -> Any:
 
 for _name, _function in dict(
     add=_add, sub=_sub, mul=mul, truediv=_true_divide, eq=eq, ne=ne, lt=lt, le=le, gt=gt, ge=ge,
-    floordiv=floor_divide, mod=remainder, pow=pow, and_=bitwise_and, or_=bitwise_or, xor=bitwise_xor,
+    floordiv=floor_divide, mod=remainder, pow=pow, and_=bitwise_and, or_=bitwise_or, xor=bitwise_xor, lshift=bitwise_left_shift, rshift=bitwise_right_shift,
 ).items():
     setattr(Tensor, f"__{_name.strip('_')}__", _operator(_function))
 for _name, _function in dict(radd=_add, rmul=mul).items():
@@ -562,13 +597,21 @@ for _name, _function in dict(
 Tensor.__rsub__ = lambda self, other: _rsub(self, other) if number_type(other) is not None else NotImplemented  # type: ignore[attr-defined]
 # PyTorch computes number / tensor as reciprocal() * number, and its graph shows MulBackward0.
 Tensor.__rtruediv__ = lambda self, other: mul(reciprocal(self), other) if number_type(other) is not None else NotImplemented  # type: ignore[attr-defined]
-Tensor.__neg__, Tensor.__abs__, Tensor.__invert__ = neg, abs, bitwise_not  # type: ignore[attr-defined]
+
+
+def _invert(self: Tensor) -> Tensor:
+    if self.dtype.is_floating_point:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not(self)
+
+
+Tensor.__neg__, Tensor.__abs__, Tensor.__invert__ = neg, abs, _invert  # type: ignore[attr-defined]
 Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]
 
 hooks.add = _add
 hooks.add_ = lambda total, grad: add_into(_add.op, total, grad)
 __all__ = [
-    "abs", "absolute", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clamp", "clamp_", "clip", "cos", "div", "divide", "eq",
+    "abs", "absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "cos", "div", "divide", "eq",
     "erf", "exp", "expm1", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt", "isfinite", "isinf", "isnan", "le", "lerp",
     "less", "less_equal", "log", "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
     "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu", "relu_", "remainder", "rsqrt", "sigmoid", "sign", "sin",

@@ -574,7 +574,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         out, rest = _basic(self, (index,) if kind is slice else index)
     if not rest:
         if not isinstance(value, Tensor) or value._spec.ndim == 0:
-            fill_(out, value if isinstance(value, Tensor) or not (out._rg and state.grad) else scalar(value))
+            fill_(out, value if isinstance(value, Tensor) or not (out._rg and state.grad) else scalar(value, out._spec.dtype))
         else:
             copy_(out, _fitted(value, out._spec.shape))
         return

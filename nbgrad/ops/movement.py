@@ -120,12 +120,20 @@ def _swapped(sp: Spec, a: int, b: int) -> Spec:
     return sp.like(tuple(sp.shape[d] for d in order), tuple(sp.strides[d] for d in order))
 
 
-def _sizes(args: Sequence[Any]) -> tuple[int, ...]:
+def _sizes(args: Sequence[Any], name: str = "view", word: str = "size") -> tuple[int, ...]:
     """Sizes given one by one or as one sequence."""
     if len(args) == 1 and not isinstance(args[0], int):
         if isinstance(args[0], Tensor):
             return (int(args[0]),)
+        if not isinstance(args[0], (tuple, list)):
+            raise TypeError(f"{name}(): argument '{word}' (position 1) must be tuple of ints, not {type(args[0]).__name__}")
         args = args[0]
+    for k, n in enumerate(args):
+        if not hasattr(n, "__index__"):
+            raise TypeError(
+                f"{name}(): argument '{word}' failed to unpack the object at pos {k + 1} with error "
+                f'"type must be tuple of ints,but got {type(n).__name__}"'
+            )
     return tuple(n if type(n) is int else n.__index__() for n in args)
 
 
@@ -133,7 +141,7 @@ def _sizes(args: Sequence[Any]) -> tuple[int, ...]:
 def permute(input: Tensor, *dims: Any) -> Tensor:
     if not dims:
         raise TypeError('permute() missing 1 required positional arguments: "dims"')
-    order = _sizes(dims)
+    order = _sizes(dims, "permute", "dims")
     if len(order) != input.ndim:
         raise RuntimeError(
             f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
@@ -253,7 +261,7 @@ Tensor.view = _t_view  # type: ignore[attr-defined]
 
 
 def reshape(input: Tensor, *shape: Any) -> Tensor:
-    sizes = _layout.infer_size(_sizes(shape), input._spec.numel)
+    sizes = _layout.infer_size(_sizes(shape, "reshape", "shape"), input._spec.numel)
     sp = input._spec
     if _layout.view_strides(sp.shape, sp.strides, sizes) is not None:
         return _view(input, shape=sizes)
@@ -330,7 +338,7 @@ def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
 
 @method
 def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
-    return _expand(self, shape=_sizes(sizes))
+    return _expand(self, shape=_sizes(sizes, "expand"))
 
 
 def spread(g: Tensor, shape: Ints) -> Tensor:
@@ -356,7 +364,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 @method
 def broadcast_to(input: Tensor, *size: Any) -> Tensor:
-    return _expand(input, shape=_sizes(size))
+    return _expand(input, shape=_sizes(size, "broadcast_to"))
 
 
 def _part_rule(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Any]:

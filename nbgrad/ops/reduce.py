@@ -296,7 +296,9 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     """y / x where no factor is zero; else the product of the others, from both sides, so that any order of derivative holds."""
     host = input.detach()._host()
-    if host.size and host.all():
+    if not host.size:
+        return zeros(input._spec.dense())
+    if host.all():
         return e.div(e.mul(_kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim)), input)
     if not input.ndim:
         return g
@@ -384,10 +386,10 @@ def _min_all(input: Tensor) -> Tensor:
     return _extreme_forward(AMIN, input, tuple(range(input.ndim)), False)
 
 
-def _refuse_empty_dims(name: str, input: Tensor, dims: Ints) -> None:
+def _refuse_empty_dims(name: str, input: Tensor, dims: Ints, everything: bool) -> None:
     if input.numel() == 0:
         bad = [d for d in dims if tuple.__getitem__(input.shape, d) == 0]
-        if bad and len(dims) == input.ndim and len(dims) != 1:
+        if bad and everything:
             raise RuntimeError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
             )
@@ -398,7 +400,7 @@ def _refuse_empty_dims(name: str, input: Tensor, dims: Ints) -> None:
 @method
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     dims = _dims(dim, input.ndim)
-    _refuse_empty_dims("amax", input, dims)
+    _refuse_empty_dims("amax", input, dims, dim in ((), []))
     got = _amax(input, dims=dims, keepdim=keepdim)
     return got if out is None else into("amax", out, got, (input,))
 
@@ -406,7 +408,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | N
 @method
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     dims = _dims(dim, input.ndim)
-    _refuse_empty_dims("amin", input, dims)
+    _refuse_empty_dims("amin", input, dims, dim in ((), []))
     got = _amin(input, dims=dims, keepdim=keepdim)
     return got if out is None else into("amin", out, got, (input,))
 

@@ -25,6 +25,7 @@ def elementwise(
     name: str | None = None,
     logical: tuple[str, ...] = (),
     check: Callable[..., None] | None = None,
+    tensors: tuple[str, ...] = (),
     method: bool = True,
     shared: bool = True,
 ) -> Any:
@@ -40,6 +41,7 @@ def elementwise(
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
         op = ElementwiseOp(name or body.__name__.strip("_"), body, vjp, promote, node, logical=logical)
         op.check = check
+        op.tensors = tensors or op.tensors
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name
         f.__doc__ = body.__doc__
