@@ -14,7 +14,8 @@ def outcome(run: Callable[[], Any]) -> Any:
     try:
         return run()
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        # PyTorch adds to some warnings where in its sources they come from.
+        return f"{type(error).__name__}: {error}".partition(" (Triggered internally at")[0]
 
 
 def array(tensor: Any) -> np.ndarray:
