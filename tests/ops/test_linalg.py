@@ -1,0 +1,166 @@
+"""Products beyond the case table: how operands may lie in memory, what is recorded and saved, in-place forms, and NumPy as the judge."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compare import array, assert_close
+from tests.support import T
+
+RNG = np.random.default_rng(0)
+
+# Ways in which a matrix of shape (rows, columns) can lie in memory.
+LAYOUTS: dict[str, Callable[[np.ndarray], Any]] = {
+    "rows": lambda a: T.tensor(a),
+    "columns": lambda a: T.tensor(np.ascontiguousarray(a.T)).t(),
+    "every_other_row": lambda a: T.tensor(np.repeat(a, 2, 0))[::2],
+    "every_other_column": lambda a: T.tensor(np.repeat(a, 2, 1))[:, ::2],
+    "inside_a_larger": lambda a: T.tensor(np.pad(a, 1))[1:-1, 1:-1],
+    "both_steps": lambda a: T.tensor(np.repeat(np.repeat(a, 2, 0), 3, 1))[::2, ::3],
+}
+
+
+@pytest.mark.parametrize("second", LAYOUTS)
+@pytest.mark.parametrize("first", LAYOUTS)
+@pytest.mark.parametrize("sizes", [(3, 4, 2), (1, 4, 1), (3, 1, 2), (1, 1, 1), (17, 33, 9)])
+def test_mm_of_any_layout(first: str, second: str, sizes: tuple[int, int, int]) -> None:
+    m, k, n = sizes
+    a, b = RNG.normal(size=(m, k)), RNG.normal(size=(k, n))
+    x, y = LAYOUTS[first](a).requires_grad_(), LAYOUTS[second](b).requires_grad_()
+    out = x @ y
+    assert_close(array(out), a @ b, "forward")
+    assert out.is_contiguous() and out._base is None
+    g = RNG.normal(size=(m, n))
+    gx, gy = T.autograd.grad(out, (x, y), T.tensor(g))
+    assert_close(array(gx), g @ b.T, "first")
+    assert_close(array(gy), a.T @ g, "second")
+
+
+def test_expanded_operands() -> None:
+    """Stride 0 is no stride for BLAS."""
+    a, b = RNG.normal(size=4), RNG.normal(size=(4, 1))
+    x, y = T.tensor(a), T.tensor(b)
+    assert_close(
+        array(x.expand(3, 4) @ y.expand(4, 5)), np.broadcast_to(a, (3, 4)) @ np.broadcast_to(b, (4, 5)), "mm"
+    )
+    assert_close(array(x[:1].expand(4).dot(x)), np.array(a[0] * a.sum()), "dot", 10)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((5, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 3, 0), (0, 4)), ((2, 0), (0,)), ((0,), (0,))]
+)
+def test_nothing_to_sum_gives_zeros(shapes: tuple[Any, Any]) -> None:
+    x, y = (T.ones(*s, requires_grad=True) for s in shapes)
+    out = x @ y
+    want = np.ones(shapes[0]) @ np.ones(shapes[1])
+    assert tuple(out.shape) == want.shape and not array(out).any()
+    gx, gy = T.autograd.grad(out.sum(), (x, y))
+    assert gx.shape == x.shape and gy.shape == y.shape
+
+
+def test_integers_wrap_and_do_not_pass_through_floats() -> None:
+    big = T.tensor([[2**62, 1]])
+    assert (big @ T.tensor([[1], [3]])).item() == 2**62 + 3
+    assert (big @ T.tensor([[4], [3]])).item() == 3
+
+
+def test_saves_what_the_wanted_gradients_read() -> None:
+    x, w = T.ones(2, 3, requires_grad=True), T.ones(3, 4)
+    out = x @ w
+    assert out.grad_fn.next_functions[1][0] is None
+    x.detach().zero_()  # the gradient of x does not read x
+    out.sum().backward()
+    assert x.grad.tolist() == [[4.0] * 3] * 2
+    out = x @ w
+    w.zero_()
+    with pytest.raises(
+        RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[3, 4\]\]"
+    ):
+        out.sum().backward()
+
+
+def test_linear_is_one_node() -> None:
+    x, w, b = (
+        T.ones(2, 3, requires_grad=True),
+        T.ones(4, 3, requires_grad=True),
+        T.ones(4, requires_grad=True),
+    )
+    out = T.nn.functional.linear(x, w, b)
+    assert out.grad_fn.name() == "AddmmBackward0"
+    out.sum().backward()
+    assert b.grad.tolist() == [2.0] * 4
+    assert w.grad.tolist() == [[2.0] * 3] * 4
+    assert w.grad.is_contiguous()
+    assert x.grad.tolist() == [[4.0] * 3] * 2
+
+
+def test_addmm_does_not_look_at_what_counts_zero_times() -> None:
+    nan = T.full((2, 2), float("nan"))
+    eye = T.eye(2)
+    assert T.addmm(nan, eye, eye, beta=0).tolist() == [[1, 0], [0, 1]]
+    assert T.addmm(nan, eye, eye, beta=0, alpha=3).tolist() == [[3, 0], [0, 3]]
+
+
+def test_in_place_addmm() -> None:
+    base = RNG.normal(size=(2, 2))
+    a, b = RNG.normal(size=(2, 3)), RNG.normal(size=(3, 2))
+    leaf, x, y = (T.tensor(v, requires_grad=True) for v in (base, a, b))
+    c = leaf * 1
+    before = c._version
+    assert c.addmm_(x, y, beta=2, alpha=0.5) is c
+    assert c._version == before + 1 and c.grad_fn.name() == "AddmmBackward0"
+    assert_close(array(c), 2 * base + 0.5 * (a @ b), "value")
+    c.sum().backward()
+    assert_close(array(leaf.grad), np.full((2, 2), 2.0), "leaf")
+    assert_close(array(x.grad), 0.5 * np.ones((2, 2)) @ b.T, "x")
+    with pytest.raises(
+        RuntimeError, match=r"Bad in-place call: input tensor size \[2\] and output tensor size \[2, 2\]"
+    ):
+        T.ones(2).addmm_(T.ones(2, 3), T.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, y: x @ y,
+        lambda x, y: T.nn.functional.linear(x, y.mT),
+        lambda x, y: T.addmm(x[:, :1], x, y, beta=3, alpha=2),
+        lambda x, y: T.mv(x, y[:, 0]),
+        lambda x, y: T.dot(x[0], y[:, 1]),
+        lambda x, y: T.bmm(x.expand(2, -1, -1), y.expand(2, -1, -1)),
+        lambda x, y: T.baddbmm(x[:, :1], x.expand(2, -1, -1), y.expand(2, -1, -1), beta=3, alpha=2),
+        lambda x, y: T.inner(x, y.mT),
+        lambda x, y: T.outer(x[0], y[0]),
+    ],
+)
+def test_third_order(product: Callable[[Any, Any], Any]) -> None:
+    """The families are closed: the rule of a rule of a rule is again a product. Compared with differences of the second order."""
+
+    def second(a: np.ndarray, b: np.ndarray) -> tuple[Any, Any, Any]:
+        x, y = T.tensor(a, requires_grad=True), T.tensor(b, requires_grad=True)
+        (g,) = T.autograd.grad((product(x, y) ** 3).sum(), x, create_graph=True)
+        (h,) = T.autograd.grad((g**2).sum(), y, create_graph=True)
+        return x, h, y
+
+    a, b, v = RNG.normal(size=(2, 3)), RNG.normal(size=(3, 2)), RNG.normal(size=(2, 3))
+    x, h, _ = second(a, b)
+    (third,) = T.autograd.grad(h.sum(), x)
+    step = 1e-5
+    difference = (array(second(a + step * v, b)[1]).sum() - array(second(a - step * v, b)[1]).sum()) / (
+        2 * step
+    )
+    np.testing.assert_allclose((array(third) * v).sum(), difference, rtol=1e-6)
+
+
+def test_a_number_and_an_array_are_no_matrices() -> None:
+    for wrong in (2, [1.0], "x"):
+        with pytest.raises(TypeError):
+            T.ones(2, 2) @ wrong
+    with pytest.raises(TypeError, match=r"^mm\(\): argument 'mat2' \(position 2\) must be Tensor, not list$"):
+        T.mm(T.ones(2, 2), [1.0])
+    with pytest.raises(
+        TypeError, match=r"^linear\(\): argument 'bias' \(position 3\) must be Tensor, not int$"
+    ):
+        T.nn.functional.linear(T.ones(2, 2), T.ones(2, 2), 3)
