@@ -210,7 +210,8 @@ def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tens
             raise RuntimeError(
                 f"result dtype {have.dtype.scalar_name} does not match input dtype {want.dtype.scalar_name}"
             )
-        if vectors == 1 and have.ndim < 2 and have.numel in (1, want.numel):
+        batch = max(t.ndim for t in inputs) > 2  # PyTorch resizes `out` before it looks at it
+        if vectors == 1 and (batch or (have.ndim < 2 and have.numel in (1, want.numel))):
             raise RuntimeError(
                 f"addmv input tensors must have the same dtype, but got {have.dtype.scalar_name}, "
                 f"{want.dtype.scalar_name}, and {want.dtype.scalar_name}"
