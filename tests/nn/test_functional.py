@@ -1,0 +1,215 @@
+"""Losses and activations: literals and identities here, every option against torch where it is installed."""
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compare import array, assert_same, outcome
+from tests.support import T
+
+F = T.nn.functional
+REDUCTIONS = ("mean", "sum", "none")
+RNG = np.random.default_rng(0)
+
+Loss = Callable[[ModuleType, list[Any]], Any]
+CASES: dict[str, tuple[Loss, list[np.ndarray]]] = {}
+
+
+def case(name: str, fn: Loss, *arrays: np.ndarray) -> None:
+    CASES[name] = (fn, list(arrays))
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape)
+
+
+for red in REDUCTIONS:
+    case(f"mse {red}", lambda f, t, r=red: f.mse_loss(*t, reduction=r), normal(3, 4), normal(3, 4))
+    case(f"l1 {red}", lambda f, t, r=red: f.l1_loss(*t, reduction=r), normal(3, 4), normal(3, 4))
+    case(
+        f"mse weighted {red}",
+        lambda f, t, r=red: f.mse_loss(t[0], t[1], reduction=r, weight=t[2]),
+        *(normal(3, 4), normal(3, 4), RNG.random((3, 4))),
+    )
+    case(
+        f"bce {red}",
+        lambda f, t, r=red: f.binary_cross_entropy_with_logits(*t, reduction=r),
+        *(normal(3, 4), RNG.random((3, 4))),
+    )
+    case(
+        f"bce weighted {red}",
+        lambda f, t, r=red: f.binary_cross_entropy_with_logits(t[0], t[1], t[2].detach(), reduction=r),
+        *(normal(3, 4), RNG.random((3, 4)), RNG.random((3, 4))),
+    )
+    case(
+        f"bce pos_weight {red}",
+        lambda f, t, r=red: f.binary_cross_entropy_with_logits(
+            t[0], t[1], pos_weight=t[2].detach(), reduction=r
+        ),
+        *(normal(3, 4), RNG.random((3, 4)), RNG.random(4)),
+    )
+    for smoothing, weighted in itertools.product((0.0, 0.3), (False, True)):
+        options = {"reduction": red, "label_smoothing": smoothing}
+        case(
+            f"cross_entropy of probabilities {red} {smoothing} {weighted}",
+            lambda f, t, o=options, w=weighted: f.cross_entropy(
+                t[0], t[1], t[2].detach() if w else None, **o
+            ),
+            *(normal(5, 4), RNG.random((5, 4)), RNG.random(4)),
+        )
+        for ignored, shape in itertools.product((-100, 1), ((5, 4), (4,), (3, 4, 2), (2, 4, 2, 3), (0, 4))):
+            classes = RNG.integers(0, 4, shape[:1] + shape[2:] if len(shape) > 1 else ())
+            case(
+                f"cross_entropy {red} {smoothing} {weighted} {ignored} {shape}",
+                lambda f, t, o=options, w=weighted, i=ignored: f.cross_entropy(
+                    t[0], t[1], t[2].detach() if w else None, ignore_index=i, **o
+                ),
+                *(normal(*shape), classes, RNG.random(4)),
+            )
+case("nll all ignored", lambda f, t: f.nll_loss(*t, ignore_index=1), normal(3, 4), np.ones(3, np.int64))
+case("softmax", lambda f, t: f.softmax(*t, 0), normal(3, 4))
+case("log_softmax", lambda f, t: f.log_softmax(*t, -1), normal(3, 4))
+case("relu in place", lambda f, t: f.relu(t[0] * 1, inplace=True), normal(3, 4))
+case("silu in place", lambda f, t: f.silu(t[0] * 1, inplace=True), normal(3, 4))
+
+
+def tensors(module: ModuleType, arrays: list[np.ndarray]) -> list[Any]:
+    return [module.tensor(a, requires_grad=True) if a.dtype.kind == "f" else module.tensor(a) for a in arrays]
+
+
+def second_order(module: ModuleType, name: str) -> list[Any]:
+    """Value, gradients, gradients of a combination of them; zeros for what does not depend."""
+    fn, arrays = CASES[name]
+    given = tensors(module, arrays)
+    inputs = [t for t in given if t.requires_grad]
+    out = fn(module.nn.functional, given)
+    grads = module.autograd.grad(out.sum() * 0.7, inputs, create_graph=True, allow_unused=True)
+    total = sum(
+        (g * module.tensor(np.cos(np.arange(g.numel()).reshape(g.shape)))).sum()
+        for g in grads
+        if g is not None and g.requires_grad
+    )
+    again: Any = [None] * len(inputs)
+    if isinstance(total, module.Tensor) and total.requires_grad:
+        again = module.autograd.grad(total, inputs, allow_unused=True)
+    filled = [
+        module.zeros_like(t) if g is None else g for g, t in zip([*grads, *again], inputs * 2, strict=True)
+    ]
+    return [out, *filled]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", CASES)
+def test_against_torch(torch: ModuleType, name: str) -> None:
+    assert_same(second_order(T, name), second_order(torch, name), name, 10)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_is_the_slope(name: str) -> None:
+    fn, arrays = CASES[name]
+    given = tensors(T, arrays)
+    out = fn(F, given)
+    if not out.numel() or not np.isfinite(array(out)).all():
+        return
+    inputs = [k for k, t in enumerate(given) if t.requires_grad]
+    grads = T.autograd.grad(out.sum(), [given[k] for k in inputs], allow_unused=True)
+    for k, grad in zip(inputs, grads, strict=True):
+        if grad is None:
+            continue
+        v = RNG.normal(size=arrays[k].shape)
+        ends = []
+        for sign in (1, -1):
+            moved = [a + sign * 1e-6 * v if j == k else a for j, a in enumerate(arrays)]
+            ends.append(array(fn(F, tensors(T, moved))).sum())
+        np.testing.assert_allclose((array(grad) * v).sum(), (ends[0] - ends[1]) / 2e-6, rtol=2e-5, atol=1e-7)
+
+
+REFUSED: dict[str, Loss] = {
+    "class too large": lambda f, t: f.cross_entropy(t[0], t[1] * 4),
+    "class negative": lambda f, t: f.nll_loss(t[0], t[1] * -1),
+    "other batch": lambda f, t: f.cross_entropy(t[0], t[1][:2]),
+    "float classes": lambda f, t: f.nll_loss(t[0], t[1].float()),
+    "two targets": lambda f, t: f.nll_loss(t[0], t[0].long()),
+    "weights of other classes": lambda f, t: f.cross_entropy(t[0], t[1], t[0][0, :3]),
+    "int input": lambda f, t: f.nll_loss(t[0].long(), t[1]),
+    "number for classes": lambda f, t: f.cross_entropy(t[0], 3),
+    "reduction": lambda f, t: f.mse_loss(t[0], t[0], reduction="median"),
+    "smoothing": lambda f, t: f.cross_entropy(t[0], t[1], label_smoothing=1.5),
+    "probabilities and ignore_index": lambda f, t: f.cross_entropy(t[0], t[0], ignore_index=1),
+    "mse of other sizes": lambda f, t: f.mse_loss(t[0], t[0][:, :1]),
+    "mse of ints": lambda f, t: f.mse_loss(t[1], t[1]),
+    "bce of other sizes": lambda f, t: f.binary_cross_entropy_with_logits(t[0], t[0][0]),
+    "softmax without dim": lambda f, t: f.softmax(t[0]),
+    "dropout, p": lambda f, t: f.dropout(t[0], 1.5),
+    "old reduction words": lambda f, t: f.mse_loss(t[0], t[0], size_average=False),
+    "one_hot, negative": lambda f, t: f.one_hot(-t[1]),
+    "one_hot, too few": lambda f, t: f.one_hot(t[1], 1),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_pytorchs_words(torch: ModuleType, name: str) -> None:
+    def refusal(module: ModuleType) -> str:
+        scene = [module.ones(3, 4), module.ones(3, dtype=module.long)]
+        return outcome(lambda: REFUSED[name](module.nn.functional, scene))
+
+    assert isinstance(refusal(torch), str)
+    assert refusal(T) == refusal(torch)
+
+
+def test_literals() -> None:
+    x = T.tensor([[0.0, 0.0], [math.log(3), 0.0]], requires_grad=True)
+    loss = F.cross_entropy(x, T.tensor([0, 1]))
+    assert loss.item() == pytest.approx((math.log(2) + math.log(4)) / 2)
+    loss.backward()
+    np.testing.assert_allclose(array(x.grad), [[-0.25, 0.25], [0.375, -0.375]], rtol=1e-6)
+    assert F.mse_loss(T.tensor([1.0, 2.0]), T.tensor([3.0, 2.0])).item() == 2
+    assert F.one_hot(T.tensor([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_logits_far_out_stay_finite() -> None:
+    x = T.tensor([1000.0, -1000.0], requires_grad=True)
+    loss = F.binary_cross_entropy_with_logits(x, T.tensor([1.0, 1.0]), reduction="sum")
+    assert loss.item() == 1000
+    loss.backward()
+    assert x.grad.tolist() == [0, -1]
+    rows = T.tensor([[1000.0, 0.0], [0.0, 1000.0]], requires_grad=True)
+    F.cross_entropy(rows, T.tensor([0, 0])).backward()
+    assert rows.grad.tolist() == [[0, 0], [-0.5, 0.5]]
+
+
+def test_dropout() -> None:
+    x = T.ones(1000, requires_grad=True)
+    y = F.dropout(x, 0.25)
+    kept = array(y) != 0
+    assert 700 < kept.sum() < 800
+    np.testing.assert_allclose(array(y)[kept], 1 / 0.75, rtol=1e-6)
+    y.sum().backward()
+    np.testing.assert_array_equal(array(x.grad), array(y))
+    assert F.dropout(x, training=False) is x
+    assert not array(F.dropout(x, 1.0)).any()
+
+
+@pytest.mark.oracle
+def test_dropout_draws_as_torch_does(torch: ModuleType) -> None:
+    drawn = []
+    for module in (T, torch):
+        module.manual_seed(3)
+        drawn.append(module.nn.functional.dropout(module.ones(100), 0.3))
+    assert_same(*drawn, "dropout")
+
+
+def test_the_losses_are_one_node() -> None:
+    x, y = T.ones(3, requires_grad=True), T.zeros(3)
+    assert F.mse_loss(x, y).grad_fn.name() == "MseLossBackward0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert F.cross_entropy(x, T.tensor(1)).grad_fn.name() == "NllLossBackward0"
+    assert F.binary_cross_entropy_with_logits(x, y).grad_fn.name() == "BinaryCrossEntropyWithLogitsBackward0"
