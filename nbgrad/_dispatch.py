@@ -20,7 +20,7 @@ from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import FREED, Node, node_type, sequence
+from nbgrad._tape.node import FREED, Node, sequence
 from nbgrad._tensor import (
     OVERLAP,
     PARTIAL,
@@ -397,7 +397,7 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
     if a._rg == 2 or not rule.useful or rule.saves == _OTHERWISE:
         record(plan, t, args)
         return
-    node: Node = rule.node_type()
+    node = Node()
     target = a._node
     if target is None:
         target = accumulator(a)
@@ -435,7 +435,7 @@ def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
     if saves >= _OUTPUT or not rule.useful:
         record(plan, t, (a, b))
         return
-    node: Node = rule.node_type()
+    node = Node()
     first = second = None
     if wants:
         first = a._node
@@ -470,7 +470,7 @@ def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     if rule is None or not rule.useful:
         t._rg, t._node = 0, None
         return
-    node: Node = rule.node_type()
+    node = Node()
     edges = [edge(a) if wanted else (None, 0) for a, wanted in zip(args, mask)]
     node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
     saved = [args[k] for k in rule.tensor_positions]
@@ -549,11 +549,12 @@ def unpack(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if saved is None:
         raise RuntimeError(FREED)
-    for k, (t, version) in enumerate(zip(saved, node.versions)):
+    for k in range(len(saved) - 1, -1, -1):  # in PyTorch's order, as the message names the first that was written to
+        t = saved[k]
         if type(t) is Packed:
             return tuple(s.get() if type(s) is Packed else s for s in saved)
-        if t._storage is not None and t._storage.version != version:
-            raise modified(t, version, node.rule.made_by(node, k))
+        if t._storage is not None and t._storage.version != node.versions[k]:
+            raise modified(t, node.versions[k], node.rule.made_by(node, k))
     return saved
 
 
@@ -564,7 +565,7 @@ class ElementwiseRule:
     def __init__(self, plan: Plan, mask: tuple[bool, ...]) -> None:
         op = plan.op
         self.plan, self.mask = plan, mask
-        self.node_type = node_type(op.node_name)
+        self.node_name = op.node_name
         self.no_numbers = (0,) * len(mask)
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
         # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
@@ -833,10 +834,7 @@ def know_body(op: ElementwiseOp, function: Callable[..., Tensor]) -> None:
 def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
     t = args[0]
-    operands = operands_of(op, args)
-    plan: Plan | None = op.plans.get((operands, t._spec))
-    if plan is None:
-        plan = op.plans[operands, t._spec] = make_plan(op, operands, t._spec)
+    plan = _plan_into(op, operands_of(op, args), t._spec)
     recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
     check_write(t, recorded)
     args = [t, *(_apart(t, a) for a in args[1:])]
@@ -848,9 +846,10 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
             kept = hooks.clone(t.detach())  # the rule reads what is about to be overwritten
             kept._node, kept._nr, kept._rg = t._node, t._nr, 1 if t._node is not None else 0
             before[0] = kept
+        as_read = plan if before[0]._spec is t._spec else _plan_into(op, operands_of(op, before), t._spec)
         shadow = wrap(t._buf, t._spec)
         shadow._storage = storage_of(t)
-        record(plan, shadow, before)
+        record(as_read, shadow, before)
         launch(plan, t._buf, args[1:])
         node = shadow._node
         if node is not None:
@@ -862,6 +861,13 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
         launch(plan, t._buf, args[1:])
     written(t)
     return t
+
+
+def _plan_into(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec) -> Plan:
+    plan: Plan | None = op.plans.get((operands, out))
+    if plan is None:
+        plan = op.plans[operands, out] = make_plan(op, operands, out)
+    return plan
 
 
 def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
@@ -905,7 +911,7 @@ class OpRule:
 
     def __init__(self, op: Op, mask: tuple[bool, ...], given: tuple[bool, ...]) -> None:
         """`given` says which of the inputs are there at all (an optional one may be None)."""
-        self.op, self.mask, self.node_type = op, mask, node_type(op.node_name)
+        self.op, self.mask, self.node_name = op, mask, op.node_name
         if "all" in op.rules:
             asked = set(op.reads["all"])
         else:
@@ -1020,7 +1026,7 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     if rule is None:
         mask = tuple([bool(wanted >> k & 1) for k in range(len(tensors))])
         rule = op.by_mask[key] = OpRule(op, mask, tuple([t is not None for t in tensors]))
-    node: Node = rule.node_type()
+    node = Node()
     edges: list[Node | None] = []
     numbers, layout = [], []
     for t, wants in zip(tensors, rule.mask):

@@ -22,7 +22,7 @@ from nbgrad._device import device
 from nbgrad._storage import Spec, Storage, spec
 from nbgrad._tape import engine
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import FREED, AccumulateGrad, Node, RemovableHandle, node_type, sequence
+from nbgrad._tape.node import FREED, Node, RemovableHandle, node_type, sequence, shown
 
 new: Callable[[type], Any] = object.__new__
 _int = int
@@ -43,7 +43,7 @@ class AutogradMeta:
         self.post_hooks: list[Any] = []
         self.retains = False
         self.grad_dtype: Any = _SAME  # what a leaf's gradient is cast to: None keeps what comes
-        self.accumulator: weakref.ref[AccumulateGrad] | None = None
+        self.accumulator: weakref.ref[Node] | None = None
         self.lock = threading.RLock()
 
 
@@ -182,7 +182,8 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Node | None:
-        return history(self)
+        node = history(self)
+        return None if node is None else shown(node)
 
     @grad_fn.setter
     def grad_fn(self, value: object) -> None:
@@ -438,7 +439,7 @@ def edge(t: Tensor) -> tuple[Node | None, int]:
     return None, 0
 
 
-def accumulator(leaf: Tensor) -> AccumulateGrad:
+def accumulator(leaf: Tensor) -> Node:
     """The leaf's sink: one as long as any graph holds it; held weakly here, so that leaf and graph are no cycle."""
     ad = leaf._ad
     if ad is None:
@@ -448,8 +449,8 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
         with ad.lock:
             node = None if ad.accumulator is None else ad.accumulator()
             if node is None:
-                node = new(AccumulateGrad)
-                node.variable, node.rule, node.static = leaf, accumulation, None
+                node = Node()
+                node.static, node.rule = leaf, accumulation
                 node.next = node.numbers = node.saved = node.versions = ()
                 node.seq = next(sequence)
                 if ad.hooks:
@@ -571,8 +572,9 @@ _WHY = {
 
 
 def title(node: Node) -> str:
-    """A node's name as PyTorch's messages write it: Exp, not ExpBackward0."""
-    return node.name().rstrip("0123456789").removesuffix("Backward")
+    """A node's name as PyTorch's messages write it: Exp for ExpBackward0, Sum1 for SumBackward1."""
+    name, found, number = node.name().rpartition("Backward")
+    return name + number.removeprefix("0") if found and (not number or number.isdigit()) else node.name()
 
 
 def written(t: Tensor) -> None:
@@ -647,9 +649,11 @@ def _like_memory(g: Tensor, base: Spec) -> Tensor:
 class Accumulation:
     """The rule of every leaf's sink."""
 
+    node_name = "AccumulateGrad"
+
     @staticmethod
-    def apply(node: AccumulateGrad, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
-        accumulate(node.variable, grad, graph)
+    def apply(node: Node, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
+        accumulate(node.static, grad, graph)
         return ()
 
     @staticmethod
@@ -761,7 +765,8 @@ def add_grads(total: Tensor, grad: Tensor, owned: bool) -> Tensor:
     """Into the total's own memory where nobody else has it: 3 in the engine's table, here, and getrefcount's argument."""
     if not state.grad and total._spec is grad._spec:
         buf = total._buf
-        if owned or (buf.base is None and getrefcount(buf) == 3 and getrefcount(total) == 3):
+        sole = buf.base is None and getrefcount(buf) == 3 and getrefcount(total) == 3
+        if owned or (sole and total._spec.contiguous):  # an expanded gradient shows one element many times
             return hooks.add_(total, grad)
     return hooks.add(total, grad)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from nbgrad._device import device
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import AccumulateGrad, Node, RemovableHandle
+from nbgrad._tape.node import AccumulateGrad, Node, RemovableHandle, shown
 from nbgrad._tensor import Tensor, edge, requires, written
 
 __all__ = [
@@ -41,14 +41,13 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     node, number = edge(tensor)
     assert node is not None
     node.__dict__.setdefault("_specs", {})[number] = tensor._spec
-    return GradientEdge(node, number)
+    return GradientEdge(shown(node), number)
 
 
 def spec_of(node: Node, number: int) -> Spec | None:
     """What an output of a node looks like, where that is known."""
-    if isinstance(node, AccumulateGrad):
-        spec: Spec = node.variable._spec
-        return spec
+    if isinstance(shown(node), AccumulateGrad):
+        return node.static._spec  # type: ignore[no-any-return]
     plan = getattr(node.rule, "plan", None)
     if plan is not None:
         return plan.out  # type: ignore[no-any-return]

@@ -204,7 +204,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = scalar(src, _dtypes.float64 if isinstance(src, float) else None)
     if _layout.broadcast_shapes(self._spec.shape, src._spec.shape) != self._spec.shape:
         raise RuntimeError(_size_mismatch(self._spec.shape, src._spec.shape))
-    check_write(self, state.grad and (requires(self) or requires(src)))
+    check_write(self, state.grad and (requires(self) or requires(src)), filled=src is self)
     if src._storage is not None and self._storage is not None and src._storage.memory is self._storage.memory and src is not self:
         copy_memory(self, _clone(src.detach()))  # it may be read where it is written
     else:

@@ -222,6 +222,13 @@ def _view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
     return sp.like(shape, strides), 0
 
 
+@view("ReshapeAlias", lambda g, input_spec: reshape(g, input_spec.shape))
+def _reshape_alias(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    strides = _layout.view_strides(sp.shape, sp.strides, shape)
+    assert strides is not None
+    return sp.like(shape, strides), 0
+
+
 @view("UnsafeView", lambda g, input_spec: reshape(g, input_spec.shape))
 def _unsafe_view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
     return sp.like(shape), 0
