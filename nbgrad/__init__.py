@@ -11,6 +11,10 @@ This module only re-exports: what a name is stands in the module that it comes f
 """
 
 import importlib
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 from typing import Any
 
 from nbgrad._device import device as device
@@ -36,6 +40,7 @@ from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad._creation import *  # noqa: F403, I001
 from nbgrad import autograd as autograd
 from nbgrad import nn as nn
+from nbgrad import utils as utils
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from nbgrad.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled

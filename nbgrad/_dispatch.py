@@ -20,7 +20,7 @@ from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import FREED, Node, sequence
+from nbgrad._tape.node import FREED, AccumulateGrad, Node, sequence
 from nbgrad._tensor import (
     OVERLAP,
     PARTIAL,
@@ -31,6 +31,7 @@ from nbgrad._tensor import (
     edge,
     empty,
     hooks,
+    meta,
     modified,
     new,
     note_origin,
@@ -335,6 +336,8 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> T
     """The long way: any arity, numbers anywhere, `out`. It also makes the plan that the short way finds next time."""
     if len(args) != len(op.params):
         raise TypeError(f"{op.name}() takes {len(op.params)} arguments but {len(args)} were given")
+    if any(isinstance(a, Expr) for a in args):  # in the body of another op, which is being traced
+        return substitute(op.body, dict(zip(op.params, args)))  # type: ignore[return-value]
     operands = operands_of(op, args)
     if not any(isinstance(o, Spec) for o in operands):
         args = (hooks.scalar(args[0]), *args[1:])
@@ -517,14 +520,14 @@ class Packed:
 
     def __init__(self, t: Tensor, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         self.unpack, self.edge = unpack, edge(t)
-        shown = t.detach()
-        before = shown._version
-        hooks_were, state.saved_hooks = state.saved_hooks, ()
+        counted = storage_of(t)
+        before, modes = counted.version, (state.saved_hooks, state.grad)
+        state.saved_hooks, state.grad = (), False
         try:
-            self.packed = pack(shown)
+            self.packed = pack(t)
         finally:
-            state.saved_hooks = hooks_were
-        if shown._version != before:
+            state.saved_hooks, state.grad = modes
+        if counted.version != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
                 "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
@@ -539,7 +542,10 @@ class Packed:
             )
         out = share(got, got._buf, got._spec)
         target, number = self.edge
-        if target is not None:
+        if isinstance(target, AccumulateGrad):
+            out._rg = 1  # a leaf again, whose gradient goes where that of the saved one goes
+            meta(out).accumulator = weakref.ref(target)
+        elif target is not None:
             out._node, out._nr, out._rg = target, number, 1
         return out
 
