@@ -709,7 +709,8 @@ class ElementwiseRule:
         names["other"] = self.plan.op.params[1] if len(self.plan.op.params) > 1 else ""
         wanted = names.get(name, name)
         if wanted in self.saved_names:
-            return saved[self.saved_names.index(wanted)]
+            value = saved[self.saved_names.index(wanted)]
+            return as_output(value, node, 0) if wanted == OUT else value
         if wanted in self.number_names:
             return node.static[self.number_names.index(wanted)]
         raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
@@ -964,7 +965,9 @@ class OpRule:
         saved = unpack(node)
         wanted = {"self": self.op.inputs[0] if self.op.inputs else "", "result": OUT}.get(name, name)
         if wanted in self.saved_names:
-            return saved[self.saved_names.index(wanted)]
+            k = self.saved_names.index(wanted)
+            first = len(self.inputs)
+            return as_output(saved[k], node, self.outputs[k - first]) if k >= first else saved[k]
         if wanted in node.static[0]:
             return node.static[0][wanted]
         raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")

@@ -291,6 +291,7 @@ class Tensor:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if history(self) is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        accumulator(self).hooked = True  # as above
         return RemovableHandle(meta(self).post_hooks, hook)
 
     def detach(self) -> Tensor:
@@ -453,7 +454,7 @@ def accumulator(leaf: Tensor) -> Node:
                 node.static, node.rule = leaf, accumulation
                 node.next = node.numbers = node.saved = node.versions = ()
                 node.seq = next(sequence)
-                if ad.hooks:
+                if ad.hooks or ad.post_hooks:
                     node.tensor_hooks, node.hooked = {0: ad.hooks}, True
                 ad.accumulator = weakref.ref(node)
     return node
@@ -653,8 +654,13 @@ class Accumulation:
 
     @staticmethod
     def apply(node: Node, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
-        accumulate(node.static, grad, graph)
+        accumulate(node.static, grad, graph, 5)
         return ()
+
+    @staticmethod
+    def direct(node: Node, grad: Tensor, graph: bool) -> None:
+        """Each contribution as it arrives: what the engine calls for a sink without hooks."""
+        accumulate(node.static, grad, graph, 6)
 
     @staticmethod
     def read(node: Node, name: str) -> Any:
@@ -664,9 +670,9 @@ class Accumulation:
 accumulation = Accumulation()
 
 
-def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
+def accumulate(leaf: Tensor, grad: Tensor, graph: bool, own: int) -> None:
     """Add to the leaf's `.grad`: the first is taken over if nobody else has it, else copied; later ones are added in place,
-    but for create_graph, where the sum is a new tensor."""
+    but for create_graph, where the sum is a new tensor. `own` counts the engine's references to `grad`, as `_taken` sees them."""
     ad = meta(leaf)
     with ad.lock:
         wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
@@ -674,7 +680,7 @@ def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
             grad = hooks.to_dtype(grad, wanted)
         have = ad.grad
         if have is None:
-            ad.grad = grad if graph else _taken(leaf, grad)
+            ad.grad = grad if graph else _taken(leaf, grad, own)
         elif graph:
             ad.grad = hooks.add(have, grad)
         else:
@@ -684,12 +690,12 @@ def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
             hook(leaf)
 
 
-def _taken(leaf: Tensor, grad: Tensor) -> Tensor:
+def _taken(leaf: Tensor, grad: Tensor, own: int) -> Tensor:
     # 2 = the tensor's slot and getrefcount's argument. Memory that anything else reaches, be it a view, has more.
     sole = getrefcount(grad._buf) == 2 and grad._buf.base is None
     if sole and grad._rg == 0 and _same_layout(leaf._spec, grad._spec):
-        # A tensor of its own: who holds `grad` (a hook, a user's list) would otherwise see later sums through it.
-        return grad if getrefcount(grad) <= 7 else hooks.clone(grad)
+        # A tensor of its own: who holds `grad` (another node, a hook, a user's list) would see later sums through it.
+        return grad if getrefcount(grad) <= own else hooks.clone(grad)
     sp = leaf._spec
     out = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
     hooks.copy_memory(out, grad)
@@ -736,7 +742,7 @@ def prepare(node: Node, grads: Any, runs: bool) -> Any:
     for _, hook in list((runs and node.prehooks) or ()):
         got = hook(tuple(values))
         if got is not None:
-            values = list(got) if isinstance(got, tuple) else [got]
+            values = list(_checked_hook_values(hook, values, got))
     return values[0] if single else values
 
 
@@ -751,14 +757,24 @@ def finish(node: Node, results: Any, grads: Any) -> Any:
     for _, hook in list(node.hooks or ()):
         got = hook(tuple(results), outs)
         if got is not None:
-            got = got if isinstance(got, tuple) else (got,)
-            if len(got) != len(results):
-                name = getattr(hook, "__name__", type(hook).__name__)
-                raise RuntimeError(
-                    f"hook '{name}' has returned an incorrect number of values (got {len(got)}, but expected {len(results)})"
-                )
-            results = got
+            results = _checked_hook_values(hook, results, got)
     return results
+
+
+def _checked_hook_values(hook: Any, values: Any, got: Any) -> tuple[Any, ...]:
+    if not isinstance(got, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(got).__name__}'")
+    if len(got) != len(values):
+        name = getattr(hook, "__name__", type(hook).__name__)
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(got)}, but expected {len(values)})"
+        )
+    for value, new_value in zip(values, got):
+        if new_value is not None:
+            if value is None:
+                raise RuntimeError("can't replace a None gradient with a non-None value")
+            _checked_hook_value(hook, value, new_value)
+    return got
 
 
 def add_grads(total: Tensor, grad: Tensor, owned: bool) -> Tensor:

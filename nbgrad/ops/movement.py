@@ -271,7 +271,7 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     sizes = _layout.infer_size(_sizes(shape, "reshape", "shape"), input._spec.numel)
     sp = input._spec
     if _layout.view_strides(sp.shape, sp.strides, sizes) is not None:
-        return _view(input, shape=sizes)
+        return (_view if sp.contiguous else _reshape_alias)(input, shape=sizes)
     copied = contiguous(input)
     out = _unsafe_view(copied, shape=sizes)
     out._view = None  # of a copy that nobody else has: to the user no view
