@@ -21,7 +21,7 @@ from nbgrad._dispatch import differentiable, inplace, into, make_view, number_ty
 from nbgrad._layout import Ints
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
+from nbgrad._tensor import OVERLAP, Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad.expr import prims as p
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import index as _kernels
@@ -574,6 +574,8 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         out, rest = _basic(self, (index,) if kind is slice else index)
     if not rest:
         if not isinstance(value, Tensor) or value._spec.ndim == 0:
+            if _layout.overlaps(out._spec.shape, out._spec.strides):
+                raise RuntimeError(OVERLAP)  # `fill_` would allow it
             fill_(out, value if isinstance(value, Tensor) or not (out._rg and state.grad) else scalar(value, out._spec.dtype))
         else:
             copy_(out, _fitted(value, out._spec.shape))
