@@ -59,7 +59,9 @@ def main() -> None:
     big = torch.randn(n, requires_grad=True)
     grad = torch.ones(n)
     for name, op in (("one fused kernel", witch), ("composed of ops", composed)):
-        print(f"{name:<18} {milliseconds(lambda op=op: op(big, 2.0).backward(grad)):.2f} ms for {n} elements, backward included")
+        print(
+            f"{name:<18} {milliseconds(lambda op=op: op(big, 2.0).backward(grad)):.2f} ms for {n} elements, backward included"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Train a two-layer network to tell the arms of three spirals apart, on points that it draws itself.
 
 Prints the loss and accuracy of each epoch on one line that it writes over, then the accuracy on points not trained on.
-Exits 1 if that is below 95 % (with --short, which trains for two epochs, below 40 %).
+Exits 1 if that is below 95 % (with --short, which trains for 20 epochs, below 85 %).
 """
 
 import argparse
@@ -19,7 +19,7 @@ def spirals(n: int) -> tuple[torch.Tensor, torch.Tensor]:
     points, labels = [], []
     for arm in range(CLASSES):
         radius = torch.linspace(0.1, 1.0, n)
-        angle = 4 * radius + 2 * torch.pi * arm / CLASSES + 0.15 * torch.randn(n)
+        angle = 9 * radius + 2 * torch.pi * arm / CLASSES + 0.2 * torch.randn(n)
         points.append(torch.stack([radius * torch.cos(angle), radius * torch.sin(angle)], dim=1))
         labels.append(torch.full((n,), arm))
     return torch.cat(points), torch.cat(labels)
@@ -47,14 +47,14 @@ def accuracy(parameters: list[torch.Tensor], x: torch.Tensor, labels: torch.Tens
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="two epochs")
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--short", action="store_true", help="20 epochs")
+    parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    epochs = 2 if args.short else args.epochs
+    epochs = 20 if args.short else args.epochs
 
     torch.manual_seed(args.seed)
     x, labels = spirals(1000)
@@ -82,7 +82,7 @@ def main() -> int:
 
     reached = accuracy(parameters, unseen, unseen_labels)
     print(f"\n{steps} steps in {seconds:.1f} s; accuracy on points not trained on: {reached:.1%}")
-    return int(reached < (0.4 if args.short else 0.95))
+    return int(reached < (0.85 if args.short else 0.95))
 
 
 if __name__ == "__main__":
