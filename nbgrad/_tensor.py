@@ -660,7 +660,7 @@ class Accumulation:
     @staticmethod
     def direct(node: Node, grad: Tensor, graph: bool) -> None:
         """Each contribution as it arrives: what the engine calls for a sink without hooks."""
-        accumulate(node.static, grad, graph, 6)
+        accumulate(node.static, grad, graph, 7)
 
     @staticmethod
     def read(node: Node, name: str) -> Any:

@@ -104,6 +104,9 @@ def run(
                         if target.undefined:
                             arrive(target, number, grad)
                         continue
+                    if not target.next and wanted is None and not target.hooked and not observed:
+                        target.rule.direct(target, grad, graph)
+                        continue
                     if target.outputs != 1 or target in pending:
                         arrive(target, number, grad)
                         continue
