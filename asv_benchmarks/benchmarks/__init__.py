@@ -1,0 +1,1 @@
+"""asv benchmarks of nbgrad. asv finds none in a directory without this file."""

@@ -1,0 +1,35 @@
+"""What the benchmarks share: the libraries under test, and how a benchmark gets the one of its parameter.
+
+Where torch is installed the same code runs on it too (`lib=torch`), so that a figure has its peer beside it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+LIBS = tuple(name for name in ("nbgrad", "torch") if find_spec(name))
+
+
+def library(name: str) -> ModuleType:
+    """The library, with as many threads as nbgrad uses, so that both may use the machine alike."""
+    lib = importlib.import_module(name)
+    if name == "torch":
+        lib.set_num_threads(importlib.import_module("nbgrad").get_num_threads())
+    return lib
+
+
+class PerLibrary:
+    """A benchmark whose only parameter is the library; `prepare` compiles all kernels that it will time, by running once."""
+
+    params: tuple[Any, ...] = (LIBS,)
+    param_names = ("lib",)
+
+    def setup(self, lib: str) -> None:
+        self.T = library(lib)
+        self.prepare()
+
+    def prepare(self) -> None:
+        raise NotImplementedError
