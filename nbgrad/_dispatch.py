@@ -318,7 +318,7 @@ def _nary(op: ElementwiseOp) -> Callable[..., Tensor]:
 
 
 def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
-    found = []
+    found: list[Any] = []
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
             found.append(a._spec)

@@ -32,7 +32,7 @@ class ElementwiseOp:
         self.node_name = node_name or "".join(w.capitalize() for w in name.split("_")) + "Backward0"
         self.params = params if params is not None else tuple(inspect.signature(body).parameters)  # type: ignore[arg-type]
         self.check: Callable[..., None] | None = None  # refuses, given the computing dtype and the operands
-        self.tensors = self.params if len(self.params) == 1 else ()  # the inputs for which no number will do
+        self.tensors: tuple[str, ...] = self.params if len(self.params) == 1 else ()  # the inputs for which no number will do
         self.plans: dict[Any, Any] = {}
         self._grad_ops: dict[str, Any] = {}
 

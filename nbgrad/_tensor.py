@@ -11,9 +11,9 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,6 +57,11 @@ class View:
         self.base, self.version, self.created, self.made_by, self.leaf = base, version, created, made_by, False
 
 
+if TYPE_CHECKING:
+
+    def _operator(self: Tensor, other: Any) -> Tensor: ...
+
+
 class Tensor:
     __slots__ = (
         "__dict__",
@@ -80,6 +85,37 @@ class Tensor:
     _ad: AutogradMeta | None
 
     __array_priority__ = 1000
+
+    if TYPE_CHECKING:  # ops attach themselves as methods and operators when they are loaded
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __len__(self) -> int: ...
+
+        def __iter__(self) -> Iterator[Tensor]: ...
+
+        def __getitem__(self, index: Any) -> Tensor: ...
+
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+        def __index__(self) -> int: ...
+
+        def __int__(self) -> int: ...
+
+        def __float__(self) -> float: ...
+
+        __add__ = __radd__ = __iadd__ = __sub__ = __rsub__ = __isub__ = __mul__ = __rmul__ = __imul__ = _operator
+        __truediv__ = __rtruediv__ = __itruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _operator
+        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _operator
+        __lt__ = __le__ = __gt__ = __ge__ = _operator
+
+        def __neg__(self) -> Tensor: ...
+
+        def __pos__(self) -> Tensor: ...
+
+        def __abs__(self) -> Tensor: ...
+
+        def __invert__(self) -> Tensor: ...
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         return construct(cls, *args, **kwargs)
@@ -180,6 +216,10 @@ class Tensor:
     def is_leaf(self) -> bool:
         return self.grad_fn is None
 
+    @is_leaf.setter
+    def is_leaf(self, value: object) -> None:
+        raise AttributeError("attribute 'is_leaf' of 'torch._C.TensorBase' objects is not writable")
+
     @property
     def grad_fn(self) -> Node | None:
         node = history(self)
@@ -188,10 +228,6 @@ class Tensor:
     @grad_fn.setter
     def grad_fn(self, value: object) -> None:
         raise AttributeError("attribute 'grad_fn' of 'torch._C.TensorBase' objects is not writable")
-
-    @is_leaf.setter
-    def is_leaf(self, value: object) -> None:
-        raise AttributeError("attribute 'is_leaf' of 'torch._C.TensorBase' objects is not writable")
 
     @property
     def output_nr(self) -> int:
@@ -496,6 +532,8 @@ class Hooks:
     as_strided: Callable[..., Tensor]
     to_dtype: Callable[[Tensor, Any], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
+    scalar: Callable[[Any], Tensor]
+    resize: Callable[[Tensor, Any], None]
     ones_like: Callable[[Tensor], Tensor]
     zeros: Callable[[Spec], Tensor]
 

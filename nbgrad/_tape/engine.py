@@ -57,7 +57,8 @@ def run(
         if node not in pending:
             pending[node] = None if node.outputs == 1 else [None] * node.outputs
             heappush(heap, (-node.seq, node))
-        slots, key = (pending, node) if node.outputs == 1 else (pending[node], number)
+        slots: Any = pending if node.outputs == 1 else pending[node]
+        key: Any = node if node.outputs == 1 else number
         if slots[key] is None:
             slots[key] = grad
         elif grad is not None:
