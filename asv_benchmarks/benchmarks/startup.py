@@ -8,8 +8,9 @@ x = torch.ones(3, requires_grad=True)
 assert x.grad is not None
 """
 EMPTY_CACHE = """
-import os, tempfile
+import atexit, os, shutil, tempfile
 os.environ["NBGRAD_CACHE_DIR"] = tempfile.mkdtemp(prefix="nbgrad-bench-")
+atexit.register(shutil.rmtree, os.environ["NBGRAD_CACHE_DIR"])
 """
 NETWORK = """
 import nbgrad as torch
