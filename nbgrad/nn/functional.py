@@ -75,8 +75,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         noise = _creation.zeros_like(input)
     else:
         kept = of_array(_random.bernoulli(_random.default_generator, 1 - p, input.numel()))
-        noise = to_dtype(reshape(kept, input.shape), input.dtype).div_(1 - p)  # type: ignore[attr-defined]
-    return input.mul_(noise) if inplace else e.mul(input, noise)  # type: ignore[attr-defined]
+        noise = to_dtype(reshape(kept, input.shape), input.dtype).div_(1 - p)
+    return input.mul_(noise) if inplace else e.mul(input, noise)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

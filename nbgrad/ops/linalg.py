@@ -601,12 +601,12 @@ def _folded(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _folded_right(a: Tensor, b: Tensor) -> Tensor:
-    turned = b.mT  # type: ignore[attr-defined]
+    turned = b.mT
     lead = tuple(turned.shape)[:-1]
     if a.ndim == 1:
         return _unsafe_view(_mv(_rows(turned), a), lead)
     out = _unsafe_view(_mm_nt(_rows(turned), a), (*lead, a.shape[0]))
-    return out.mT.contiguous()  # type: ignore[attr-defined]
+    return out.mT.contiguous()
 
 
 def _batched(a: Tensor, b: Tensor) -> Tensor:
@@ -629,7 +629,7 @@ def _batch_of(t: Tensor, batch: tuple[int, ...], matrix: tuple[int, ...]) -> Ten
     if t.ndim == 1:
         t = reshape(t, matrix)
     if tuple(t.shape) != (*batch, *matrix):
-        t = t.expand(*batch, *matrix)  # type: ignore[attr-defined]
+        t = t.expand(*batch, *matrix)
     if len(batch) == 1:
         return t
     n = 1
@@ -719,6 +719,6 @@ def _reflected(self: Tensor, other: Any) -> Any:
     return _matrix_product(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
-Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected  # type: ignore[attr-defined, operator]
+Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected
 
 __all__ = ["addmm", "addmv", "baddbmm", "bmm", "dot", "ger", "inner", "matmul", "mm", "mv", "outer", "vdot"]
