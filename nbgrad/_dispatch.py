@@ -763,8 +763,10 @@ def _runner_maker(
     if held:
         lines += ["        saved = node.saved", "        if saved is None: unpack(node)"]
     for k in held:  # what `unpack` checks, in line: no storage record, or no write since
-        lines += [f"        s{k} = saved[{k}]", f"        st = s{k}._storage"]
-        lines.append(f"        if st is not None and st.version != node.versions[{k}]: s{k} = unpack(node)[{k}]")
+        lines += [f"        s{k} = saved[{k}]", f"        st{k} = s{k}._storage"]
+    if held:
+        written = " or ".join(f"(st{k} is not None and st{k}.version != node.versions[{k}])" for k in held)
+        lines.append(f"        if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}")
     lines += [f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)]
     read = ["g._buf" if k < 0 else f"s{k}._buf" for k in where if k >= 0 or not over]
     read += [f"node.static[{k}]" for k in keep]

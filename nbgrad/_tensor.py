@@ -285,7 +285,7 @@ class Tensor:
         ad = meta(self)
         if ad.grad is not None and value is not None and ad.grad._spec.dtype is not value:
             raise RuntimeError(
-                f"Cannot set grad_dtype to '{_c_name(value)}' because there is already a gradient with dtype "
+                f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
                 f"'{_c_name(ad.grad._spec.dtype)}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
                 "ensure the new grad_dtype matches the existing gradient's dtype."
             )

@@ -276,8 +276,10 @@ def _bound(cls: type[Function], separate: bool, args: tuple[Any, ...], kwargs: d
     """Keywords and defaults in the places of `forward`'s parameters."""
     signature = inspect.signature(cls.forward)
     given = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
-    given.apply_defaults()
-    return given.args if separate else given.args[1:]
+    if separate:
+        given.apply_defaults()
+        return given.args
+    return given.args[1:]
 
 
 # ---------------------------------------------------------------- outputs
@@ -524,7 +526,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return results
         several = results if isinstance(results, tuple) else (results,)
         node: Node = new(node_type("Error"))
-        node.next, node.numbers, node.saved, node.versions, node.static = (), (), (), (), None
+        node.next, node.numbers, node.saved, node.versions, node.static = (None,), (0,), (), (), None
         node.rule, node.seq = _ErrorRule, next(sequence)
         if len(several) != 1:
             node.outputs = len(several)

@@ -537,13 +537,15 @@ def _unbind(sp: Spec, *, dim: int) -> list[tuple[Spec, int]]:
     return [_select_geometry(sp, dim=dim, index=k) for k in range(sp.shape[dim])]
 
 
-@_several("Split")
-def _split(sp: Spec, *, dim: int, sizes: Ints) -> list[tuple[Spec, int]]:
+def _split_geometry(sp: Spec, *, dim: int, sizes: Ints) -> list[tuple[Spec, int]]:
     out, start = [], 0
     for n in sizes:
         out.append(_slice_geometry(sp, dim=dim, start=start, length=n, step=1))
         start += n
     return out
+
+
+_split, _split_with_sizes = _several("Split")(_split_geometry), _several("SplitWithSizes")(_split_geometry)
 
 
 @method
@@ -573,6 +575,7 @@ def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
                 f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but got "
                 f"split_sizes={sizes}"
             )
+        return _split_with_sizes(tensor, dim=d, sizes=tuple(sizes))
     return _split(tensor, dim=d, sizes=tuple(sizes))
 
 

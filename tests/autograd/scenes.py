@@ -1,0 +1,89 @@
+"""The reader of scenes.txt: short programs, and what PyTorch shows for their expressions.
+
+A scene is `== name`, statements, and expressions after `>>>` with what is shown below each. `python -m tests.autograd.scenes`
+writes what the installed torch shows into the file. The statements see `torch` (the module under test) and `shown`, a list
+that callbacks may append to.
+"""
+
+import re
+import sys
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+FILE = Path(__file__).parent / "scenes.txt"
+
+
+@dataclass
+class Scene:
+    name: str
+    parts: list[tuple[str, str, str]] = field(default_factory=list)  # statements, expression, what is shown
+
+    def __str__(self) -> str:
+        return self.name
+
+    def play(self, T: ModuleType) -> list[str]:
+        names: dict[str, Any] = {"torch": T, "shown": [], "__name__": "__main__"}
+        found = []
+        for statements, expression, _ in self.parts:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    exec(statements, names)
+                    value = show(eval(expression, names))
+                except Exception as error:
+                    value = f"{type(error).__name__}: {error}"
+            texts = [f"{w.category.__name__}: {w.message}".partition(" (Triggered internally")[0] for w in caught]
+            found.append(re.sub(r"0x[0-9a-f]+", "0x", "\n".join([*texts, value])).strip())
+        return found
+
+
+def show(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def read() -> dict[str, Scene]:
+    scenes = {}
+    for block in re.split(r"^== ", FILE.read_text(encoding="utf-8"), flags=re.M)[1:]:
+        name, _, body = block.partition("\n")
+        scene = Scene(name)
+        statements, expression, shown = "", "", []
+        for line in [*body.rstrip().split("\n"), ">>>"]:
+            if line.startswith(">>>"):
+                if expression:
+                    scene.parts.append((statements, expression, "\n".join(shown).rstrip()))
+                    statements, shown = "", []
+                expression = line[4:]
+            elif line.startswith("| ") or line == "|":
+                shown.append(line[2:])
+            else:
+                if expression:
+                    scene.parts.append((statements, expression, "\n".join(shown).rstrip()))
+                    statements, expression, shown = "", "", []
+                statements += line + "\n"
+        assert name not in scenes, f"two scenes are called {name}"
+        scenes[name] = scene
+    return scenes
+
+
+def write(scenes: dict[str, Scene], T: ModuleType) -> None:
+    lines = []
+    for scene in scenes.values():
+        lines.append(f"== {scene.name}")
+        for (statements, expression, _), shown in zip(scene.parts, scene.play(T), strict=True):
+            lines += [*statements.strip("\n").split("\n")] if statements.strip() else []
+            lines += [f">>> {expression}", *(f"| {line}".rstrip() for line in shown.split("\n"))]
+        lines.append("")
+    FILE.write_text("\n".join(lines), encoding="utf-8")
+
+
+SCENES = read() if FILE.exists() else {}
+
+if __name__ == "__main__":
+    import torch
+
+    torch.set_warn_always(True)
+    write(SCENES, torch)
+    sys.stdout.write(f"{len(SCENES)} scenes, {sum(len(s.parts) for s in SCENES.values())} expressions\n")

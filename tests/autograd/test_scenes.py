@@ -1,0 +1,23 @@
+"""Programs at the corners of autograd show what PyTorch shows; scenes.txt holds them."""
+
+from types import ModuleType
+
+import pytest
+
+from tests.autograd.scenes import SCENES, Scene
+from tests.support import T
+
+EACH = pytest.mark.parametrize("scene", SCENES.values(), ids=str)
+
+
+@EACH
+def test_shows_what_pytorch_shows(scene: Scene) -> None:
+    for (_, expression, want), got in zip(scene.parts, scene.play(T), strict=True):
+        assert got == want, expression
+
+
+@pytest.mark.oracle
+@EACH
+def test_pytorch_shows_it(torch: ModuleType, scene: Scene) -> None:
+    for (_, expression, want), got in zip(scene.parts, scene.play(torch), strict=True):
+        assert got == want, expression
