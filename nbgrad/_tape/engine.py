@@ -53,18 +53,6 @@ def run(
     pending: dict[Node, Any] = {}
     owned: set[Any] = set()  # totals that are ours to write into
 
-    def arrive(node: Node, number: int, grad: Any) -> None:
-        if node not in pending:
-            pending[node] = None if node.outputs == 1 else [None] * node.outputs
-            heappush(heap, (-node.seq, node))
-        slots: Any = pending if node.outputs == 1 else pending[node]
-        key: Any = node if node.outputs == 1 else number
-        if slots[key] is None:
-            slots[key] = grad
-        elif grad is not None:
-            slots[key] = add(slots[key], grad, (node, number) in owned)
-            owned.add((node, number))
-
     starts = [root[0] for root in roots]
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
@@ -75,7 +63,7 @@ def run(
         while roots:  # emptied, so that no gradient outlives its use
             node, number, grad = roots.pop(0)
             if needed is None or node in needed:
-                arrive(node, number, grad)
+                _arrive(heap, pending, owned, add, node, number, grad)
         while heap:
             # Sinks that are due together run in the order in which the forward pass met the leaves, as PyTorch's do.
             due: list[Node] = [heappop(heap)[1]]
@@ -103,13 +91,13 @@ def run(
                         continue  # not differentiable there, or not asked for
                     if grad is None:
                         if target.undefined:
-                            arrive(target, number, grad)
+                            _arrive(heap, pending, owned, add, target, number, grad)
                         continue
                     if not target.next and wanted is None and not target.hooked and not observed:
                         target.rule.direct(target, grad, graph)
                         continue
                     if target.outputs != 1 or target in pending:
-                        arrive(target, number, grad)
+                        _arrive(heap, pending, owned, add, target, number, grad)
                         continue
                     pending[target] = grad
                     if following is None:
@@ -130,6 +118,28 @@ def run(
             callback()
     finally:
         state.grad, state.task = before
+
+
+def _arrive(
+    heap: list[tuple[int, Node]],
+    pending: dict[Node, Any],
+    owned: set[Any],
+    add: Add,
+    node: Node,
+    number: int,
+    grad: Any,
+) -> None:
+    """A gradient for one output of a node: the first makes the node pending, others are added to it."""
+    if node not in pending:
+        pending[node] = None if node.outputs == 1 else [None] * node.outputs
+        heappush(heap, (-node.seq, node))
+    slots: Any = pending if node.outputs == 1 else pending[node]
+    key: Any = node if node.outputs == 1 else number
+    if slots[key] is None:
+        slots[key] = grad
+    elif grad is not None:
+        slots[key] = add(slots[key], grad, (node, number) in owned)
+        owned.add((node, number))
 
 
 def _hand_over(node: Node, grads: Any, takers: Any, needed: Any, prepare: Callable[[Node, Any, bool], Any]) -> bool:
