@@ -18,7 +18,7 @@ import numpy as np
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
-from nbgrad._storage import Spec, spec
+from nbgrad._storage import Spec, Storage, spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, AccumulateGrad, Node, sequence
 from nbgrad._tensor import (
@@ -388,82 +388,64 @@ def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any]) -> Tenso
 # ---------------------------------------------------------------- recording
 
 
-_ZEROS = ((), (0,), (0, 0), (0, 0, 0), (0, 0, 0, 0))
 _NOTHING, _FIRST, _SECOND, _BOTH, _OUTPUT, _OTHERWISE = range(6)  # what a rule saves, as `record1` and `record2` read it
 
 
 def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
-    """Give `t` the history of an op of one tensor (and numbers). This and `record2` are `record`, written out for speed."""
+    """Give `t` the history of an op of one tensor (and numbers). This and `record2` are `record`, written out for speed: the
+    interpreter's steps are what a small op costs."""
     rule = plan.by_mask[1]
-    if rule is None:
-        rule = plan.by_mask[1] = plan.rule((True, *(False,) * (len(args) - 1)))
-    if a._rg == 2 or not rule.useful or rule.saves == _OTHERWISE:
+    if rule is None or a._rg == 2 or rule.saves == _OTHERWISE:
         record(plan, t, args)
         return
-    node = Node()
-    target = a._node
-    if target is None:
-        target = accumulator(a)
+    node = t._node = Node()
+    target = a._node or accumulator(a)
     node.next = (target,) if len(args) == 1 else (target, None)
-    node.numbers = rule.no_numbers if not a._nr else (a._nr, 0)[: len(args)]
+    if a._nr:
+        node.numbers = (a._nr, 0)
     saves = rule.saves
-    if saves == _NOTHING:
-        node.saved = node.versions = ()
-    else:
+    if saves:
         if saves == _OUTPUT:
             a = wrap(t._buf, t._spec)
-            a._storage = storage_of(t)
-        if shared.rare or a._storage is not None:
+            a._storage = t._storage = Storage(t._buf)
+        if shared.rare or (saves == _FIRST and a._storage is not None):
             node.saved, node.versions = save((a,))
         else:
-            node.saved, node.versions = (a,), _ZEROS[1]
-    node.static = rule.numbers(args) if rule.number_positions else ()
+            node.saved = (a,)
+    if rule.number_positions:
+        node.static = rule.numbers(args)
     node.rule = rule
     node.seq = next(sequence)
     if shared.rare:
         note_origin(node)
-    t._rg, t._node = 1, node
+    t._rg = 1
 
 
 def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
     wants, wants_other = a._rg, b._rg
-    if wants == 2 or wants_other == 2:
+    rule = None if wants == 2 or wants_other == 2 else plan.by_mask[wants + 2 * wants_other]
+    if rule is None or rule.saves >= _OUTPUT:
         record(plan, t, (a, b))
         return
-    which = wants + 2 * wants_other
-    rule = plan.by_mask[which]
-    if rule is None:
-        rule = plan.by_mask[which] = plan.rule((wants == 1, wants_other == 1))
+    node = t._node = Node()
+    node.next = (
+        (a._node or accumulator(a)) if wants else None,
+        (b._node or accumulator(b)) if wants_other else None,
+    )
+    if a._nr or b._nr:
+        node.numbers = (a._nr, b._nr)
     saves = rule.saves
-    if saves >= _OUTPUT or not rule.useful:
-        record(plan, t, (a, b))
-        return
-    node = Node()
-    first = second = None
-    if wants:
-        first = a._node
-        if first is None:
-            first = accumulator(a)
-    if wants_other:
-        second = b._node
-        if second is None:
-            second = accumulator(b)
-    node.next = (first, second)
-    node.numbers = (a._nr, b._nr) if a._nr or b._nr else _ZEROS[2]
-    if saves == _NOTHING:
-        node.saved = node.versions = ()
-    else:
+    if saves:
         saved = (a, b) if saves == _BOTH else (a,) if saves == _FIRST else (b,)
         if shared.rare or a._storage is not None or b._storage is not None:
             node.saved, node.versions = save(saved)
         else:
-            node.saved, node.versions = saved, _ZEROS[len(saved)]
-    node.static = ()
+            node.saved = saved
     node.rule = rule
     node.seq = next(sequence)
     if shared.rare:
         note_origin(node)
-    t._rg, t._node = 1, node
+    t._rg = 1
 
 
 def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
@@ -473,6 +455,8 @@ def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     if rule is None or not rule.useful:
         t._rg, t._node = 0, None
         return
+    if len(mask) < 3:
+        plan.by_mask[mask[0] + 2 * (True in mask[1:])] = rule
     node = Node()
     edges = [edge(a) if wanted else (None, 0) for a, wanted in zip(args, mask)]
     node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
@@ -572,7 +556,6 @@ class ElementwiseRule:
         op = plan.op
         self.plan, self.mask = plan, mask
         self.node_name = op.node_name
-        self.no_numbers = (0,) * len(mask)
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
         # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
         self.useful = any(mask) and not is_bool(op.body)
@@ -1023,6 +1006,22 @@ def differentiable(
 
 def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
     """Give the outputs of an `Op` their history. Masks are bits here: a tuple per call cost 1 us of 7."""
+    a = tensors[0]
+    if len(tensors) == 1 and a._rg == 1 and isinstance(result, Tensor):
+        rule = op.by_mask.get(0b11)
+        if rule is not None and not rule.saved_names:
+            # One input, nothing saved (a sum, a view), written out: 1 us less.
+            node = result._node = Node()
+            node.next = (a._node or accumulator(a),)
+            if a._nr:
+                node.numbers = (a._nr,)
+            node.static = (static, (a._spec,))
+            node.rule = rule
+            node.seq = next(sequence)
+            if shared.rare:
+                note_origin(node)
+            result._rg = 1 if result._view is None else 2
+            return result
     wanted, absent, bit = 0, 0, 1
     for t in tensors:
         if t is None:
@@ -1054,7 +1053,6 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     outs = (result,) if single else result
     if not single:
         node.outputs = len(outs)
-    node.saved = node.versions = ()
     if rule.saved_names:
         saved = [tensors[k] for k in rule.inputs]
         for k in rule.outputs:

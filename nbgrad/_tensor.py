@@ -478,21 +478,22 @@ def edge(t: Tensor) -> tuple[Node | None, int]:
 
 def accumulator(leaf: Tensor) -> Node:
     """The leaf's sink: one as long as any graph holds it; held weakly here, so that leaf and graph are no cycle."""
-    ad = leaf._ad
-    if ad is None:
-        ad = leaf._ad = AutogradMeta()
-    node = None if ad.accumulator is None else ad.accumulator()
-    if node is None:
-        with ad.lock:
-            node = None if ad.accumulator is None else ad.accumulator()
-            if node is None:
-                node = Node()
-                node.static, node.rule = leaf, accumulation
-                node.next = node.numbers = node.saved = node.versions = ()
-                node.seq = next(sequence)
-                if ad.hooks or ad.post_hooks:
-                    node.tensor_hooks, node.hooked = {0: ad.hooks}, True
-                ad.accumulator = weakref.ref(node)
+    ad = leaf._ad or meta(leaf)
+    held = ad.accumulator
+    return (held is not None and held()) or _new_accumulator(leaf, ad)
+
+
+def _new_accumulator(leaf: Tensor, ad: AutogradMeta) -> Node:
+    with ad.lock:
+        held = ad.accumulator
+        node = None if held is None else held()  # another thread may have been here
+        if node is None:
+            node = Node()
+            node.static, node.rule = leaf, accumulation
+            node.seq = next(sequence)
+            if ad.hooks or ad.post_hooks:
+                node.tensor_hooks, node.hooked = {0: ad.hooks}, True
+            ad.accumulator = weakref.ref(node)
     return node
 
 
@@ -629,7 +630,7 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
         base = view.base
         old, old_number = edge(base)
         slices: Node = new(node_type("CopySlices"))
-        slices.next, slices.numbers = (old, *node.next[1:]), (old_number, *node.numbers[1:])
+        slices.next, slices.numbers = (old, *node.next[1:]), (old_number, *[k for _, k in zip(node.next, node.numbers)][1:])
         slices.saved, slices.versions, slices.static = (node,), (0,), None  # PyTorch, too, lets go of what was written
         slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
         slices.seq = next(sequence)
@@ -692,13 +693,13 @@ class Accumulation:
 
     @staticmethod
     def apply(node: Node, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
-        accumulate(node.static, grad, graph, 5)
+        accumulate(node.static, grad, graph, 4)
         return ()
 
     @staticmethod
     def direct(node: Node, grad: Tensor, graph: bool) -> None:
         """Each contribution as it arrives: what the engine calls for a sink without hooks."""
-        accumulate(node.static, grad, graph, 7)
+        accumulate(node.static, grad, graph, 6)
 
     @staticmethod
     def read(node: Node, name: str) -> Any:
@@ -710,34 +711,35 @@ accumulation = Accumulation()
 
 def accumulate(leaf: Tensor, grad: Tensor, graph: bool, own: int) -> None:
     """Add to the leaf's `.grad`: the first is taken over if nobody else has it, else copied; later ones are added in place,
-    but for create_graph, where the sum is a new tensor. `own` counts the engine's references to `grad`, as `_taken` sees them."""
-    ad = meta(leaf)
+    but for create_graph, where the sum is a new tensor. `own` counts the engine's references to `grad`, as seen from here."""
+    ad = leaf._ad or meta(leaf)
     with ad.lock:
         wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
         if grad._spec.dtype is not wanted and wanted is not None:
             grad = hooks.to_dtype(grad, wanted)
         have = ad.grad
-        if have is None:
-            ad.grad = grad if graph else _taken(leaf, grad, own)
-        elif graph:
-            ad.grad = hooks.add(have, grad)
-        else:
+        if graph:
+            ad.grad = grad if have is None else hooks.add(have, grad)
+        elif have is not None:
             hooks.add_(have, grad)
+        elif (
+            # 2 = the tensor's slot and getrefcount's argument: memory that anything else reaches, be it a view, has more. And
+            # who holds the tensor (another node, a hook, a user's list) would see later sums through it.
+            getrefcount(grad._buf) == 2
+            and getrefcount(grad) <= own
+            and grad._buf.base is None
+            and grad._rg == 0
+            and (grad._spec is leaf._spec or _same_layout(leaf._spec, grad._spec))
+        ):
+            ad.grad = grad
+        else:
+            sp = leaf._spec
+            out = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
+            hooks.copy_memory(out, grad)
+            ad.grad = out
     if ad.post_hooks:
         for _, hook in list(ad.post_hooks):
             hook(leaf)
-
-
-def _taken(leaf: Tensor, grad: Tensor, own: int) -> Tensor:
-    # 2 = the tensor's slot and getrefcount's argument. Memory that anything else reaches, be it a view, has more.
-    sole = getrefcount(grad._buf) == 2 and grad._buf.base is None
-    if sole and grad._rg == 0 and _same_layout(leaf._spec, grad._spec):
-        # A tensor of its own: who holds `grad` (another node, a hook, a user's list) would see later sums through it.
-        return grad if getrefcount(grad) <= own else hooks.clone(grad)
-    sp = leaf._spec
-    out = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
-    hooks.copy_memory(out, grad)
-    return out
 
 
 def _same_layout(leaf: Spec, grad: Spec) -> bool:

@@ -58,6 +58,7 @@ def run(
     task: Task = object.__new__(Task)
     task.roots, task.needed, task.callbacks, task._inside = starts, needed, None, None
     before, observed = (state.grad, state.task), shared.anomaly
+    plain = wanted is None and not observed
     state.grad, state.task = graph, task
     try:
         while roots:  # emptied, so that no gradient outlives its use
@@ -74,14 +75,14 @@ def run(
                 grads = pending.pop(node)
                 if wanted is not None and node in wanted and not _hand_over(node, grads, wanted[node], needed, prepare):
                     continue
-                if node.hooked:
-                    grads = prepare(node, grads, True)
-                if observed:
-                    results = watch(node, grads, needed, graph)
-                else:
+                if not node.hooked and not observed:
                     results = node.rule.apply(node, grads, needed, graph)
-                if node.hooked and node.hooks is not None:
-                    results = finish(node, results, grads)
+                else:
+                    if node.hooked:
+                        grads = prepare(node, grads, True)
+                    results = (watch if observed else node.rule.apply)(node, grads, needed, graph)
+                    if node.hooks is not None:
+                        results = finish(node, results, grads)
                 if not keep and node.saved:
                     node.saved = None
                 grads = None
@@ -93,7 +94,7 @@ def run(
                         if target.undefined:
                             _arrive(heap, pending, owned, add, target, number, grad)
                         continue
-                    if not target.next and wanted is None and not target.hooked and not observed:
+                    if plain and not target.next and not target.hooked:
                         target.rule.direct(target, grad, graph)
                         continue
                     if target.outputs != 1 or target in pending:
