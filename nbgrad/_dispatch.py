@@ -1009,7 +1009,7 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     a = tensors[0]
     if len(tensors) == 1 and a._rg == 1 and isinstance(result, Tensor):
         rule = op.by_mask.get(0b11)
-        if rule is not None and not rule.saved_names:
+        if rule is not None and not rule.saved_names and result._spec.dtype.is_floating_point:
             # One input, nothing saved (a sum, a view), written out: 1 us less.
             node = result._node = Node()
             node.next = (a._node or accumulator(a),)

@@ -115,8 +115,9 @@ def run(
                         due.append(following)
                     else:
                         heappush(heap, (-following.seq, following))
-        for callback in task.callbacks or ():
-            callback()
+        if task.callbacks is not None:
+            for callback in task.callbacks:
+                callback()
     finally:
         state.grad, state.task = before
 

@@ -221,12 +221,12 @@ class _Check:
         """Of every result, the central difference as `t` goes `eps` along `step`, or along its element `index`."""
         values = t._host()
         kept = values.copy()
-        step = self.eps * (step if index is None else 1.0)
+        moved = self.eps * step if index is None else self.eps
         place = ... if index is None else index
         try:
-            values[place] = kept[place] - step
+            values[place] = kept[place] - moved
             below = self.values(index)
-            values[place] = kept[place] + step
+            values[place] = kept[place] + moved
             above = self.values(index)
         finally:
             values[...] = kept
@@ -279,7 +279,7 @@ class _Check:
         for i, o in enumerate(self.outputs):
             weights = _tensor(rng.standard_normal((2, *o.shape)), o)
             together = grad(o, self.sources, weights, retain_graph=True, allow_unused=True, is_grads_batched=True)
-            apart = [grad(o, self.sources, w, retain_graph=True, allow_unused=True) for w in weights.detach()]  # type: ignore[attr-defined]
+            apart = [grad(o, self.sources, w, retain_graph=True, allow_unused=True) for w in weights.detach()]
             for j, t in enumerate(self.sources):
                 expected = np.stack([_flat(row[j], t) for row in apart])
                 got = np.zeros_like(expected) if together[j] is None else together[j]._host().reshape(2, -1)
@@ -414,7 +414,7 @@ def _random_weight(o: Tensor, strided: bool) -> Tensor:
     values = rng.uniform(-1, 1, (*o.shape, 2) if strided else tuple(o.shape))
     t = _tensor(values, o)
     if strided:
-        t = t.select(-1, 0)  # type: ignore[attr-defined]
+        t = t.select(-1, 0)
     return t.detach().requires_grad_()
 
 
@@ -426,7 +426,7 @@ def _unit(rng: np.random.Generator, t: Tensor) -> Array:
 
 def _tensor(values: Any, like: Tensor) -> Tensor:
     d = like.dtype if like.dtype.is_floating_point else _dtypes.float64
-    return from_numpy(np.array(values, d.np))  # type: ignore[no-any-return]
+    return from_numpy(np.array(values, d.np))
 
 
 def _flat(g: Tensor | None, t: Tensor) -> Array:

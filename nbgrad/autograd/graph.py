@@ -47,11 +47,11 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def spec_of(node: Node, number: int) -> Spec | None:
     """What an output of a node looks like, where that is known."""
     if isinstance(shown(node), AccumulateGrad):
-        return node.static._spec  # type: ignore[no-any-return]
+        return node.static._spec
     plan = getattr(node.rule, "plan", None)
     if plan is not None:
-        return plan.out  # type: ignore[no-any-return]
-    return node.__dict__.get("_specs", {}).get(number)  # type: ignore[no-any-return]
+        return plan.out
+    return node.__dict__.get("_specs", {}).get(number)
 
 
 def _input_metadata(node: Node) -> tuple[Spec | None, ...]:
@@ -69,7 +69,7 @@ def _call(node: Node, *grads: Any) -> tuple[Any, ...]:
 
 
 Node._input_metadata = property(_input_metadata)  # type: ignore[attr-defined]
-Node.__call__ = _call  # type: ignore[method-assign, assignment]
+Node.__call__ = _call  # type: ignore[method-assign]
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -111,11 +111,11 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(t: Tensor) -> tuple[device, Tensor]:
-            return t.device, t.cpu()  # type: ignore[attr-defined]
+            return t.device, t.cpu()
 
         def unpack(packed: tuple[device, Tensor]) -> Tensor:
             where, t = packed
-            return t.to(where)  # type: ignore[attr-defined, no-any-return]
+            return t.to(where)
 
         super().__init__(pack, unpack)
 

@@ -509,7 +509,9 @@ def _several(node_name: str) -> Callable[[Callable[..., list[tuple[Spec, int]]]]
         def forward(input: Tensor, **static: Any) -> Tensor:
             raise AssertionError("views are made by make_view")
 
-        def rule(g: list[Tensor | None], input_spec: Spec, parts: Any) -> Tensor:
+        def rule(g: Any, input_spec: Spec, parts: Any) -> Tensor:
+            if isinstance(g, Tensor):  # the engine's form for a node of one output, here a tuple of one view
+                g = [g]
             base = input_spec.dense()
             total: Tensor | None = None
             for grad, (at, offset) in zip(g, geometry(base, **parts)):
