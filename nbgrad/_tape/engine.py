@@ -20,11 +20,9 @@ Wanted = dict[Node, dict[int, Callable[[Any], None] | None]]
 
 
 class Task:
-    """One backward, for those who ask from inside: `callbacks` run when it is done."""
+    """One backward, for those who ask from inside which nodes it runs."""
 
-    __slots__ = ("_inside", "callbacks", "needed", "roots")
-
-    callbacks: list[Callable[[], Any]] | None
+    __slots__ = ("_inside", "needed", "roots")
     needed: set[Node] | None
     roots: list[Node]
     _inside: set[Node] | None
@@ -56,7 +54,7 @@ def run(
     starts = [root[0] for root in roots]
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
-    task.roots, task.needed, task.callbacks, task._inside = starts, needed, None, None
+    task.roots, task.needed, task._inside = starts, needed, None
     before, observed = (state.grad, state.task), shared.anomaly
     plain = wanted is None and not observed
     state.grad, state.task = graph, task
@@ -115,9 +113,6 @@ def run(
                         due.append(following)
                     else:
                         heappush(heap, (-following.seq, following))
-        if task.callbacks is not None:
-            for callback in task.callbacks:
-                callback()
     finally:
         state.grad, state.task = before
 
