@@ -27,9 +27,9 @@ from nbgrad._tensor import (
     Tensor,
     accumulator,
     as_inference,
+    c_name,
     check_write,
     edge,
-    empty,
     hooks,
     meta,
     modified,
@@ -52,8 +52,12 @@ from nbgrad.kernels import build, templates
 
 _empty = np.empty
 _bytes = np.dtype(np.uint8)
-_REUSE_FROM = 1 << 18  # bytes of a gradient from which its memory is reused; smaller ones stay in the cache anyway
-_ENGINES_OWN = 4  # references to a gradient that only the engine has, counted in `ElementwiseRule.raw`'s runner
+_REUSE_FROM = (
+    1 << 18
+)  # bytes of a gradient from which its memory is reused; smaller ones stay in the cache anyway
+_ENGINES_OWN = (
+    4  # references to a gradient that only the engine has, counted in `ElementwiseRule.raw`'s runner
+)
 _PLANS = 4096  # per op, before the table is begun anew
 _elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
 
@@ -64,7 +68,19 @@ _elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
 class Plan:
     """One elementwise call, but for the addresses: which kernel, over how many elements, giving what."""
 
-    __slots__ = ("address", "by_mask", "kind", "launch", "meta", "n", "nbytes", "op", "operands", "out", "rules")
+    __slots__ = (
+        "address",
+        "by_mask",
+        "kind",
+        "launch",
+        "meta",
+        "n",
+        "nbytes",
+        "op",
+        "operands",
+        "out",
+        "rules",
+    )
 
     def __init__(
         self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, kind: str, inplace: bool = False
@@ -74,7 +90,9 @@ class Plan:
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], ElementwiseRule] = {}
         self.by_mask: list[Any] = [None] * 4  # the rules of one or two tensor operands, found by counting
-        run = Kernel.of(op.name, (op.body,), op.params, op.logical, operands, (out,), kind, 0 if inplace else -1)
+        run = Kernel.of(
+            op.name, (op.body,), op.params, op.logical, operands, (out,), kind, 0 if inplace else -1
+        )
         self.address, self.n, self.launch, self.meta = run.address, run.n, run.launch, run.meta
 
     def rule(self, mask: tuple[bool, ...]) -> ElementwiseRule:
@@ -196,30 +214,44 @@ def common_dtype(operands: Sequence[Any]) -> dtype:
     )
 
 
-def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None) -> Plan:
-    """`out` is where the result goes, if that is settled (in place)."""
-    specs = [o for o in operands if isinstance(o, Spec)]
-    compute = common_dtype([o for p, o in zip(op.params, operands) if p not in op.logical])
+def dtypes_of(op: ElementwiseOp, operands: tuple[Any, ...]) -> tuple[dtype, dtype]:
+    """In which dtype the op computes, and which it gives."""
+    values = [o for p, o in zip(op.params, operands) if p not in op.logical and p not in op.settings]
+    compute = common_dtype(values)
     if op.check is not None:
-        op.check(compute, operands)
+        op.check(compute, values)
     if op.promote == "float" and not compute.is_floating_point:
         compute = _dtypes.get_default_dtype()
-    result = _dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
+    return compute, _dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
+
+
+def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None) -> Plan:
+    """`out` is where the result goes, if that is settled (in place). What is refused, is refused in PyTorch's order."""
+    specs = [o for o in operands if isinstance(o, Spec)]
+    compute, result = dtypes_of(op, operands)
+    if out is not None and out.strides and _layout.overlaps(out.shape, out.strides):
+        raise RuntimeError(OVERLAP)
     shape = _layout.broadcast_shapes(*(s.shape for s in specs))
     inplace = out is not None
     if out is None:
         strides = _layout.output_strides(shape, [(s.shape, s.strides) for s in specs])
         out = spec(result, tuple(shape), strides, specs[0].device)
     else:
-        if not _dtypes.can_cast(result, out.dtype):
-            raise RuntimeError(
-                f"result type {result.scalar_name} can't be cast to the desired output type {out.dtype.scalar_name}"
-            )
         if shape != out.shape:
             raise RuntimeError(
                 f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}"
             )
+        check_cast(result, out.dtype)
+    if op.kernel is not None:
+        op.kernel(compute, operands)
     return Plan(op, operands, out, compute.np.str[1:], inplace)
+
+
+def check_cast(result: dtype, to: dtype) -> None:
+    if not _dtypes.can_cast(result, to):
+        raise RuntimeError(
+            f"result type {result.scalar_name} can't be cast to the desired output type {to.scalar_name}"
+        )
 
 
 def plan_for(op: ElementwiseOp, operands: tuple[Any, ...]) -> Plan:
@@ -342,9 +374,10 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> T
     if not any(isinstance(o, Spec) for o in operands):
         args = (hooks.scalar(args[0]), *args[1:])
         operands = operands_of(op, args)
-    plan = plan_for(op, operands)
     if out is not None:
-        return into(op.name, out, call(op, args), args)
+        check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact)
+        return into(op.name, out, call(op, args), args, op.exact)
+    plan = plan_for(op, operands)
     buf = _backend.of(plan.out.device).empty(plan.nbytes)
     launch(plan, buf, args)
     t = wrap(buf, plan.out)
@@ -363,8 +396,8 @@ def launch(plan: Plan, buf: Any, args: Sequence[Any]) -> None:
         raise RuntimeError(f"value cannot be converted to type {word} without overflow") from None
 
 
-def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any]) -> Tensor:
-    """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it."""
+def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exact: str | None = None) -> None:
+    """Refuse an `out=` that cannot take the result. `exact` holds the words of an op that casts nothing."""
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if state.grad and (requires(out) or any(isinstance(a, Tensor) and requires(a) for a in inputs)):
@@ -372,11 +405,16 @@ def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any]) -> Tenso
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    if not _dtypes.can_cast(result._spec.dtype, out._spec.dtype):
-        raise RuntimeError(
-            f"result type {result._spec.dtype.scalar_name} can't be cast to the desired output type "
-            f"{out._spec.dtype.scalar_name}"
-        )
+    if exact is None:
+        check_cast(result, out._spec.dtype)
+    elif result is not out._spec.dtype:
+        raise RuntimeError(exact.format(want=result.scalar_name, got=out._spec.dtype.scalar_name, c_want=c_name(result),
+                                        c_got=c_name(out._spec.dtype)))
+
+
+def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any], exact: str | None = None) -> Tensor:
+    """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it."""
+    check_out(name, out, result._spec.dtype, inputs, exact)
     if out._spec.shape != result._spec.shape:
         hooks.resize(out, result._spec.shape)
     elif out._spec.strides and _layout.overlaps(out._spec.shape, out._spec.strides):
@@ -388,7 +426,9 @@ def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any]) -> Tenso
 # ---------------------------------------------------------------- recording
 
 
-_NOTHING, _FIRST, _SECOND, _BOTH, _OUTPUT, _OTHERWISE = range(6)  # what a rule saves, as `record1` and `record2` read it
+_NOTHING, _FIRST, _SECOND, _BOTH, _OUTPUT, _OTHERWISE = range(
+    6
+)  # what a rule saves, as `record1` and `record2` read it
 
 
 def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
@@ -451,6 +491,8 @@ def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
 def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     """Give `t` its history. Which inputs want a gradient decides what is saved."""
     mask = tuple([isinstance(a, Tensor) and a._rg != 0 and (a._rg == 1 or requires(a)) for a in args])
+    if plan.op.flat:
+        mask = tuple([m and p not in plan.op.flat for m, p in zip(mask, plan.op.params)])
     rule = plan.rule(mask) if True in mask and plan.out.dtype.is_floating_point else None
     if rule is None or not rule.useful:
         t._rg, t._node = 0, None
@@ -539,7 +581,9 @@ def unpack(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if saved is None:
         raise RuntimeError(FREED)
-    for k in range(len(saved) - 1, -1, -1):  # in PyTorch's order, as the message names the first that was written to
+    for k in range(
+        len(saved) - 1, -1, -1
+    ):  # in PyTorch's order, as the message names the first that was written to
         t = saved[k]
         if type(t) is Packed:
             return tuple(s.get() if type(s) is Packed else s for s in saved)
@@ -556,6 +600,8 @@ class ElementwiseRule:
         op = plan.op
         self.plan, self.mask = plan, mask
         self.node_name = op.node_name
+        if op.number_node is not None and not all(isinstance(o, Spec) for o in plan.operands):
+            self.node_name = op.number_node
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
         # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
         self.useful = any(mask) and not is_bool(op.body)
@@ -564,9 +610,13 @@ class ElementwiseRule:
         self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))
         self.saves_output = OUT in names
         self.tensor_positions = tuple(positions[n] for n in self.tensors)
-        simple = {(): _NOTHING, (0,): _FIRST, (1,): _SECOND, (0, 1): _BOTH}.get(self.tensor_positions, _OTHERWISE)
+        simple = {(): _NOTHING, (0,): _FIRST, (1,): _SECOND, (0, 1): _BOTH}.get(
+            self.tensor_positions, _OTHERWISE
+        )
         if self.saves_output:
             simple = _OUTPUT if simple == _NOTHING else _OTHERWISE
+        if op.flat:
+            simple = _OTHERWISE
         self.saves = simple
         self.number_names = tuple(
             n for n in names if n != OUT and not isinstance(plan.operands[positions[n]], Spec)
@@ -647,7 +697,10 @@ class ElementwiseRule:
                     )
                 )
         if not exprs:
-            if all(how == "none" or (how == "g" and o.shape == g.shape and o.dtype is g.dtype) for how, _, o in results):
+            if all(
+                how == "none" or (how == "g" and o.shape == g.shape and o.dtype is g.dtype)
+                for how, _, o in results
+            ):
                 wants = [how == "g" for how, _, _ in results]
                 if wants == [True, False]:
                     return lambda grad, node: (grad, None)
@@ -725,7 +778,9 @@ def _runner(
     for how, k, operand in results:
         exact = how == "made" and outs[k].shape == operand.shape and outs[k].dtype is operand.dtype
         forms.append("exact" if exact else how)
-    make = _runner_maker(len(outs), tuple(where), tuple(keep), tuple((f, k) for f, (_, k, _) in zip(forms, results)), over)
+    make = _runner_maker(
+        len(outs), tuple(where), tuple(keep), tuple((f, k) for f, (_, k, _) in zip(forms, results)), over
+    )
     sizes = [o.extent * o.itemsize for o in outs]
     operands = [operand for _, _, operand in results]
     return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)  # type: ignore[no-any-return]
@@ -740,7 +795,11 @@ def _runner_maker(
     names = ", ".join
     for k in range(count):
         lines.append(f"    size{k}, out{k} = sizes[{k}], outs[{k}]")
-    lines += [f"    operand{k} = operands[{k}]" for k, (form, _) in enumerate(forms) if form not in ("exact", "none")]
+    lines += [
+        f"    operand{k} = operands[{k}]"
+        for k, (form, _) in enumerate(forms)
+        if form not in ("exact", "none")
+    ]
     lines.append("    def run(g, node):")
     held = sorted({k for k in where if k >= 0})
     if held:
@@ -749,19 +808,39 @@ def _runner_maker(
         lines += [f"        s{k} = saved[{k}]", f"        st{k} = s{k}._storage"]
     if held:
         written = " or ".join(f"(st{k} is not None and st{k}.version != node.versions[{k}])" for k in held)
-        lines.append(f"        if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}")
-    lines += [f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)]
+        lines.append(
+            f"        if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}"
+        )
+    lines += [
+        f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)
+    ]
     read = ["g._buf" if k < 0 else f"s{k}._buf" for k in where if k >= 0 or not over]
     read += [f"node.static[{k}]" for k in keep]
     lines.append(f"        launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
     given = []
     for k, (form, at) in enumerate(forms):
         if form in ("made", "exact"):
-            lines += [f"        t{k} = new(Tensor)", f"        t{k}._buf, t{k}._spec = b{at}, out{at}", f"        t{k}._rg = t{k}._nr = 0"]
+            lines += [
+                f"        t{k} = new(Tensor)",
+                f"        t{k}._buf, t{k}._spec = b{at}, out{at}",
+                f"        t{k}._rg = t{k}._nr = 0",
+            ]
             lines.append(f"        t{k}._storage = t{k}._node = t{k}._view = t{k}._ad = None")
-        given.append({"none": "None", "exact": f"t{k}", "made": f"fit(t{k}, operand{k})"}.get(form, f"plain({form!r}, g, operand{k})"))
+        given.append(
+            {"none": "None", "exact": f"t{k}", "made": f"fit(t{k}, operand{k})"}.get(
+                form, f"plain({form!r}, g, operand{k})"
+            )
+        )
     lines += [f"        return ({names(given)},)", "    return run"]
-    scope = {"unpack": unpack, "empty": _empty, "bytes_": _bytes, "new": new, "Tensor": Tensor, "fit": _fit, "plain": _plain}
+    scope = {
+        "unpack": unpack,
+        "empty": _empty,
+        "bytes_": _bytes,
+        "new": new,
+        "Tensor": Tensor,
+        "fit": _fit,
+        "plain": _plain,
+    }
     exec("\n".join(lines), scope)
     return scope["make"]  # type: ignore[return-value]
 
@@ -802,7 +881,16 @@ def _partial_function(op: ElementwiseOp, param: str) -> tuple[Any, Any]:
         params=tuple(f"v{k}" for k in range(len(names))),
         logical=tuple(f"v{k}" for k, n in enumerate(names) if n in op.logical),
     )
+    smooth = smooth_vars(partial)
+    made.flat = frozenset(f"v{k}" for k, n in enumerate(names) if n not in smooth)
     return elementwise_function(made), names
+
+
+def smooth_vars(e: Expr) -> set[str]:
+    """The variables that are read other than by comparisons."""
+    if is_bool(e):
+        return set()
+    return set(ordered_vars(e)) if not e.args else set().union(*map(smooth_vars, e.args))
 
 
 _bodies: dict[Expr, tuple[Callable[..., Tensor], tuple[str, ...]]] = {}
@@ -826,9 +914,10 @@ def know_body(op: ElementwiseOp, function: Callable[..., Tensor]) -> None:
 def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
     t = args[0]
-    plan = _plan_into(op, operands_of(op, args), t._spec)
+    operands = operands_of(op, args)
     recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
-    check_write(t, recorded)
+    check_write(t, recorded, filled=True)  # that its elements are apart is seen by the plan
+    plan = _plan_into(op, operands, t._spec)
     args = [t, *(_apart(t, a) for a in args[1:])]
     if recorded:
         mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)
@@ -910,8 +999,13 @@ class OpRule:
             asked = {n for p, m in zip(op.inputs, mask) if m and p in op.rules for n in op.reads[p]}
         names = [] if op.variadic else list(op.inputs)
         self.inputs = tuple(k for k, n in enumerate(names) if n in asked and given[k])
-        self.outputs = tuple(int(n[1:] or 0) for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit()))
-        self.saved_names = (*(names[k] for k in self.inputs), *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())))
+        self.outputs = tuple(
+            int(n[1:] or 0) for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())
+        )
+        self.saved_names = (
+            *(names[k] for k in self.inputs),
+            *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())),
+        )
         where = {GRAD: "g", "wanted": "wanted", "specs": "layout"}
         where |= {n: f"saved[{k}]" for k, n in enumerate(self.saved_names)}
         where |= {n: "None" for k, n in enumerate(names) if not given[k]}
@@ -920,8 +1014,13 @@ class OpRule:
         def call(rule: str) -> str:
             return f"{rule}({', '.join(where.get(n) or f'static[{n!r}]' for n in op.reads[rule])})"
 
-        text = call("all") if "all" in op.rules else "".join(
-            (f"({call(n)}) if wanted[{k}] else None, " if m and n in op.rules else "None, ") for k, (n, m) in enumerate(zip(op.inputs, mask))
+        text = (
+            call("all")
+            if "all" in op.rules
+            else "".join(
+                (f"({call(n)}) if wanted[{k}] else None, " if m and n in op.rules else "None, ")
+                for k, (n, m) in enumerate(zip(op.inputs, mask))
+            )
         )
         scope: dict[str, Any] = dict(op.rules)
         exec(f"def run(g, saved, static, layout, wanted):\n    return ({text})", scope)
@@ -1097,4 +1196,3 @@ def written_by(t: Tensor, op: Op, tensors: Sequence[Any], static: dict[str, Any]
             return t
     written(t)
     return t
-

@@ -24,15 +24,28 @@ class ElementwiseOp:
     dtype), "float" (integers go to the default float), "compare" (computes in the common dtype, gives bool), "bool"."""
 
     def __init__(
-        self, name: str, body: Callable[..., Any] | Expr, rule: Callable[..., Any] | None = None,
-        promote: str = "same", node_name: str | None = None, params: tuple[str, ...] | None = None,
+        self,
+        name: str,
+        body: Callable[..., Any] | Expr,
+        rule: Callable[..., Any] | None = None,
+        promote: str = "same",
+        node_name: str | None = None,
+        params: tuple[str, ...] | None = None,
         logical: tuple[str, ...] = (),
     ) -> None:
         self.name, self._body, self.rule, self.promote, self.logical = name, body, rule, promote, logical
         self.node_name = node_name or "".join(w.capitalize() for w in name.split("_")) + "Backward0"
         self.params = params if params is not None else tuple(inspect.signature(body).parameters)  # type: ignore[arg-type]
-        self.check: Callable[..., None] | None = None  # refuses, given the computing dtype and the operands
-        self.tensors: tuple[str, ...] = self.params if len(self.params) == 1 else ()  # the inputs for which no number will do
+        # Both refuse, given the computing dtype and the operands: before anything else, and last, as PyTorch's kernels do.
+        self.check: Callable[..., None] | None = None
+        self.kernel: Callable[..., None] | None = None
+        self.settings: tuple[str, ...] = ()  # the numbers that do not decide the dtype
+        self.exact: str | None = None  # the words that refuse an `out` of another dtype than the result's; None: it is cast
+        self.number_node: str | None = None  # what shows as grad_fn where a number is among the operands, if something else
+        self.flat: frozenset[str] = frozenset()  # inputs that only comparisons read: the graph ends there
+        self.tensors: tuple[str, ...] = (
+            self.params if len(self.params) == 1 else ()
+        )  # the inputs for which no number will do
         self.plans: dict[Any, Any] = {}
         self._grad_ops: dict[str, Any] = {}
 
@@ -68,11 +81,15 @@ class Op:
     The key `all` in place of inputs' names holds one rule for all inputs, which also may ask for `wanted`.
     """
 
-    def __init__(self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], node_name: str) -> None:
+    def __init__(
+        self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], node_name: str
+    ) -> None:
         self.forward, self.rules, self.node_name = forward, rules, node_name
         self.name = forward.__name__.strip("_")
         parameters = inspect.signature(forward).parameters.values()
-        self.inputs = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty)
+        self.inputs = tuple(
+            p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
+        )
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         self.by_mask: dict[Any, Any] = {}
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}

@@ -11,7 +11,7 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device
-from nbgrad._storage import Spec, Storage, spec
+from nbgrad._storage import Spec, Storage
 from nbgrad._tape import engine
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, RemovableHandle, node_type, sequence, shown
@@ -54,7 +54,13 @@ class View:
     __slots__ = ("base", "created", "leaf", "made_by", "version")
 
     def __init__(self, base: Tensor, version: int, created: str, made_by: str) -> None:
-        self.base, self.version, self.created, self.made_by, self.leaf = base, version, created, made_by, False
+        self.base, self.version, self.created, self.made_by, self.leaf = (
+            base,
+            version,
+            created,
+            made_by,
+            False,
+        )
 
 
 if TYPE_CHECKING:
@@ -104,9 +110,15 @@ class Tensor:
 
         def __float__(self) -> float: ...
 
-        __add__ = __radd__ = __iadd__ = __sub__ = __rsub__ = __isub__ = __mul__ = __rmul__ = __imul__ = _operator
-        __truediv__ = __rtruediv__ = __itruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _operator
-        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _operator
+        __add__ = __radd__ = __iadd__ = __sub__ = __rsub__ = __isub__ = __mul__ = __rmul__ = __imul__ = (
+            _operator
+        )
+        __truediv__ = __rtruediv__ = __itruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = (
+            _operator
+        )
+        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = __lshift__ = (
+            __rshift__
+        ) = _operator
         __lt__ = __le__ = __gt__ = __ge__ = _operator
 
         def __neg__(self) -> Tensor: ...
@@ -139,15 +151,11 @@ class Tensor:
         return self._spec.ndim
 
     def size(self, dim: int | None = None) -> Any:
-        return (
-            self._spec.shape if dim is None else self._spec.shape[_layout.wrap_dim(dim, self._spec.ndim)]
-        )
+        return self._spec.shape if dim is None else self._spec.shape[_layout.wrap_dim(dim, self._spec.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
         return (
-            self._spec.strides
-            if dim is None
-            else self._spec.strides[_layout.wrap_dim(dim, self._spec.ndim)]
+            self._spec.strides if dim is None else self._spec.strides[_layout.wrap_dim(dim, self._spec.ndim)]
         )
 
     def dim(self) -> int:
@@ -206,7 +214,9 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        set_requires_grad(self, value, "only Tensors of floating point and complex dtype can require gradients")
+        set_requires_grad(
+            self, value, "only Tensors of floating point and complex dtype can require gradients"
+        )
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         set_requires_grad(self, requires_grad, "only Tensors of floating point dtype can require gradients")
@@ -286,7 +296,7 @@ class Tensor:
         if ad.grad is not None and value is not None and ad.grad._spec.dtype is not value:
             raise RuntimeError(
                 f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
-                f"'{_c_name(ad.grad._spec.dtype)}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
+                f"'{c_name(ad.grad._spec.dtype)}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
                 "ensure the new grad_dtype matches the existing gradient's dtype."
             )
         ad.grad_dtype = value
@@ -348,14 +358,18 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        return share(self, self._buf, self._spec)  # a storage record of its own: writes through it are not counted
+        return share(
+            self, self._buf, self._spec
+        )  # a storage record of its own: writes through it are not counted
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if requires(self) and not value._spec.dtype.is_floating_point:
-            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype"
+            )
         if value is not self:
             counted = Storage(storage_of(value).memory)
             counted.version = self._storage.version if self._storage is not None else 0
@@ -434,7 +448,9 @@ def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
     if value and not t._spec.dtype.is_floating_point:
         raise RuntimeError(refusal)
     if value and t.is_inference() and not state.inference:
-        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        )
     if t._view is not None:
         t._rg, t._view.leaf = 2, value
     else:
@@ -574,7 +590,9 @@ def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
             if view.created != "default":
                 raise RuntimeError(_forbidden(t, view, "is being"))
             if requires(t) and history(view.base) is None:
-                raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+                raise RuntimeError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+                )
         if requires(t) and history(t) is None:
             raise RuntimeError(LEAF_WRITE)
     if not filled and t._spec.strides and _layout.overlaps(t._spec.shape, t._spec.strides):
@@ -588,7 +606,9 @@ def _forbidden(t: Tensor, view: View, modified: str) -> str:
         if t._node is not None:
             start = f"Output {t._nr} of {title(t._node)} is a view of a view which was created in"
         inference = view.created == "inference"
-        inside, outside = ("inference mode", "normal mode") if inference else ("no_grad mode", "grad mode enabled")
+        inside, outside = (
+            ("inference mode", "normal mode") if inference else ("no_grad mode", "grad mode enabled")
+        )
         head = f"{start} {inside} and {modified} modified inplace {'in' if inference else 'with'} {outside}."
     else:
         head = f"Output {t._nr} of {title(t._node)} is a view and {modified} modified inplace."
@@ -630,8 +650,15 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
         base = view.base
         old, old_number = edge(base)
         slices: Node = new(node_type("CopySlices"))
-        slices.next, slices.numbers = (old, *node.next[1:]), (old_number, *[k for _, k in zip(node.next, node.numbers)][1:])
-        slices.saved, slices.versions, slices.static = (node,), (0,), None  # PyTorch, too, lets go of what was written
+        slices.next, slices.numbers = (
+            (old, *node.next[1:]),
+            (old_number, *[k for _, k in zip(node.next, node.numbers)][1:]),
+        )
+        slices.saved, slices.versions, slices.static = (
+            (node,),
+            (0,),
+            None,
+        )  # PyTorch, too, lets go of what was written
         slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
         slices.seq = next(sequence)
         set_history(base, slices)
@@ -832,12 +859,14 @@ def add_grads(total: Tensor, grad: Tensor, owned: bool) -> Tensor:
 
 def check_grad(t: Tensor, grad: Any) -> None:
     if not isinstance(grad, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}")
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}"
+        )
     if grad is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if grad._spec.dtype is not t._spec.dtype:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{_c_name(grad._spec.dtype)}' to a tensor with grad_dtype "
+            f"attempting to assign a gradient with dtype '{c_name(grad._spec.dtype)}' to a tensor with grad_dtype "
             f"'{t._spec.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
             "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. "
             "Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
@@ -858,7 +887,7 @@ def check_grad(t: Tensor, grad: Any) -> None:
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
 
 
-def _c_name(d: _dtypes.dtype) -> str:
+def c_name(d: _dtypes.dtype) -> str:
     return _C_NAMES.get(d.name, d.name)
 
 
@@ -890,7 +919,9 @@ def _tell_origin(node: Node) -> None:
         told = "No forward pass information available. Enable detect anomaly during forward pass for more information."
         warnings.warn(f"Error detected in {node.name()}. {told}", UserWarning, stacklevel=2)
         return
-    text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(told)}"
+    text = (
+        f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(told)}"
+    )
     warnings.warn(text, UserWarning, stacklevel=2)
     seen = {node}
     parent = node.metadata.get("parent_")
@@ -958,5 +989,3 @@ def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Ten
     out._view = View(root, storage.version, created, made_by)
     out._rg = 2
     return out
-
-

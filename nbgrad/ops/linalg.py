@@ -16,7 +16,7 @@ from nbgrad._dispatch import Plan, into, make_plan, number_type, record_op, writ
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, _c_name, check_write, hooks, requires, wrap
+from nbgrad._tensor import Tensor, c_name, check_write, hooks, requires, wrap
 from nbgrad.ops.copy import copy_memory, resize, zeros
 from nbgrad.ops.elementwise import add, mul
 from nbgrad.ops.movement import _t, reshape
@@ -105,7 +105,7 @@ def _for_blas(sp: Spec) -> bool:
 
 
 def _word(sp: Spec) -> str:
-    return _c_name(sp.dtype)
+    return c_name(sp.dtype)
 
 
 def _no_bool(name: str, a: Spec, b: Spec) -> None:
