@@ -10,49 +10,19 @@ tensor([ 0.,  4.,  8., 12.])
 This module only re-exports: what a name is stands in the module that it comes from.
 """
 
-import importlib
 from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
-from typing import Any
 
-from nbgrad._device import device as device
-from nbgrad._layout import Size as Size
-from nbgrad._printing import set_printoptions as set_printoptions
-from nbgrad._random import Generator as Generator
-from nbgrad._random import default_generator as default_generator
-from nbgrad._random import initial_seed as initial_seed
-from nbgrad._random import manual_seed as manual_seed
-from nbgrad._random import seed as seed
-from nbgrad._tensor import Tensor as Tensor
-from nbgrad.kernels.launch import get_num_threads as get_num_threads
-from nbgrad.kernels.launch import set_num_threads as set_num_threads
-from nbgrad.ops.copy import *  # noqa: F403
-from nbgrad.ops.elementwise import *  # noqa: F403
-from nbgrad.ops.host import *  # noqa: F403
-from nbgrad.ops.index import *  # noqa: F403
-from nbgrad.ops.join import *  # noqa: F403
-from nbgrad.ops.linalg import *  # noqa: F403
-from nbgrad.ops.movement import *  # noqa: F403
-from nbgrad.ops.reduce import *  # noqa: F403
-from nbgrad.ops.registry import elementwise as elementwise
-from nbgrad._creation import *  # noqa: F403, I001
 from nbgrad import autograd as autograd
 from nbgrad import nn as nn
 from nbgrad import utils as utils
-from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
-from nbgrad.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
-from nbgrad.autograd.grad_mode import enable_grad as enable_grad
-from nbgrad.autograd.grad_mode import inference_mode as inference_mode
-from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
-from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
-from nbgrad.autograd.grad_mode import no_grad as no_grad
-from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from nbgrad._creation import *  # noqa: F403
+from nbgrad._device import device as device
 
 # Last, as PyTorch's names for dtypes hide the builtins.
-from nbgrad._dtypes import bool_ as bool
+from nbgrad._dtypes import bool as bool
 from nbgrad._dtypes import can_cast as can_cast
 from nbgrad._dtypes import double as double
 from nbgrad._dtypes import dtype as dtype
@@ -68,5 +38,33 @@ from nbgrad._dtypes import int64 as int64
 from nbgrad._dtypes import long as long
 from nbgrad._dtypes import promote_types as promote_types
 from nbgrad._dtypes import set_default_dtype as set_default_dtype
+from nbgrad._layout import Size as Size
+from nbgrad._printing import set_printoptions as set_printoptions
+from nbgrad._random import Generator as Generator
+from nbgrad._random import default_generator as default_generator
+from nbgrad._random import initial_seed as initial_seed
+from nbgrad._random import manual_seed as manual_seed
+from nbgrad._random import seed as seed
+from nbgrad._tensor import Tensor as Tensor
+from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from nbgrad.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+from nbgrad.autograd.grad_mode import enable_grad as enable_grad
+from nbgrad.autograd.grad_mode import inference_mode as inference_mode
+from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from nbgrad.autograd.grad_mode import no_grad as no_grad
+from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from nbgrad.kernels.launch import get_num_threads as get_num_threads
+from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.ops.copy import *  # noqa: F403
+from nbgrad.ops.elementwise import *  # noqa: F403
+from nbgrad.ops.host import *  # noqa: F403
+from nbgrad.ops.index import *  # noqa: F403
+from nbgrad.ops.join import *  # noqa: F403
+from nbgrad.ops.linalg import *  # noqa: F403
+from nbgrad.ops.movement import *  # noqa: F403
+from nbgrad.ops.reduce import *  # noqa: F403
+from nbgrad.ops.registry import elementwise as elementwise
 
 __version__ = "0.1.0"

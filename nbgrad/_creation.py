@@ -17,8 +17,11 @@ from nbgrad._dtypes import dtype as _dtype
 from nbgrad._dtypes import get_default_dtype
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, empty as _empty, set_requires_grad, wrap
-from nbgrad.ops.copy import copy_memory, full as _full, zeros as _zeros
+from nbgrad._tensor import Tensor, set_requires_grad, wrap
+from nbgrad._tensor import empty as _empty
+from nbgrad.ops.copy import copy_memory
+from nbgrad.ops.copy import full as _full
+from nbgrad.ops.copy import zeros as _zeros
 from nbgrad.ops.movement import _sizes
 
 _NO_GRAD_INTS = "Only Tensors of floating point and complex dtype can require gradients"
@@ -180,7 +183,9 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     return _from_array(array)
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     if isinstance(data, Tensor):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -203,7 +208,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return tensor(data, dtype=dtype, device=device)
 
 
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
     t = tensor(obj, dtype=dtype) if copy and not isinstance(obj, Tensor) else as_tensor(obj, dtype, device)
     if copy and t is obj:
         t = t.clone()  # type: ignore[attr-defined]
@@ -211,7 +218,13 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return full((), s, dtype=get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    return full(
+        (),
+        s,
+        dtype=get_default_dtype() if dtype is None else dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 # ---------------------------------------------------------------- filled
@@ -226,56 +239,129 @@ def _out(t: Tensor, out: Tensor | None) -> Tensor:
     return out
 
 
-def empty(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-          layout: Any = None, pin_memory: bool = False, memory_format: Any = None) -> Tensor:
+def empty(
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     return _out(_finish(_empty(_spec("empty", size, dtype, device, requires_grad)), requires_grad), out)
 
 
-def zeros(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+def zeros(
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+) -> Tensor:
     return _out(_finish(_zeros(_spec("zeros", size, dtype, device, requires_grad)), requires_grad), out)
 
 
-def ones(*size: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+def ones(
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+) -> Tensor:
     return _out(_finish(_full(_spec("ones", size, dtype, device, requires_grad), 1), requires_grad), out)
 
 
-def full(size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-         layout: Any = None) -> Tensor:
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+) -> Tensor:
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()  # type: ignore[attr-defined]
     if dtype is None:
         dtype = _dtypes.number_dtype(fill_value)
-    return _out(_finish(_full(_spec("full", (size,), dtype, device, requires_grad), fill_value), requires_grad), out)
+    return _out(
+        _finish(_full(_spec("full", (size,), dtype, device, requires_grad), fill_value), requires_grad), out
+    )
 
 
 def _like(input: Tensor, dtype: Any) -> Spec:
     sp = input._spec
-    strides = sp.strides if _layout.is_dense(sp.shape, sp.strides) else _layout.output_strides(sp.shape, [(sp.shape, sp.strides)])
+    strides = (
+        sp.strides
+        if _layout.is_dense(sp.shape, sp.strides)
+        else _layout.output_strides(sp.shape, [(sp.shape, sp.strides)])
+    )
     return spec(sp.dtype if dtype is None else _dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     return _finish(_empty(_like(input, dtype)), requires_grad)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     return _finish(_zeros(_like(input, dtype)), requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     return _finish(_full(_like(input, dtype), 1), requires_grad)
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-              memory_format: Any = None) -> Tensor:
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     return _finish(_full(_like(input, dtype), fill_value), requires_grad)
 
 
 # ---------------------------------------------------------------- counted
 
 
-def arange(*args: Any, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-           start: Any = None, end: Any = None, step: Any = None, layout: Any = None) -> Tensor:
+def arange(
+    *args: Any,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    layout: Any = None,
+) -> Tensor:
     given = list(args)
     if end is not None:
         given = [start if start is not None else (given.pop(0) if given else 0), end]
@@ -310,8 +396,16 @@ def arange(*args: Any, out: Tensor | None = None, dtype: Any = None, device: Any
     return _out(_finish(t, requires_grad), out)
 
 
-def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     if not isinstance(steps, int):
         raise TypeError(f"linspace(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     if steps < 0:
@@ -328,12 +422,24 @@ def linspace(start: Any, end: Any, steps: int, *, out: Tensor | None = None, dty
         step = real(real(end) - real(start)) / real(max(steps - 1, 1))
         i = np.arange(steps)
         low = start + step * i.astype(real) if d.kind != "f" else a + step * i.astype(d)
-        high = end - step * (steps - 1 - i).astype(real) if d.kind != "f" else b - step * (steps - 1 - i).astype(d)
+        high = (
+            end - step * (steps - 1 - i).astype(real)
+            if d.kind != "f"
+            else b - step * (steps - 1 - i).astype(d)
+        )
         array = np.where(i < steps // 2, low, high).astype(d)
     return _out(_finish(_from_array(array), requires_grad), out)
 
 
-def eye(n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     m = n if m is None else m
     if n < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}")
@@ -352,14 +458,28 @@ def _generator(generator: Any) -> _random.Generator:
     return _random.default_generator if generator is None else generator
 
 
-def rand(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(
+    *size: Any,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     sp = _spec("rand", size, dtype, device, requires_grad)
     array = _random.uniform(_generator(generator), sp.numel, sp.dtype).reshape(sp.shape)
     return _out(_finish(_from_array(array), requires_grad), out)
 
 
-def randn(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-          **sized: Any) -> Tensor:
+def randn(
+    *size: Any,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **sized: Any,
+) -> Tensor:
     if "size" in sized:
         size = (sized.pop("size"),)
     if sized:
@@ -369,8 +489,17 @@ def randn(*size: Any, generator: Any = None, out: Tensor | None = None, dtype: A
     return _out(_finish(_from_array(array), requires_grad), out)
 
 
-def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None,
-            device: Any = None, requires_grad: bool = False) -> Tensor:
+def randint(
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     if size is None:
         low, high, size = 0, low, high
     elif high is None:
@@ -382,8 +511,15 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = No
     return _out(_finish(_from_array(array), requires_grad), out)
 
 
-def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype: Any = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     t = _from_array(_random.randperm(_generator(generator), n))
@@ -391,15 +527,31 @@ def randperm(n: int, *, generator: Any = None, out: Tensor | None = None, dtype:
     return _out(_finish(t if d is t.dtype else _from_data(t, d), requires_grad), out)
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     return randn(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
-def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
@@ -408,8 +560,17 @@ def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any
 
 
 def _new(name: str, function: Any) -> None:
-    def new_one(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Tensor:
-        return function(*args, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad, **rest)  # type: ignore[no-any-return]
+    def new_one(
+        self: Tensor,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        **rest: Any,
+    ) -> Tensor:
+        return function(
+            *args, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad, **rest
+        )  # type: ignore[no-any-return]
 
     new_one.__name__ = f"new_{name}"
     setattr(Tensor, f"new_{name}", new_one)
@@ -419,7 +580,9 @@ for _name, _function in dict(zeros=zeros, ones=ones, empty=empty, full=full).ite
     _new(_name, _function)
 
 
-def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def _new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     return _finish(_from_data(data, self.dtype if dtype is None else dtype), requires_grad)
 
 
@@ -461,6 +624,27 @@ def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
 Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignment]
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace", "ones", "ones_like", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "scalar_tensor", "tensor", "zeros", "zeros_like",
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "scalar_tensor",
+    "tensor",
+    "zeros",
+    "zeros_like",
 ]

@@ -1,8 +1,9 @@
 """The one point that every op passes: promote, decide the layout, launch, record.
 
 Promises the ops: from a record (`ElementwiseOp`, `Op`) a function with PyTorch's calling form. What depends on operands only
-through their specs is worked out once, as a `Plan`, and found again by one dictionary look-up, so a call costs a look-up, a buffer,
-a launch and a tensor. A tensor that a transform wraps carries a spec of its own, which no plan knows: transforms cost the short way nothing.
+through their specs is worked out once, as a `Plan`, and found again by one dictionary look-up, so a call costs a look-up, a
+buffer, a launch and a tensor. A tensor that a transform wraps is to carry a spec of its own, which no plan knows, so that
+transforms will cost the short way nothing.
 """
 
 from __future__ import annotations
@@ -408,8 +409,14 @@ def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exac
     if exact is None:
         check_cast(result, out._spec.dtype)
     elif result is not out._spec.dtype:
-        raise RuntimeError(exact.format(want=result.scalar_name, got=out._spec.dtype.scalar_name, c_want=c_name(result),
-                                        c_got=c_name(out._spec.dtype)))
+        raise RuntimeError(
+            exact.format(
+                want=result.scalar_name,
+                got=out._spec.dtype.scalar_name,
+                c_want=c_name(result),
+                c_got=c_name(out._spec.dtype),
+            )
+        )
 
 
 def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any], exact: str | None = None) -> Tensor:

@@ -72,7 +72,9 @@ def wrap_dim(dim: int, ndim: int) -> int:
     """A dimension counted from either end; a 0-dim tensor answers to 0 and -1."""
     n = max(ndim, 1)
     if not -n <= dim < n:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
     return dim % n
 
 

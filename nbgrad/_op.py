@@ -40,8 +40,12 @@ class ElementwiseOp:
         self.check: Callable[..., None] | None = None
         self.kernel: Callable[..., None] | None = None
         self.settings: tuple[str, ...] = ()  # the numbers that do not decide the dtype
-        self.exact: str | None = None  # the words that refuse an `out` of another dtype than the result's; None: it is cast
-        self.number_node: str | None = None  # what shows as grad_fn where a number is among the operands, if something else
+        self.exact: str | None = (
+            None  # the words that refuse an `out` of another dtype than the result's; None: it is cast
+        )
+        self.number_node: str | None = (
+            None  # what shows as grad_fn where a number is among the operands, if something else
+        )
         self.flat: frozenset[str] = frozenset()  # inputs that only comparisons read: the graph ends there
         self.tensors: tuple[str, ...] = (
             self.params if len(self.params) == 1 else ()

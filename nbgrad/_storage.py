@@ -30,7 +30,9 @@ class Spec:
     def __repr__(self) -> str:
         return f"Spec({self.dtype.abbr}{list(self.shape)}, strides={list(self.strides)}, {self.device})"
 
-    def like(self, shape: Ints | None = None, strides: Ints | None = None, dtype: dtype | None = None) -> Spec:
+    def like(
+        self, shape: Ints | None = None, strides: Ints | None = None, dtype: dtype | None = None
+    ) -> Spec:
         """The same, but for what is named; a new shape is contiguous unless strides are given."""
         if shape is None:
             shape, strides = self.shape, self.strides if strides is None else strides
@@ -45,7 +47,9 @@ _specs: dict[tuple[dtype, Ints, Ints | None, _device.device], Spec] = {}
 _MANY = 20000  # programs whose shapes never repeat must not grow the table without end
 
 
-def spec(dtype: dtype, shape: Ints, strides: Ints | None = None, device: _device.device = _device.cpu) -> Spec:
+def spec(
+    dtype: dtype, shape: Ints, strides: Ints | None = None, device: _device.device = _device.cpu
+) -> Spec:
     """The one Spec of these; without strides, the contiguous one. Equal specs made long apart may differ in identity."""
     key = (dtype, shape, strides, device)
     found = _specs.get(key)

@@ -71,7 +71,11 @@ def run(
             while due:
                 node = due.pop()
                 grads = pending.pop(node)
-                if wanted is not None and node in wanted and not _hand_over(node, grads, wanted[node], needed, prepare):
+                if (
+                    wanted is not None
+                    and node in wanted
+                    and not _hand_over(node, grads, wanted[node], needed, prepare)
+                ):
                     continue
                 if not node.hooked and not observed:
                     results = node.rule.apply(node, grads, needed, graph)
@@ -139,7 +143,9 @@ def _arrive(
         owned.add((node, number))
 
 
-def _hand_over(node: Node, grads: Any, takers: Any, needed: Any, prepare: Callable[[Node, Any, bool], Any]) -> bool:
+def _hand_over(
+    node: Node, grads: Any, takers: Any, needed: Any, prepare: Callable[[Node, Any, bool], Any]
+) -> bool:
     """Give what was asked for; whether the node is to run too. As in PyTorch the hooks of a tensor have acted on what is
     handed over only where its node does not run."""
     runs = None in takers.values() or any(n in needed for n in node.next if n is not None)

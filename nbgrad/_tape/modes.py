@@ -13,7 +13,9 @@ from typing import Any
 class State(threading.local):
     grad = True  # results of ops are recorded
     inference = False  # results are inference tensors: neither recorded nor versioned
-    active = 0  # how many transforms or captures are on this thread's stack; 0 keeps the ops on their short way
+    active = (
+        0  # how many transforms or captures are on this thread's stack; 0 keeps the ops on their short way
+    )
     saved_hooks: tuple[Any, ...] = ()  # stack of (pack, unpack) pairs
     saved_hooks_disabled: str | None = None  # the message that refuses them
     multithreading = True

@@ -30,7 +30,9 @@ class Kernel:
 
     __slots__ = ("address", "library", "name", "params", "path", "source")
 
-    def __init__(self, name: str, source: str, params: str, path: Path, address: int, library: object) -> None:
+    def __init__(
+        self, name: str, source: str, params: str, path: Path, address: int, library: object
+    ) -> None:
         self.name, self.source, self.params, self.path = name, source, params, path
         self.address, self.library = address, library
 

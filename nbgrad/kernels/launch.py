@@ -107,7 +107,9 @@ def _compile(buffers: int, numbers: str, parallel: bool) -> Launch:
     ns = [f"n{k}" for k in range(len(numbers))]
     ps = [f"p{k}" for k in range(buffers)] if parallel else [f"pointer({b})" for b in bs]
     fill = dict(
-        types=", ".join(["buffer"] * buffers + [{"d": "types.float64", "q": "types.int64"}[c] for c in numbers]),
+        types=", ".join(
+            ["buffer"] * buffers + [{"d": "types.float64", "q": "types.int64"}[c] for c in numbers]
+        ),
         names=", ".join(bs + ns),
         pointers=", ".join(ps + ns) + ",",
         bind="\n".join(f"    p{k} = pointer(b{k})" for k in range(buffers)),

@@ -29,7 +29,14 @@ import numpy as np
 F = {scalar}
 '''
 
-SCALARS = {"f4": "np.float32", "f8": "np.float64", "i8": "np.int64", "i4": "np.int32", "b1": "bool", "u1": "np.uint8"}
+SCALARS = {
+    "f4": "np.float32",
+    "f8": "np.float64",
+    "i8": "np.int64",
+    "i4": "np.int32",
+    "b1": "bool",
+    "u1": "np.uint8",
+}
 
 
 class Operand(NamedTuple):
@@ -54,15 +61,23 @@ def _preamble() -> str:
 
 @lru_cache(maxsize=4096)
 def elementwise(
-    title: str, exprs: tuple[Expr, ...], inputs: tuple[Operand, ...], outputs: tuple[str, ...], kind: str,
-    nd: bool, out_steps: str, target: str = "cpu",
+    title: str,
+    exprs: tuple[Expr, ...],
+    inputs: tuple[Operand, ...],
+    outputs: tuple[str, ...],
+    kind: str,
+    nd: bool,
+    out_steps: str,
+    target: str = "cpu",
 ) -> tuple[str, tuple[str, ...]]:
     """Source (its function is called @NAME@) and parameter codes. `kind` is the dtype in which one element is computed."""
     preamble = _preamble() if target == "cpu" else ""
     names = {v.name: f"a{k}" for k, v in enumerate(inputs)}
     emitted = emit.emit(exprs, target, kind, names)
     head = _HEAD.format(
-        title=title, text="; ".join(str(e) for e in exprs), scalar=SCALARS[kind],
+        title=title,
+        text="; ".join(str(e) for e in exprs),
+        scalar=SCALARS[kind],
         preamble=preamble,
     )
     arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
@@ -82,8 +97,10 @@ def elementwise(
             element = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
             body.append(f"    a{k} = {_read(element, v.code, kind, v.logical)}")
     body += ["    " + line for line in emitted.lines]
-    body += [f"    o{k}[{_at(k, out_steps[k], nd)}] = {_write(r, c, kind)}"
-             for k, (r, c) in enumerate(zip(emitted.results, outputs))]
+    body += [
+        f"    o{k}[{_at(k, out_steps[k], nd)}] = {_write(r, c, kind)}"
+        for k, (r, c) in enumerate(zip(emitted.results, outputs))
+    ]
     fixed = []
     for k, v in arrays:
         if v.step == "s":
@@ -91,9 +108,15 @@ def elementwise(
             fixed.append(f"a{k} = {_read(f'x{k}[{at}]', v.code, kind, v.logical)}")
     if nd:
         count = len(outputs) + len(inputs)
-        moving = [k for k in range(len(outputs))] + [k + len(outputs) for k, _ in arrays]
+        moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
         lines = _rows(moving, count, [*out_steps, *(v.step for v in inputs)])
-        loop = [*once, *lines[0], *("    " + x for x in lines[1] + fixed), "    for j in range(n):", *("    " + x for x in body)]
+        loop = [
+            *once,
+            *lines[0],
+            *("    " + x for x in lines[1] + fixed),
+            "    for j in range(n):",
+            *("    " + x for x in body),
+        ]
     else:
         loop = [*once, *fixed, "for i in range(start, stop):", *body]
     source = head + f"\n\ndef @NAME@({', '.join(params)}):\n" + "\n".join("    " + x for x in loop) + "\n"
@@ -129,6 +152,13 @@ def _rows(moving: Sequence[int], count: int, steps: Sequence[str]) -> tuple[list
     before = ["d = meta[0]", "n = meta[1]"]
     before += [f"s{k} = meta[2 + d * {count + 1} + {k}]" for k in moving if steps[k] == "g"]
     before += ["for row in range(start, stop):"]
-    inside = ["rest = row", *(f"p{k} = 0" for k in moving), "for e in range(d):", "    size = meta[2 + e]", "    at = rest % size", "    rest //= size"]
+    inside = [
+        "rest = row",
+        *(f"p{k} = 0" for k in moving),
+        "for e in range(d):",
+        "    size = meta[2 + e]",
+        "    at = rest % size",
+        "    rest //= size",
+    ]
     inside += [f"    p{k} += at * meta[2 + d * {k + 1} + e]" for k in moving]
     return before, inside

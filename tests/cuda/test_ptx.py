@@ -18,9 +18,17 @@ def ptx(source: str, params: tuple[str, ...]) -> str:
     cuda = pytest.importorskip("numba.cuda")
     from numba import types
 
-    table: dict[str, Any] = {"f4": types.float32, "f8": types.float64, "i8": types.int64, "i4": types.int32, "b1": types.uint8}
+    table: dict[str, Any] = {
+        "f4": types.float32,
+        "f8": types.float64,
+        "i8": types.int64,
+        "i4": types.int32,
+        "b1": types.uint8,
+    }
     signature = types.void(*(types.CPointer(table[p[1:]]) if p[0] == "*" else table[p] for p in params))
-    text, _ = cuda.compile_ptx(build.load_source("body", source.replace("@NAME@", "body"), "<test>"), signature, cc=(9, 0))
+    text, _ = cuda.compile_ptx(
+        build.load_source("body", source.replace("@NAME@", "body"), "<test>"), signature, cc=(9, 0)
+    )
     return str(text)
 
 
@@ -43,7 +51,9 @@ def test_rows() -> None:
 
 def test_reduce() -> None:
     text = ptx(
-        *reduce.reduction("t", var("x") * var("x"), "sum", var("r"), "f4", "f4", "f8", "f4", True, False, target="cuda")
+        *reduce.reduction(
+            "t", var("x") * var("x"), "sum", var("r"), "f4", "f4", "f8", "f4", True, False, target="cuda"
+        )
     )
     assert ".entry" in text
     assert "add.f64" in text or "add.rn.f64" in text  # sums are taken in float64

@@ -69,7 +69,13 @@ def test_unusable_directory_is_replaced(tmp_path: Path, warm: tuple[Path, str]) 
 def test_processes_that_start_cold_together(tmp_path: Path, warm: tuple[Path, str]) -> None:
     env = {**os.environ, "NBGRAD_CACHE_DIR": str(tmp_path / "shared")}
     started = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
         for _ in range(8)
     ]
     for p in started:

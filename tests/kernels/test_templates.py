@@ -61,7 +61,9 @@ def test_rows_body_walks_any_strides() -> None:
     params, e = trace(lambda x, w: x - w)
     for steps in ("gg", "vv"):
         inputs = tuple(Operand(p, "f8", s) for p, s in zip(params, steps))
-        source, _ = templates.elementwise("t", (e,), inputs, ("f8",), "f8", True, "g" if "g" in steps else "v")
+        source, _ = templates.elementwise(
+            "t", (e,), inputs, ("f8",), "f8", True, "g" if "g" in steps else "v"
+        )
         x, w = np.arange(12.0), np.arange(12.0) * 10
         out = np.zeros(12)
         # out and x as 3 x 4; w read transposed where steps allow, else in rows
@@ -97,7 +99,17 @@ def test_reduction_bodies(combine: str, columns: bool) -> None:
 
 def test_finish_and_numbers_of_a_reduction() -> None:
     source, _ = reduce.reduction(
-        "t", var("x") * var("x"), "sum", sqrt(var("r") / var("n")), "f4", "f4", "f8", "f4", True, False, ("n",)
+        "t",
+        var("x") * var("x"),
+        "sum",
+        sqrt(var("r") / var("n")),
+        "f4",
+        "f4",
+        "f8",
+        "f4",
+        True,
+        False,
+        ("n",),
     )
     out = np.zeros(1, np.float32)
     python(source)(0, 1, np.array([0, 0, 5, 1, 1]), out, np.arange(5, dtype=np.float32), 5.0)
@@ -105,7 +117,7 @@ def test_finish_and_numbers_of_a_reduction() -> None:
 
 
 def test_source_says_what_it_is() -> None:
-    params, e = trace(lambda x: exp(x))
+    _params, e = trace(lambda x: exp(x))
     source, _ = templates.elementwise("exp", (e,), (Operand("x", "f4", "v"),), ("f4",), "f4", False, "v")
     assert source.startswith('"""exp')
     assert "exp(x)" in source.splitlines()[2]

@@ -44,7 +44,7 @@ _COMPENSATED = """
         total = t
 """
 
-_RUNS = '''
+_RUNS = """
 def @NAME@(start, stop, meta, o, x{numbers}):
     {once}
     lane = {lanes}
@@ -100,9 +100,9 @@ def @NAME@(start, stop, meta, o, x{numbers}):
                 {add_one}
                 at += 1
         {finish}
-'''
+"""
 
-_COLUMNS = '''
+_COLUMNS = """
 def @NAME@(start, stop, meta, o, x{numbers}):
     {once}
     acc = {accumulators}
@@ -142,7 +142,7 @@ def @NAME@(start, stop, meta, o, x{numbers}):
         for j in range(width):
             {take}
             {finish}
-'''
+"""
 WIDTH = 256
 
 _FLUSH = """if r % 64 == 63 or r == outer - 1:
@@ -157,13 +157,24 @@ _FLUSH = """if r % 64 == 63 or r == outer - 1:
 
 @lru_cache(maxsize=1024)
 def reduction(
-    title: str, prologue: Expr, combine: str, finish: Expr, code: str, kind: str, accumulator: str, out: str,
-    contiguous: bool, columns: bool, numbers: tuple[str, ...] = (), identity: str = "", target: str = "cpu",
+    title: str,
+    prologue: Expr,
+    combine: str,
+    finish: Expr,
+    code: str,
+    kind: str,
+    accumulator: str,
+    out: str,
+    contiguous: bool,
+    columns: bool,
+    numbers: tuple[str, ...] = (),
+    identity: str = "",
+    target: str = "cpu",
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `prologue` is of `x` and numbers, computed in `kind`; `finish` of `r` (and numbers), in
     the accumulator's dtype."""
     preamble = _preamble() + f"from nbgrad.kernels.cpu.stack import stack_{accumulator}"
-    stack = "stack_{0}({{0}})".format(accumulator)
+    stack = f"stack_{accumulator}({{0}})"
     if target == "cuda":
         preamble, stack = "from numba import cuda", f"cuda.local.array({{0}}, {SCALARS[accumulator]})"
     names = {"x": "a"} | {n: f"m{k}" for k, n in enumerate(numbers)}
@@ -188,18 +199,37 @@ def reduction(
     tail = (["total = total + lost if lost == lost else total"] if compensated else []) + list(after.lines)
     common = dict(
         numbers="".join(f", n{k}" for k in range(len(numbers))),
-        once=block(once, 4), lanes=stack.format(LANES), accumulators=stack.format(WIDTH), LANES=LANES, BLOCK=BLOCK, WIDTH=WIDTH, identity=first, value=value,
-        load=f"a = {_read('x[q]', code, kind, False)}", combine_lane=join("u", value),
+        once=block(once, 4),
+        lanes=stack.format(LANES),
+        accumulators=stack.format(WIDTH),
+        LANES=LANES,
+        BLOCK=BLOCK,
+        WIDTH=WIDTH,
+        identity=first,
+        value=value,
+        load=f"a = {_read('x[q]', code, kind, False)}",
+        combine_lane=join("u", value),
     )
     head = _HEAD.format(
-        title=title, combine=combine, text=prologue, finish=finish, acc=accumulator, preamble=preamble,
-        scalar=SCALARS[kind], accumulator=SCALARS[accumulator],
+        title=title,
+        combine=combine,
+        text=prologue,
+        finish=finish,
+        acc=accumulator,
+        preamble=preamble,
+        scalar=SCALARS[kind],
+        accumulator=SCALARS[accumulator],
     )
     if columns:
         body = _COLUMNS.format(
-            **common, prologue=block(list(before.lines), 16),
-            sums=f"sums = {stack.format(WIDTH)}\n    lost_of = {stack.format(WIDTH)}" if compensated else "pass",
-            clear="for j in range(width):\n            sums[j] = 0.0\n            lost_of[j] = 0.0" if compensated else "pass",
+            **common,
+            prologue=block(list(before.lines), 16),
+            sums=f"sums = {stack.format(WIDTH)}\n    lost_of = {stack.format(WIDTH)}"
+            if compensated
+            else "pass",
+            clear="for j in range(width):\n            sums[j] = 0.0\n            lost_of[j] = 0.0"
+            if compensated
+            else "pass",
             flush=_FLUSH.format(identity=first) if compensated else "pass",
             take="total = sums[j]\n            lost = lost_of[j]" if compensated else "total = acc[j]",
             finish=block([*tail, f"o[row * m + first + j] = {result}"], 12),
@@ -207,9 +237,14 @@ def reduction(
     else:
         add = _COMPENSATED.format(part="part") if compensated else f"total = {join('total', 'part')}"
         body = _RUNS.format(
-            **common, prologue=block(list(before.lines), 24),
-            prologue_tail=block(list(before.lines), 16), combine_lanes=join("u", "v"), times="" if contiguous else " * step",
-            add_block=indent(add, 16), add_one=indent(add, 16), finish=block([*tail, f"o[row] = {result}"], 8),
+            **common,
+            prologue=block(list(before.lines), 24),
+            prologue_tail=block(list(before.lines), 16),
+            combine_lanes=join("u", "v"),
+            times="" if contiguous else " * step",
+            add_block=indent(add, 16),
+            add_one=indent(add, 16),
+            finish=block([*tail, f"o[row] = {result}"], 8),
         )
     number = "f8" if kind[0] == "f" else "i8"
     return head + body, ("i8", "i8", "*i8", "*" + out, "*" + code, *[number] * len(numbers))
@@ -244,5 +279,7 @@ def @NAME@(start, stop, meta, o, place, x):
 
 def extreme(word: str, code: str) -> tuple[str, tuple[str, ...]]:
     """Value and index of the first maximum or minimum ("max", "min"); a NaN is the extreme, the first one wins."""
-    source = _ARG.format(title=f"{word} along a dimension", word=f"{word}imum", sign=">" if word == "max" else "<")
+    source = _ARG.format(
+        title=f"{word} along a dimension", word=f"{word}imum", sign=">" if word == "max" else "<"
+    )
     return source, ("i8", "i8", "*i8", "*" + code, "*i8", "*" + code)
