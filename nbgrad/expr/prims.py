@@ -160,9 +160,9 @@ def abs(x: Number) -> Number:
 _SIGN = "(F(1) if {0} > F(0) else (F(-1) if {0} < F(0) else F(0)))"
 
 
-@primitive(spell={"float": _SIGN, "int": _SIGN})
+@primitive(spell={"float": _SIGN, "int": _SIGN, "bool": "{0}"}, result_bool=None)
 def sign(x: Number) -> Number:
-    return type(x)(x > 0) - type(x)(x < 0)  # 0 for NaN, as PyTorch's
+    return x if isinstance(x, bool) else type(x)(x > 0) - type(x)(x < 0)  # 0 for NaN, as PyTorch's
 
 
 # --- roots, exponentials, logarithms ------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import add_into, call, elementwise_function, inplace, number_type
+from nbgrad._dispatch import add_into, call, dtypes_of, elementwise_function, inplace, number_type, operands_of
 from nbgrad._op import ElementwiseOp
-from nbgrad._tensor import Tensor, hooks
+from nbgrad._tensor import Tensor, c_name, hooks
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.ops.registry import elementwise, method
@@ -40,6 +40,9 @@ def _no_bool_neg(compute: Any, operands: Any) -> None:
         )
 
 
+_SAME = "Found dtype {got} but expected {want}"  # PyTorch's word on an `out` where it casts nothing
+
+
 def _refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: bool = False) -> Any:
     """A check that refuses categories of dtypes in the words of PyTorch's kernel of that name."""
 
@@ -56,7 +59,7 @@ def _add(input, other): return input + other
 @elementwise(name="sub", check=_no_bool_sub)
 def _sub(input, other): return input - other
 
-@elementwise(name="rsub", node="RsubBackward1", check=_no_bool_sub)
+@elementwise(name="rsub", node="RsubBackward0", number_node="RsubBackward1", check=_no_bool_sub)
 def _rsub(input, other): return other - input
 
 @elementwise
@@ -65,25 +68,25 @@ def mul(input, other): return input * other
 @elementwise(name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other)))
 def _true_divide(input, other): return input / other
 
-@elementwise(name="div_floor", node="DivBackward1", check=_refuse("div_floor_cpu", bools=True))
+@elementwise(name="div_floor", node="DivBackward2", kernel=_refuse("div_floor_cpu", bools=True))
 def _floor_divide(input, other): return p.floor_divide(input, other)
 
-@elementwise(name="div_trunc", node="DivBackward1")
+@elementwise(name="div_trunc", node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
 def _trunc_divide(input, other): return p.trunc(input / other)
 
-@elementwise(check=_refuse("remainder_cpu", bools=True))
+@elementwise(node="RemainderBackward1", number_node="RemainderBackward0", kernel=_refuse("remainder_cpu", bools=True))
 def remainder(input, other): return p.remainder(input, other)
 
-@elementwise(check=_refuse("fmod_cpu", bools=True))
+@elementwise(node="FmodBackward1", number_node="FmodBackward0", kernel=_refuse("fmod_cpu", bools=True))
 def fmod(input, other): return p.fmod(input, other)
 
-@elementwise(check=_no_bool_neg)
+@elementwise(exact=_SAME, check=_no_bool_neg)
 def neg(input): return -input
 
-@elementwise(vjp=lambda g, input: g * p.sign(input), check=_refuse("abs_cpu", bools=True))
+@elementwise(exact=_SAME, vjp=lambda g, input: g * p.sign(input), kernel=_refuse("abs_cpu", bools=True))
 def abs(input): return p.abs(input)
 
-@elementwise
+@elementwise(exact=_SAME)
 def sign(input): return p.sign(input)
 
 @elementwise(promote="float", vjp=lambda g, y: g / (2 * y))
@@ -110,7 +113,7 @@ def expm1(input): return p.expm1(input)
 @elementwise(promote="float", vjp=lambda g, input: g / input)
 def log(input): return p.log(input)
 
-@elementwise(promote="float", vjp=lambda g, input: g / (input + 1))
+@elementwise(node="Log1PBackward0", promote="float", vjp=lambda g, input: g / (input + 1))
 def log1p(input): return p.log1p(input)
 
 @elementwise(promote="float", vjp=lambda g, input: g * p.cos(input))
@@ -128,11 +131,6 @@ def erf(input): return p.erf(input)
 # ---------------------------------------------------------------- powers
 
 
-def _int_powers(compute: Any, operands: Any) -> None:
-    if compute is _dtypes.bool_ and all(getattr(o, "dtype", None) is _dtypes.bool_ for o in operands):
-        raise RuntimeError("pow: bool tensors are not supported")
-
-
 @elementwise(name="pow_number", node="PowBackward0", method=False,
              vjp=lambda g, input, exponent: (choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))), None))
 def _pow_number(input, exponent): return p.pow(input, exponent)
@@ -140,7 +138,19 @@ def _pow_number(input, exponent): return p.pow(input, exponent)
 @elementwise(name="cube", node="PowBackward0", method=False, shared=False)
 def _cube(input): return input * input * input
 
-@elementwise(name="pow_tensor", node="PowBackward1", method=False, vjp=lambda g, input, exponent, y: (
+# Roots are not pow in PyTorch: they keep the sign of zero, and of -inf they are NaN.
+@elementwise(name="pow_half", node="PowBackward0", promote="float", method=False, shared=False,
+             vjp=lambda g, input: g * (0.5 * p.rsqrt(input)))
+def _pow_half(input): return p.sqrt(input)
+
+@elementwise(name="pow_minus_half", node="PowBackward0", promote="float", method=False, shared=False,
+             vjp=lambda g, input: g * (-0.5 * p.pow(input, -1.5)))
+def _pow_minus_half(input): return p.rsqrt(input)
+
+@elementwise(name="pow_zero", node="PowBackward0", method=False, shared=False, vjp=lambda g, input: (None,))
+def _pow_zero(input): return choose(p.eq(input, input), 1.0, 1.0)
+
+@elementwise(name="pow_tensor", node="PowBackward1", number_node="PowBackward2", method=False, kernel=_refuse("pow", bools=True), vjp=lambda g, input, exponent, y: (
     choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))),
     g * choose(p.logical_and(p.eq(input, 0), p.ge(exponent, 0)), 0.0, y * p.log(input))))
 def _pow_tensor(input, exponent): return p.pow(input, exponent)
@@ -149,23 +159,18 @@ def _pow_tensor(input, exponent): return p.pow(input, exponent)
 def _power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     kind = number_type(exponent)
     if kind is None or not isinstance(input, Tensor):
-        if isinstance(input, Tensor) and isinstance(exponent, Tensor) and _both_bool(input, exponent):
-            raise NotImplementedError("\"pow\" not implemented for 'Bool'")
         return _pow_tensor.op, (input, exponent)
     if not input.dtype.is_floating_point and kind is not float:
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return _pow_number.op, (input, exponent)
     # The exponents that PyTorch, too, computes without pow; a number otherwise stays an argument of the kernel.
-    if exponent == 2:
-        return square.op, (input,)
-    if exponent == 3:
-        return _cube.op, (input,)
-    return _pow_number.op, (input, exponent)
+    special = (_FLOAT_POWERS if input.dtype.is_floating_point else _ROOTS).get(exponent)
+    return (_pow_number.op, (input, exponent)) if special is None else (special.op, (input,))
 
 
-def _both_bool(a: Tensor, b: Tensor) -> bool:
-    return a.dtype is _dtypes.bool_ and b.dtype is _dtypes.bool_
+_ROOTS: dict[Any, Any] = {0.5: _pow_half, -0.5: _pow_minus_half}
+_FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: square, 3: _cube, **_ROOTS}
 
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
@@ -189,20 +194,23 @@ def _no_bool_relu(compute: Any, operands: Any) -> None:
         raise RuntimeError("Boolean inputs not supported for relu")
 
 
-@elementwise(check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # PyTorch's threshold_backward: 0 at 0 and at NaN's side of <=
-def relu(input): return p.maximum(input, 0)
+@elementwise(name="threshold_backward", node="ThresholdBackwardBackward0", method=False)
+def _threshold_backward(y, g): return choose(p.le(y, 0), 0.0, g)
 
-@elementwise(method=False, check=_refuse("silu_cpu", bools=True, ints=True))
+@elementwise(check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # 0 at 0; what a NaN gets passes
+def relu(input): return p.maximum(0, input)
+
+@elementwise(method=False, kernel=_refuse("silu_cpu", bools=True, ints=True))
 def silu(input): return input * p.sigmoid(input)
 
-@elementwise(name="gelu", node="GeluBackward0", method=False, check=_refuse("GeluKernelImpl", bools=True, ints=True))
+@elementwise(name="gelu", node="GeluBackward0", method=False, kernel=_refuse("GeluKernelImpl", bools=True, ints=True))
 def _gelu_erf(input): return 0.5 * input * (1 + p.erf(input * math.sqrt(0.5)))
 
-@elementwise(name="gelu_tanh", node="GeluBackward0", method=False, check=_refuse("GeluKernelImpl", bools=True, ints=True))
+@elementwise(name="gelu_tanh", node="GeluBackward0", method=False, kernel=_refuse("GeluKernelImpl", bools=True, ints=True))
 def _gelu_tanh(input):
     return 0.5 * input * (1 + p.tanh(math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)))
 
-@elementwise(name="softplus", method=False, check=_refuse("softplus_cpu", bools=True, ints=True), vjp=lambda g, input, beta, threshold: (
+@elementwise(name="softplus", settings=("beta", "threshold"), method=False, kernel=_refuse("softplus_cpu", bools=True, ints=True), vjp=lambda g, input, beta, threshold: (
     choose(p.gt(input * beta, threshold), g, g * p.sigmoid(input * beta)), None, None))
 def _softplus(input, beta, threshold):
     return choose(p.gt(input * beta, threshold), input, p.log1p(p.exp(input * beta)) / beta)
@@ -233,31 +241,41 @@ def maximum(input, other): return p.maximum(input, other)
     choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g))))
 def minimum(input, other): return p.minimum(input, other)
 
-# With numbers for bounds the gradient passes at the edge; a NaN passes through.
-@elementwise(name="clamp_both", node="ClampBackward1", method=False, vjp=lambda g, input, min, max: (
-    choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0), None, None))
-def _clamp_both(input, min, max): return p.minimum(p.maximum(input, min), max)
-
-@elementwise(name="clamp_min", node="ClampMinBackward0", method=False, vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None))
-def _clamp_min(input, min): return p.maximum(input, min)
-
-@elementwise(name="clamp_max", node="ClampMaxBackward0", method=False, vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None))
-def _clamp_max(input, max): return p.minimum(input, max)
+# With numbers for bounds the gradient passes at the edge; a NaN passes through, and so does a zero's sign.
+@elementwise(name="clamp", node="ClampBackward1", method=False, exact=_SAME, kernel=_refuse("clamp_scalar_cpu", bools=True),
+             vjp=lambda g, input, min, max: (choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0), None, None))
+def _clamp_both(input, min, max): return p.minimum(max, p.maximum(min, input))
 
 # With tensors for bounds, what is not the input's goes to the bound; at the edge the input has it.
-@elementwise(name="clamp_tensors", node="ClampBackward0", method=False, vjp=lambda g, input, min, max: (
+@elementwise(name="clamp", node="ClampBackward0", method=False, kernel=_refuse("clamp_cpu", bools=True), vjp=lambda g, input, min, max: (
     choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
     choose(p.logical_and(p.lt(input, min), p.lt(min, max)), g, 0.0),
     choose(p.logical_or(p.gt(input, max), p.lt(max, min)), g, 0.0)))
 def _clamp_tensors(input, min, max): return p.minimum(p.maximum(input, min), max)
 
-@elementwise(name="clamp_min_tensor", node="ClampMinBackward1", method=False, vjp=lambda g, input, min: (
-    choose(p.ge(input, min), g, 0.0), choose(p.lt(input, min), g, 0.0)))
-def _clamp_min_tensor(input, min): return p.maximum(input, min)
 
-@elementwise(name="clamp_max_tensor", node="ClampMaxBackward1", method=False, vjp=lambda g, input, max: (
-    choose(p.le(input, max), g, 0.0), choose(p.gt(input, max), g, 0.0)))
-def _clamp_max_tensor(input, max): return p.minimum(input, max)
+def _low(name: str, node: str) -> Any:
+    return elementwise(name=name, node=node, method=False, exact=_SAME, kernel=_refuse("clamp_min_scalar_cpu", bools=True),
+                       vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None))(lambda input, min: p.maximum(min, input))
+
+def _high(name: str, node: str) -> Any:
+    return elementwise(name=name, node=node, method=False, exact=_SAME, kernel=_refuse("clamp_max_scalar_cpu", bools=True),
+                       vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None))(lambda input, max: p.minimum(max, input))
+
+def _low_tensor(name: str, node: str) -> Any:
+    return elementwise(name=name, node=node, method=False, vjp=lambda g, input, min: (
+        choose(p.ge(input, min), g, 0.0), choose(p.lt(input, min), g, 0.0)))(lambda input, min: p.maximum(input, min))
+
+def _high_tensor(name: str, node: str) -> Any:
+    return elementwise(name=name, node=node, method=False, vjp=lambda g, input, max: (
+        choose(p.le(input, max), g, 0.0), choose(p.gt(input, max), g, 0.0)))(lambda input, max: p.minimum(input, max))
+
+
+# By whether the bound is a tensor. clamp with one bound and the op of that one bound show different nodes.
+_LOW = {False: _low("clamp", "ClampBackward1"), True: _low_tensor("clamp", "ClampBackward0")}
+_HIGH = {False: _high("clamp", "ClampBackward1"), True: _high_tensor("clamp", "ClampBackward0")}
+_CLAMP_MIN = {False: _low("clamp_min", "ClampMinBackward0"), True: _low_tensor("clamp_min", "ClampMinBackward1")}
+_CLAMP_MAX = {False: _high("clamp_max", "ClampMaxBackward0"), True: _high_tensor("clamp_max", "ClampMaxBackward1")}
 
 
 def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
@@ -265,10 +283,20 @@ def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[An
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if min is None:
-        return (_clamp_max_tensor if tensors else _clamp_max).op, (input, max)
+        return _HIGH[tensors].op, (input, max)
     if max is None:
-        return (_clamp_min_tensor if tensors else _clamp_min).op, (input, min)
+        return _LOW[tensors].op, (input, min)
     return (_clamp_tensors if tensors else _clamp_both).op, (input, min, max)
+
+
+def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
+    """In place; with numbers for bounds PyTorch says in C's words which dtype the result does not fit."""
+    operands = operands_of(op, args)
+    if op.exact is not None:
+        d, to = dtypes_of(op, operands)[1], args[0].dtype
+        if not _dtypes.can_cast(d, to):
+            raise RuntimeError(f"result type {d.scalar_name} can't be cast to the desired output type {c_name(to)}")
+    return inplace(op, args)
 
 
 @method
@@ -278,30 +306,30 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 
 @method
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    return inplace(*_clamped(input, min, max))
+    return _clamp_into(*_clamped(input, min, max))
 
 
 @method
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
-    return clamp(input, min, out=out)
+    return call(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, min), out)
 
 
 @method
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
-    return clamp(input, None, max, out=out)
+    return call(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, max), out)
 
 
 @method
 def clamp_min_(input: Tensor, min: Any) -> Tensor:
-    return clamp_(input, min)
+    return _clamp_into(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, min))
 
 
 @method
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
-    return clamp_(input, None, max)
+    return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, max))
 
 
-@elementwise(name="where", logical=("condition",), method=False,
+@elementwise(name="where", logical=("condition",), method=False, exact="Expected out type to be {want} but got {got}",
              vjp=lambda g, condition: (choose(condition, g, 0.0), choose(condition, 0.0, g)))
 def _where(condition, input, other): return choose(condition, input, other)
 
@@ -318,13 +346,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
 
 # PyTorch's formula changes at weight 0.5, so that both ends are exact.
 def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
-    return choose(p.lt(p.abs(weight), 0.5), input + weight * (end - input), end - (end - input) * (1 - weight))
+    near = p.lt(p.abs(weight), 0.5)
+    return choose(near, input, end) + choose(near, weight, weight - 1) * (end - input)
 
 
-@elementwise(name="lerp_number", node="LerpBackward0", method=False, check=_refuse("lerp_kernel_scalar", ints=True, bools=True), vjp=lambda g, weight: (g * (1 - weight), g * weight, None))
+@elementwise(name="lerp", node="LerpBackward0", method=False, settings=("weight",), kernel=_refuse("lerp_kernel_scalar", ints=True, bools=True), vjp=lambda g, weight: (g * (1 - weight), g * weight, None))
 def _lerp_number(input, end, weight): return _lerp_body(input, end, weight)
 
-@elementwise(name="lerp_tensor", node="LerpBackward1", method=False, check=_refuse("lerp_kernel_tensor", ints=True, bools=True), vjp=lambda g, input, end, weight: (
+@elementwise(name="lerp", node="LerpBackward1", method=False, exact=_SAME, kernel=_refuse("lerp_kernel_tensor", ints=True, bools=True), vjp=lambda g, input, end, weight: (
     g * (1 - weight), g * weight, g * (end - input)))
 def _lerp_tensor(input, end, weight): return _lerp_body(input, end, weight)
 
@@ -332,12 +361,8 @@ def _lerp_tensor(input, end, weight): return _lerp_body(input, end, weight)
 def _lerped(input: Tensor, end: Tensor, weight: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     for name, t in (("end", end), ("weight", weight)):
         if isinstance(t, Tensor) and t.dtype is not input.dtype:
-            raise RuntimeError(f"expected dtype {_c(input)} for `{name}` but got dtype {_c(t)}")
+            raise RuntimeError(f"expected dtype {c_name(input.dtype)} for `{name}` but got dtype {c_name(t.dtype)}")
     return (_lerp_tensor if isinstance(weight, Tensor) else _lerp_number).op, (input, end, weight)
-
-
-def _c(t: Tensor) -> str:
-    return {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}[t.dtype.name]
 
 
 @method
@@ -393,31 +418,31 @@ def isinf(input): return p.isinf(input)
 def isfinite(input): return p.isfinite(input)
 
 
-@elementwise(check=_refuse("bitwise_and_cpu", floats=True))
+@elementwise(kernel=_refuse("bitwise_and_cpu", floats=True))
 def bitwise_and(input, other): return p.bitwise_and(input, other)
 
-@elementwise(check=_refuse("bitwise_or_cpu", floats=True))
+@elementwise(kernel=_refuse("bitwise_or_cpu", floats=True))
 def bitwise_or(input, other): return p.bitwise_or(input, other)
 
-@elementwise(check=_refuse("bitwise_xor_cpu", floats=True))
+@elementwise(kernel=_refuse("bitwise_xor_cpu", floats=True))
 def bitwise_xor(input, other): return p.bitwise_xor(input, other)
 
-@elementwise(check=_refuse("lshift_cpu", floats=True))
+@elementwise(kernel=_refuse("lshift_cpu", floats=True))
 def bitwise_left_shift(input, other): return p.lshift(input, other)
 
-@elementwise(check=_refuse("rshift_cpu", floats=True))
+@elementwise(kernel=_refuse("rshift_cpu", floats=True))
 def bitwise_right_shift(input, other): return p.rshift(input, other)
 
-@elementwise(check=_refuse("bitwise_not_cpu", floats=True))
+@elementwise(exact=_SAME, kernel=_refuse("bitwise_not_cpu", floats=True))
 def bitwise_not(input): return p.bitwise_not(input)
 
 # ---------------------------------------------------------------- ops with a keyword beside their operands
 
 
-@elementwise(name="add_scaled", node="AddBackward0", method=False, vjp=lambda g, alpha: (g, g * alpha, None))
+@elementwise(name="add", node="AddBackward0", method=False, settings=("alpha",), vjp=lambda g, alpha: (g, g * alpha, None))
 def _add_scaled(input, other, alpha): return input + alpha * other
 
-@elementwise(name="sub_scaled", node="SubBackward0", method=False, vjp=lambda g, alpha: (g, -g * alpha, None), check=_no_bool_sub)
+@elementwise(name="sub", node="SubBackward0", method=False, settings=("alpha",), vjp=lambda g, alpha: (g, -g * alpha, None), check=_no_bool_sub)
 def _sub_scaled(input, other, alpha): return input - alpha * other
 
 
@@ -462,9 +487,8 @@ def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def _integers(*operands: Any) -> bool:
-    return not any(
-        (x.dtype if isinstance(x, Tensor) else _dtypes.number_dtype(x)).is_floating_point for x in operands
-    )
+    kinds = [x.dtype if isinstance(x, Tensor) else _dtypes.number_dtype(x) for x in operands]
+    return not any(k.is_floating_point for k in kinds) and not all(k is _dtypes.bool_ for k in kinds)
 
 
 def _refuse_zero(input: Any, other: Any) -> None:
@@ -488,7 +512,7 @@ def _divided(input: Any, other: Any, rounding_mode: str | None) -> tuple[Element
     return (_int_trunc_divide if _integers(input, other) else _trunc_divide).op, (input, other)
 
 
-@elementwise(name="div_trunc_int", node="DivBackward1", method=False)
+@elementwise(name="div_trunc_int", node="DivBackward2", method=False, kernel=_refuse("div_trunc_cpu", bools=True))
 def _int_trunc_divide(input, other): return (input - p.fmod(input, other)) // other
 
 
@@ -599,6 +623,12 @@ Tensor.__rsub__ = lambda self, other: _rsub(self, other) if number_type(other) i
 Tensor.__rtruediv__ = lambda self, other: mul(reciprocal(self), other) if number_type(other) is not None else NotImplemented  # type: ignore[attr-defined]
 
 
+def _pos(self: Tensor) -> Tensor:
+    if self.dtype is _dtypes.bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return self
+
+
 def _invert(self: Tensor) -> Tensor:
     if self.dtype.is_floating_point:
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
@@ -606,7 +636,7 @@ def _invert(self: Tensor) -> Tensor:
 
 
 Tensor.__neg__, Tensor.__abs__, Tensor.__invert__ = neg, abs, _invert  # type: ignore[attr-defined]
-Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]
+Tensor.__pos__ = _pos  # type: ignore[attr-defined]
 
 hooks.add = _add
 hooks.add_ = lambda total, grad: add_into(_add.op, total, grad)

@@ -27,7 +27,7 @@ def view(node_name: str, rule: Callable[..., Any]) -> Callable[[Callable[..., tu
         def forward(input: Tensor, **static: Any) -> Tensor:
             raise AssertionError("views are made by make_view")
 
-        op = Op(forward, {"input": rule}, node_name + "Backward0")
+        op = Op(forward, {"input": rule}, node_name if node_name[-1].isdigit() else node_name + "Backward0")
 
         def function(input: Tensor, **static: Any) -> Tensor:
             sp, offset = geometry(input._spec, **static)
@@ -239,13 +239,17 @@ def _alias(sp: Spec) -> tuple[Spec, int]:
     return sp, 0
 
 
-@view("Squeeze", lambda g, input_spec: reshape(g, input_spec.shape))
-def _squeeze(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
+def _squeezed(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
     keep = [d for d in range(sp.ndim) if d not in dims]
     return sp.like(tuple(sp.shape[d] for d in keep), tuple(sp.strides[d] for d in keep)), 0
 
 
-@view("Unsqueeze", lambda g, dim: _squeeze(g, dims=(dim,)))
+_squeeze, _squeeze_dim, _squeeze_dims = (
+    view(f"SqueezeBackward{k}", lambda g, input_spec: reshape(g, input_spec.shape))(_squeezed) for k in range(3)
+)
+
+
+@view("Unsqueeze", lambda g, dim: _squeeze_dim(g, dims=(dim,)))
 def _unsqueeze(sp: Spec, *, dim: int) -> tuple[Spec, int]:
     step = sp.shape[dim] * sp.strides[dim] if dim < sp.ndim else 1
     return sp.like((*sp.shape[:dim], 1, *sp.shape[dim:]), (*sp.strides[:dim], step, *sp.strides[dim:])), 0
@@ -317,11 +321,12 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 @method
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if dim is None:
-        dims = tuple(d for d in range(input.ndim) if input.shape[d] == 1)
-    else:
-        wanted = (dim,) if isinstance(dim, int) else tuple(dim)
-        dims = tuple(w for w in (_layout.wrap_dim(d, input.ndim) for d in wanted) if input.ndim and input.shape[w] == 1)
-    return _squeeze(input, dims=dims)
+        return _squeeze(input, dims=tuple(d for d in range(input.ndim) if input.shape[d] == 1))
+    single = isinstance(dim, int)
+    wanted = (_layout.wrap_dim(d, input.ndim) for d in ((dim,) if single else dim))
+    return (_squeeze_dim if single else _squeeze_dims)(
+        input, dims=tuple(w for w in wanted if input.ndim and input.shape[w] == 1)
+    )
 
 
 @method

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into
+from nbgrad._dispatch import check_out, differentiable, into
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._layout import Ints
 from nbgrad._storage import Spec, spec
@@ -171,6 +171,11 @@ def _dims(dim: Any, ndim: int) -> Ints:
     return _layout.wrap_dims(tuple(dim) if isinstance(dim, list) else dim, ndim)
 
 
+# PyTorch's words on an `out` of another dtype than the result, where none is cast.
+_EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
+_MATCH = "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."
+
+
 def _sum_dtype(d: _dtype, asked: Any) -> _dtype:
     if asked is not None:
         return _dtypes.to_dtype(asked)
@@ -220,6 +225,8 @@ def _sum(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
 
 @method
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    if out is not None and dtype is None:
+        dtype = out.dtype  # it decides in what the sum is taken
     if dtype is not None:
         input = to_dtype(input, _dtypes.to_dtype(dtype))
     if dim is None and not keepdim:
@@ -269,13 +276,13 @@ def _mean_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(MEAN, input, dims, keepdim, input._spec.dtype, "f8", float(_count(input._spec, dims)))
 
 
-@differentiable("MeanBackward0", raw=True, input=lambda g, input_spec: spread(e.div(g, input_spec.numel), input_spec.shape))
+@differentiable("MeanBackward0", raw=True, input=lambda g, input_spec: spread(e.div(g, input_spec.numel or 1), input_spec.shape))
 def _mean_all(input: Tensor) -> Tensor:
     return _mean_forward(input, tuple(range(input.ndim)), False)
 
 
 @differentiable("MeanBackward1", raw=True, input=lambda g, input_spec, dims, keepdim: _spread(
-    e.div(g, _count(input_spec, dims)), input_spec, dims, keepdim))
+    e.div(g, _count(input_spec, dims) or 1), input_spec, dims, keepdim))  # of nothing, any number: no element gets it
 def _mean(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _mean_forward(input, dims, keepdim)
 
@@ -283,6 +290,11 @@ def _mean(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
 @method
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     input = to_dtype(input, _no_int_mean(input._spec.dtype, dtype))
+    if out is not None:
+        # PyTorch takes the sum in the dtype of `out`, and then divides by a number.
+        d = out.dtype if out.dtype.is_floating_point else _dtypes.get_default_dtype()
+        check_out("mean", out, d, (input,))
+        input = to_dtype(input, d)
     if dim is None and not keepdim:
         got = _mean_all(input)
     else:
@@ -295,13 +307,10 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     """y / x where no factor is zero; else the product of the others, from both sides, so that any order of derivative holds."""
-    host = input.detach()._host()
-    if not host.size:
-        return zeros(input._spec.dense())
-    if host.all():
-        return e.div(e.mul(_kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim)), input)
     if not input.ndim:
         return g
+    if input.detach()._host().all():
+        return e.mul(_kept(g, input.ndim, dims, keepdim), e.div(_kept(y, input.ndim, dims, keepdim), input))
     from nbgrad.ops.join import cat  # a sibling that stands on this family's neighbours
 
     if len(dims) != 1:
@@ -340,6 +349,8 @@ def _prod(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
 
 @method
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    if out is not None and dtype is None:
+        dtype = out.dtype
     if dtype is not None:
         input = to_dtype(input, _dtypes.to_dtype(dtype))
     if dim is None:
@@ -402,7 +413,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | N
     dims = _dims(dim, input.ndim)
     _refuse_empty_dims("amax", input, dims, dim in ((), []))
     got = _amax(input, dims=dims, keepdim=keepdim)
-    return got if out is None else into("amax", out, got, (input,))
+    return got if out is None else into("amax", out, got, (input,), _MATCH)
 
 
 @method
@@ -410,7 +421,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | N
     dims = _dims(dim, input.ndim)
     _refuse_empty_dims("amin", input, dims, dim in ((), []))
     got = _amin(input, dims=dims, keepdim=keepdim)
-    return got if out is None else into("amin", out, got, (input,))
+    return got if out is None else into("amin", out, got, (input,), _MATCH)
 
 
 class _Pair(tuple[Any, ...]):
@@ -521,7 +532,7 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any
         raise IndexError(f"{word}(): Expected reduction dim {d} to have non-zero size.")
     pair = (_max_dim if word == "max" else _min_dim)(input, dim=d, keepdim=keepdim)
     if out is not None:
-        pair = tuple(into(word, o, x, (input,)) for o, x in zip(out, pair))
+        pair = tuple(into(word, o, x, (input,), _EXPECTED) for o, x in zip(out, pair))
     return _PAIRS[word](pair)
 
 
@@ -535,7 +546,12 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor 
     return _extreme("min", input, dim if other is None else other, keepdim, out)
 
 
-def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
+    if input._spec.dtype is _dtypes.bool_:
+        raise RuntimeError(f"arg{word}(): does not support bool input")
+    if out is not None:
+        check_out(f"arg{word}", out, _dtypes.int64, (), _EXPECTED)
+        return into(f"arg{word}", out, _arg(word, input, dim, keepdim, None), ())
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"arg{word}(): Expected reduction dim to be specified for input.numel() == 0.")
@@ -550,13 +566,13 @@ def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
 
 
 @method
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    return _arg("max", input, dim, keepdim)
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _arg("max", input, dim, keepdim, out)
 
 
 @method
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    return _arg("min", input, dim, keepdim)
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _arg("min", input, dim, keepdim, out)
 
 
 # ---------------------------------------------------------------- truth
@@ -564,7 +580,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
     got = run(kind, input, _dims(dim, input.ndim), keepdim, _dtypes.bool_, "b1")
-    return got if out is None else into(kind.name, out, got, ())
+    return got if out is None else into(kind.name, out, got, (), f"{kind.name} only supports bool tensor for result, got: {{got}}")
 
 
 @method
@@ -589,7 +605,7 @@ def _norm_rule(g: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keep
     if ord == 1:
         return e.mul(e.sign(input), g)
     if ord == 2:
-        return e.where(e.eq(y, 0), zero, e.mul(input, e.div(g, y)))  # type: ignore[no-any-return]
+        return e.mul(g, e.where(e.eq(y, 0), zero, e.div(input, y)))
     if math.isinf(ord):
         at = to_dtype(e.eq(e.abs(input), y), g._spec.dtype)
         count = _sum(at, dims=dims, keepdim=True) if dims else at
@@ -637,7 +653,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = Fals
             f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have an identity"
         )
     got = _norm(to_dtype(x, d), ord=float(ord), dims=dims, keepdim=keepdim)
-    return got if out is None else into("linalg_vector_norm", out, got, (x,))
+    return got if out is None else into("linalg_vector_norm", out, got, (x,), _EXPECTED)
 
 
 @method
@@ -667,6 +683,10 @@ def _logsumexp(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     if not input._spec.dtype.is_floating_point:
         input = to_dtype(input, _dtypes.get_default_dtype())
+    if out is not None and not out.dtype.is_floating_point:
+        raise RuntimeError(
+            f"logsumexp(): Expected floating point type for result tensor, but got: {out.dtype.scalar_name}"
+        )
     got = _logsumexp(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
     return got if out is None else into("logsumexp", out, got, (input,))
 
@@ -690,9 +710,11 @@ def _log_softmax(input: Tensor, *, dims: Ints) -> Tensor:
 def _normalised(function: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
     if dtype is not None:
         input = to_dtype(input, _dtypes.to_dtype(dtype))
+    d = _layout.wrap_dim(dim, input.ndim)
     if not input._spec.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{input._spec.dtype.scalar_name}'")
-    return function(input, dims=_dims(_layout.wrap_dim(dim, input.ndim), input.ndim))  # type: ignore[no-any-return]
+        kernel = f"{name}_lastdim_kernel_impl" if d == builtins.max(input.ndim - 1, 0) else f"{name}_kernel_impl"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input._spec.dtype.scalar_name}'")
+    return function(input, dims=_dims(d, input.ndim))  # type: ignore[no-any-return]
 
 
 @method

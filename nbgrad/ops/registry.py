@@ -25,6 +25,10 @@ def elementwise(
     name: str | None = None,
     logical: tuple[str, ...] = (),
     check: Callable[..., None] | None = None,
+    kernel: Callable[..., None] | None = None,
+    settings: tuple[str, ...] = (),
+    exact: str | None = None,
+    number_node: str | None = None,
     tensors: tuple[str, ...] = (),
     method: bool = True,
     shared: bool = True,
@@ -40,7 +44,7 @@ def elementwise(
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
         op = ElementwiseOp(name or body.__name__.strip("_"), body, vjp, promote, node, logical=logical)
-        op.check = check
+        op.check, op.kernel, op.settings, op.exact, op.number_node = check, kernel, settings, exact, number_node
         op.tensors = tensors or op.tensors
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name
