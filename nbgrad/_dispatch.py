@@ -270,6 +270,9 @@ def forget_plans() -> None:
         op.plans.clear()
 
 
+_dtypes.on_new_default.append(forget_plans)
+
+
 # ---------------------------------------------------------------- elementwise functions
 
 
@@ -895,9 +898,16 @@ def _partial_function(op: ElementwiseOp, param: str) -> tuple[Any, Any]:
 
 def smooth_vars(e: Expr) -> set[str]:
     """The variables that are read other than by comparisons."""
-    if is_bool(e):
-        return set()
-    return set(ordered_vars(e)) if not e.args else set().union(*map(smooth_vars, e.args))
+    found, seen, left = set(), set(), [e]
+    while left:
+        node = left.pop()
+        if node in seen or is_bool(node):
+            continue
+        seen.add(node)
+        left += node.args
+        if not node.args:
+            found |= free_vars(node)
+    return found
 
 
 _bodies: dict[Expr, tuple[Callable[..., Tensor], tuple[str, ...]]] = {}

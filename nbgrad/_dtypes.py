@@ -11,7 +11,7 @@ This module has globals called `float`, `int` and `bool`, as PyTorch has; the bu
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -139,6 +139,9 @@ def can_cast(from_: object, to: object) -> builtins.bool:
 _state: tuple[dtype, dict[tuple[tuple[builtins.int, dtype], ...], dtype]] = (float32, {})
 
 
+on_new_default: Final[list[Callable[[], None]]] = []  # told when answers that rest on the default dtype are out of date
+
+
 def get_default_dtype() -> dtype:
     return _state[0]
 
@@ -150,6 +153,8 @@ def set_default_dtype(d: dtype, /) -> None:
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     _state = (d, {})
+    for forget in on_new_default:
+        forget()
 
 
 # ---------------------------------------------------------------- promotion of operands

@@ -1,0 +1,77 @@
+"""What plans and the raw rules may reuse, and what they must leave alone."""
+
+import pytest
+
+from tests.support import T
+
+LARGE = 1 << 17  # float32: above the size from which a gradient's memory is reused
+
+
+def chain(x: T.Tensor, depth: int) -> list[T.Tensor]:
+    steps = [x]
+    for _ in range(depth):
+        steps.append(T.tanh(steps[-1]))
+    return steps
+
+
+def test_gradient_that_nobody_holds_gives_its_memory_on() -> None:
+    x = T.ones(LARGE, requires_grad=True)
+    steps = chain(x, 4)
+    places: list[int] = []
+    for t in steps[1:]:
+        t.register_hook(lambda g: places.append(g.data_ptr()))
+    steps[-1].backward(T.ones(LARGE))
+    # The root is the caller's; from the first computed gradient on, one block of memory serves.
+    assert len(set(places[1:])) == 1
+    assert places[0] != places[1]
+
+
+def test_gradient_that_somebody_holds_is_left_alone() -> None:
+    x = T.ones(LARGE, requires_grad=True)
+    steps = chain(x, 4)
+    held: list[tuple[T.Tensor, float]] = []
+    for t in steps[1:]:
+        t.register_hook(lambda g: held.append((g, float(g[0]))))
+    root = T.ones(LARGE)
+    steps[-1].backward(root)
+    assert [float(g[0]) for g, _ in held] == [value for _, value in held]
+    assert float(root[0]) == 1.0
+    assert len({g.data_ptr() for g, _ in held}) == len(held)
+
+
+def test_gradient_that_goes_two_ways_is_left_alone() -> None:
+    x, w = (T.full((LARGE,), 0.5, requires_grad=True) for _ in range(2))
+    (T.tanh(x) + T.exp(w)).backward(T.ones(LARGE))
+    assert float(x.grad[0]) == pytest.approx(1 - 0.46211716**2, rel=1e-6)
+    assert float(w.grad[0]) == pytest.approx(1.6487212, rel=1e-6)
+
+
+def test_two_leaves_of_one_gradient_have_memory_of_their_own() -> None:
+    a, b = (T.ones(LARGE, requires_grad=True) for _ in range(2))
+    (a + b).backward(T.ones(LARGE))
+    a.grad.zero_()
+    assert float(b.grad[0]) == 1.0
+
+
+def test_specs_that_never_repeat_do_not_pile_up() -> None:
+    from nbgrad import _dispatch, _storage
+    from nbgrad.ops.elementwise import mul
+
+    for n in range(1, _dispatch._PLANS + 200):
+        x = T.ones(n)
+        x * x
+    assert len(mul.op.plans) <= _dispatch._PLANS
+    assert len(_storage._specs) <= _storage._MANY
+
+
+def test_default_dtype_is_asked_anew() -> None:
+    ints = T.arange(3)
+    assert (ints * 1.5).dtype is T.float32
+    assert T.exp(ints).dtype is T.float32
+    T.set_default_dtype(T.float64)
+    try:
+        assert (ints * 1.5).dtype is T.float64
+        assert T.exp(ints).dtype is T.float64
+    finally:
+        T.set_default_dtype(T.float32)
+    assert (ints * 1.5).dtype is T.float32
