@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import add_into, call, dtypes_of, elementwise_function, inplace, number_type, operands_of
+from nbgrad._dispatch import add_into, call, check_out, dtypes_of, elementwise_function, inplace, number_type, operands_of
 from nbgrad._op import ElementwiseOp
 from nbgrad._tensor import Tensor, c_name, hooks
 from nbgrad.expr import prims as p
@@ -195,7 +195,7 @@ def _no_bool_relu(compute: Any, operands: Any) -> None:
 
 
 @elementwise(name="threshold_backward", node="ThresholdBackwardBackward0", method=False)
-def _threshold_backward(y, g): return choose(p.le(y, 0), 0.0, g)
+def _threshold_backward(grad, result): return choose(p.le(result, 0), 0.0, grad)
 
 @elementwise(check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # 0 at 0; what a NaN gets passes
 def relu(input): return p.maximum(0, input)
@@ -353,7 +353,7 @@ def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
 @elementwise(name="lerp", node="LerpBackward0", method=False, settings=("weight",), kernel=_refuse("lerp_kernel_scalar", ints=True, bools=True), vjp=lambda g, weight: (g * (1 - weight), g * weight, None))
 def _lerp_number(input, end, weight): return _lerp_body(input, end, weight)
 
-@elementwise(name="lerp", node="LerpBackward1", method=False, exact=_SAME, kernel=_refuse("lerp_kernel_tensor", ints=True, bools=True), vjp=lambda g, input, end, weight: (
+@elementwise(name="lerp", node="LerpBackward1", method=False, kernel=_refuse("lerp_kernel_tensor", ints=True, bools=True), vjp=lambda g, input, end, weight: (
     g * (1 - weight), g * weight, g * (end - input)))
 def _lerp_tensor(input, end, weight): return _lerp_body(input, end, weight)
 
@@ -367,7 +367,10 @@ def _lerped(input: Tensor, end: Tensor, weight: Any) -> tuple[ElementwiseOp, tup
 
 @method
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    return call(*_lerped(input, end, weight), out)
+    op, args = _lerped(input, end, weight)
+    if out is not None and isinstance(weight, Tensor) and weight.ndim:
+        check_out("lerp", out, dtypes_of(op, operands_of(op, args))[1], args, _SAME)
+    return call(op, args, out)
 
 
 @method

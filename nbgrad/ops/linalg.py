@@ -211,7 +211,7 @@ def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tens
                 f"result dtype {have.dtype.scalar_name} does not match input dtype {want.dtype.scalar_name}"
             )
         batch = max(t.ndim for t in inputs) > 2  # PyTorch resizes `out` before it looks at it
-        if vectors == 1 and (batch or (have.ndim < 2 and have.numel in (1, want.numel))):
+        if vectors == 1 and (_folds(*inputs) if batch else (have.ndim < 2 and have.numel in (1, want.numel))):
             raise RuntimeError(
                 f"addmv input tensors must have the same dtype, but got {have.dtype.scalar_name}, "
                 f"{want.dtype.scalar_name}, and {want.dtype.scalar_name}"

@@ -711,7 +711,7 @@ def _normalised(function: Any, input: Tensor, dim: int, dtype: Any, name: str) -
     if dtype is not None:
         input = to_dtype(input, _dtypes.to_dtype(dtype))
     d = _layout.wrap_dim(dim, input.ndim)
-    if not input._spec.dtype.is_floating_point:
+    if not input._spec.dtype.is_floating_point and input._spec.numel:
         kernel = f"{name}_lastdim_kernel_impl" if d == builtins.max(input.ndim - 1, 0) else f"{name}_kernel_impl"
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{input._spec.dtype.scalar_name}'")
     return function(input, dims=_dims(d, input.ndim))  # type: ignore[no-any-return]
