@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ def copy_memory(to: Tensor, source: Tensor) -> None:
             _copies.clear()
         to_bool = to._spec.dtype is _dtypes.bool_ and source._spec.dtype is not _dtypes.bool_
         body = ne(_X, 0) if to_bool else _X
-        k = _copies[key] = Kernel.of("copy", (body,), ("x",), (), (source._spec,), (to._spec,), source._spec.dtype.np.str[1:])
+        k = _copies[key] = Kernel.of(
+            "copy", (body,), ("x",), (), (source._spec,), (to._spec,), source._spec.dtype.np.str[1:]
+        )
     k.launch(k.address, k.n, to._buf, source._buf)
 
 
@@ -50,13 +53,17 @@ def fill_memory(t: Tensor, value: Any) -> None:
     if k is None:
         if len(_fills) > 4096:
             _fills.clear()
-        k = _fills[sp, code] = Kernel.of("fill", (_X,), ("x",), (), (float if code[0] == "f" else int,), (sp,), code)
+        k = _fills[sp, code] = Kernel.of(
+            "fill", (_X,), ("x",), (), (float if code[0] == "f" else int,), (sp,), code
+        )
     if code == "b1":
         value = bool(value)
     if code[0] != "f":
         value = int(value)
         if code != "b1" and not np.iinfo(sp.dtype.np).min <= value <= np.iinfo(sp.dtype.np).max:
-            raise RuntimeError(f"value cannot be converted to type {_C_TYPES[sp.dtype.name]} without overflow")
+            raise RuntimeError(
+                f"value cannot be converted to type {_C_TYPES[sp.dtype.name]} without overflow"
+            )
     k.launch(k.address, k.n, t._buf, value)
 
 
@@ -82,7 +89,11 @@ def scalar(value: Any, d: dtype | None = None) -> Tensor:
 
 
 def _clone_spec(sp: Spec) -> Spec:
-    return sp if _layout.is_dense(sp.shape, sp.strides) else sp.like(strides=_layout.output_strides(sp.shape, [(sp.shape, sp.strides)]))
+    return (
+        sp
+        if _layout.is_dense(sp.shape, sp.strides)
+        else sp.like(strides=_layout.output_strides(sp.shape, [(sp.shape, sp.strides)]))
+    )
 
 
 @differentiable("Clone", input=lambda g: g)
@@ -94,7 +105,7 @@ def _clone(input: Tensor) -> Tensor:
 
 @method
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    return _clone(input)  # type: ignore[no-any-return]
+    return _clone(input)
 
 
 @differentiable("Clone", input=lambda g: g)
@@ -121,8 +132,15 @@ def to_dtype(input: Tensor, d: dtype) -> Tensor:
 
 
 @method
-def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False,
-       memory_format: Any = None) -> Tensor:
+def to(
+    input: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool = False,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     for a in args:
         if isinstance(a, Tensor):
             dtype, device = a.dtype, a.device
@@ -146,7 +164,9 @@ def _caster(name: str, d: dtype) -> None:
     setattr(Tensor, name, cast)
 
 
-for _name, _d in dict(float=_dtypes.float32, double=_dtypes.float64, long=_dtypes.int64, int=_dtypes.int32, bool=_dtypes.bool_).items():
+for _name, _d in dict(
+    float=_dtypes.float32, double=_dtypes.float64, long=_dtypes.int64, int=_dtypes.int32, bool=_dtypes.bool_
+).items():
     _caster(_name, _d)
 
 
@@ -182,7 +202,10 @@ def _overwritten(node_name: str) -> Op:
     def written_over(input: Tensor, src: Tensor) -> Tensor:
         raise AssertionError("recorded, never called")
 
-    rules = {"input": lambda g: zeros(g._spec.dense()), "src": lambda g, src_spec: _back(g, src_spec)}
+    rules: dict[str, Callable[..., Any]] = {
+        "input": lambda g: zeros(g._spec.dense()),
+        "src": lambda g, src_spec: _back(g, src_spec),
+    }
     return Op(written_over, rules, node_name)
 
 
@@ -200,12 +223,19 @@ def _back(g: Tensor, sp: Spec) -> Tensor:
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if not isinstance(src, Tensor):
         if number_type(src) is None:
-            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}"
+            )
         src = scalar(src, _dtypes.float64 if isinstance(src, float) else None)
     if _layout.broadcast_shapes(self._spec.shape, src._spec.shape) != self._spec.shape:
         raise RuntimeError(_size_mismatch(self._spec.shape, src._spec.shape))
     check_write(self, state.grad and (requires(self) or requires(src)), filled=src is self)
-    if src._storage is not None and self._storage is not None and src._storage.memory is self._storage.memory and src is not self:
+    if (
+        src._storage is not None
+        and self._storage is not None
+        and src._storage.memory is self._storage.memory
+        and src is not self
+    ):
         copy_memory(self, _clone(src.detach()))  # it may be read where it is written
     else:
         copy_memory(self, src)
@@ -219,7 +249,8 @@ def _size_mismatch(to: Any, source: Any) -> str:
     for d in range(len(source) - 1, -1, -1):
         if source[d] not in (1, to[d + lead]):
             return (
-                f"The size of tensor a ({to[d + lead]}) must match the size of tensor b ({source[d]}) at non-singleton dimension {d + lead}"
+                f"The size of tensor a ({to[d + lead]}) must match the size of tensor b ({source[d]}) at non-singleton "
+                f"dimension {d + lead}"
             )
     return f"output with shape {list(to)} doesn't match the broadcast shape {list(source)}"
 
@@ -235,7 +266,9 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         copy_memory(self, value)
         return written_by(self, _filled, (self, value), {})
     if number_type(value) is None:
-        raise TypeError(f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}")
+        raise TypeError(
+            f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}"
+        )
     check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, value)
     return written_by(self, _filled_by_number, (self, None), {})

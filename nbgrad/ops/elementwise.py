@@ -10,7 +10,16 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import add_into, call, check_out, dtypes_of, elementwise_function, inplace, number_type, operands_of
+from nbgrad._dispatch import (
+    add_into,
+    call,
+    check_out,
+    dtypes_of,
+    elementwise_function,
+    inplace,
+    number_type,
+    operands_of,
+)
 from nbgrad._op import ElementwiseOp
 from nbgrad._tensor import Tensor, c_name, hooks
 from nbgrad.expr import prims as p
@@ -54,106 +63,196 @@ def _refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: boo
 
 
 @elementwise(name="add")
-def _add(input, other): return input + other
+def _add(input, other):
+    return input + other
+
 
 @elementwise(name="sub", check=_no_bool_sub)
-def _sub(input, other): return input - other
+def _sub(input, other):
+    return input - other
+
 
 @elementwise(name="rsub", node="RsubBackward0", number_node="RsubBackward1", check=_no_bool_sub)
-def _rsub(input, other): return other - input
+def _rsub(input, other):
+    return other - input
+
 
 @elementwise
-def mul(input, other): return input * other
+def mul(input, other):
+    return input * other
 
-@elementwise(name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other)))
-def _true_divide(input, other): return input / other
+
+@elementwise(
+    name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other))
+)
+def _true_divide(input, other):
+    return input / other
+
 
 @elementwise(name="div_floor", node="DivBackward2", kernel=_refuse("div_floor_cpu", bools=True))
-def _floor_divide(input, other): return p.floor_divide(input, other)
+def _floor_divide(input, other):
+    return p.floor_divide(input, other)
+
 
 @elementwise(name="div_trunc", node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
-def _trunc_divide(input, other): return p.trunc(input / other)
+def _trunc_divide(input, other):
+    return p.trunc(input / other)
 
-@elementwise(node="RemainderBackward1", number_node="RemainderBackward0", kernel=_refuse("remainder_cpu", bools=True))
-def remainder(input, other): return p.remainder(input, other)
+
+@elementwise(
+    node="RemainderBackward1", number_node="RemainderBackward0", kernel=_refuse("remainder_cpu", bools=True)
+)
+def remainder(input, other):
+    return p.remainder(input, other)
+
 
 @elementwise(node="FmodBackward1", number_node="FmodBackward0", kernel=_refuse("fmod_cpu", bools=True))
-def fmod(input, other): return p.fmod(input, other)
+def fmod(input, other):
+    return p.fmod(input, other)
+
 
 @elementwise(exact=_SAME, check=_no_bool_neg)
-def neg(input): return -input
+def neg(input):
+    return -input
+
 
 @elementwise(exact=_SAME, vjp=lambda g, input: g * p.sign(input), kernel=_refuse("abs_cpu", bools=True))
-def abs(input): return p.abs(input)
+def abs(input):
+    return p.abs(input)
+
 
 @elementwise(exact=_SAME)
-def sign(input): return p.sign(input)
+def sign(input):
+    return p.sign(input)
+
 
 @elementwise(promote="float", vjp=lambda g, y: g / (2 * y))
-def sqrt(input): return p.sqrt(input)
+def sqrt(input):
+    return p.sqrt(input)
+
 
 @elementwise(promote="float", vjp=lambda g, y: -0.5 * g * y * y * y)
-def rsqrt(input): return p.rsqrt(input)
+def rsqrt(input):
+    return p.rsqrt(input)
+
 
 @elementwise(promote="float", vjp=lambda g, y: -g * y * y)
-def reciprocal(input): return p.reciprocal(input)
+def reciprocal(input):
+    return p.reciprocal(input)
+
 
 @elementwise(name="square", node="PowBackward0", shared=False)
-def square(input): return input * input
+def square(input):
+    return input * input
+
 
 # ---------------------------------------------------------------- exponentials, logarithms, trigonometry
 
 
 @elementwise(promote="float", vjp=lambda g, y: g * y)
-def exp(input): return p.exp(input)
+def exp(input):
+    return p.exp(input)
+
 
 @elementwise(promote="float", vjp=lambda g, y: g * (y + 1))
-def expm1(input): return p.expm1(input)
+def expm1(input):
+    return p.expm1(input)
+
 
 @elementwise(promote="float", vjp=lambda g, input: g / input)
-def log(input): return p.log(input)
+def log(input):
+    return p.log(input)
+
 
 @elementwise(node="Log1PBackward0", promote="float", vjp=lambda g, input: g / (input + 1))
-def log1p(input): return p.log1p(input)
+def log1p(input):
+    return p.log1p(input)
+
 
 @elementwise(promote="float", vjp=lambda g, input: g * p.cos(input))
-def sin(input): return p.sin(input)
+def sin(input):
+    return p.sin(input)
+
 
 @elementwise(promote="float", vjp=lambda g, input: g * -p.sin(input))
-def cos(input): return p.cos(input)
+def cos(input):
+    return p.cos(input)
+
 
 @elementwise(promote="float", vjp=lambda g, y: g * (1 - y * y))
-def tanh(input): return p.tanh(input)
+def tanh(input):
+    return p.tanh(input)
+
 
 @elementwise(promote="float")
-def erf(input): return p.erf(input)
+def erf(input):
+    return p.erf(input)
+
 
 # ---------------------------------------------------------------- powers
 
 
-@elementwise(name="pow_number", node="PowBackward0", method=False,
-             vjp=lambda g, input, exponent: (choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))), None))
-def _pow_number(input, exponent): return p.pow(input, exponent)
+@elementwise(
+    name="pow_number",
+    node="PowBackward0",
+    method=False,
+    vjp=lambda g, input, exponent: (
+        choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))),
+        None,
+    ),
+)
+def _pow_number(input, exponent):
+    return p.pow(input, exponent)
+
 
 @elementwise(name="cube", node="PowBackward0", method=False, shared=False)
-def _cube(input): return input * input * input
+def _cube(input):
+    return input * input * input
+
 
 # Roots are not pow in PyTorch: they keep the sign of zero, and of -inf they are NaN.
-@elementwise(name="pow_half", node="PowBackward0", promote="float", method=False, shared=False,
-             vjp=lambda g, input: g * (0.5 * p.rsqrt(input)))
-def _pow_half(input): return p.sqrt(input)
+@elementwise(
+    name="pow_half",
+    node="PowBackward0",
+    promote="float",
+    method=False,
+    shared=False,
+    vjp=lambda g, input: g * (0.5 * p.rsqrt(input)),
+)
+def _pow_half(input):
+    return p.sqrt(input)
 
-@elementwise(name="pow_minus_half", node="PowBackward0", promote="float", method=False, shared=False,
-             vjp=lambda g, input: g * (-0.5 * p.pow(input, -1.5)))
-def _pow_minus_half(input): return p.rsqrt(input)
+
+@elementwise(
+    name="pow_minus_half",
+    node="PowBackward0",
+    promote="float",
+    method=False,
+    shared=False,
+    vjp=lambda g, input: g * (-0.5 * p.pow(input, -1.5)),
+)
+def _pow_minus_half(input):
+    return p.rsqrt(input)
+
 
 @elementwise(name="pow_zero", node="PowBackward0", method=False, shared=False, vjp=lambda g, input: (None,))
-def _pow_zero(input): return choose(p.eq(input, input), 1.0, 1.0)
+def _pow_zero(input):
+    return choose(p.eq(input, input), 1.0, 1.0)
 
-@elementwise(name="pow_tensor", node="PowBackward1", number_node="PowBackward2", method=False, kernel=_refuse("pow", bools=True), vjp=lambda g, input, exponent, y: (
-    choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))),
-    g * choose(p.logical_and(p.eq(input, 0), p.ge(exponent, 0)), 0.0, y * p.log(input))))
-def _pow_tensor(input, exponent): return p.pow(input, exponent)
+
+@elementwise(
+    name="pow_tensor",
+    node="PowBackward1",
+    number_node="PowBackward2",
+    method=False,
+    kernel=_refuse("pow", bools=True),
+    vjp=lambda g, input, exponent, y: (
+        choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))),
+        g * choose(p.logical_and(p.eq(input, 0), p.ge(exponent, 0)), 0.0, y * p.log(input)),
+    ),
+)
+def _pow_tensor(input, exponent):
+    return p.pow(input, exponent)
 
 
 def _power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
@@ -187,7 +286,9 @@ def _pow_(self: Tensor, exponent: Any) -> Tensor:
 
 
 @elementwise(promote="float", vjp=lambda g, y: g * ((1 - y) * y))
-def sigmoid(input): return p.sigmoid(input)
+def sigmoid(input):
+    return p.sigmoid(input)
+
 
 def _no_bool_relu(compute: Any, operands: Any) -> None:
     if compute is _dtypes.bool_:
@@ -195,23 +296,50 @@ def _no_bool_relu(compute: Any, operands: Any) -> None:
 
 
 @elementwise(name="threshold_backward", node="ThresholdBackwardBackward0", method=False)
-def _threshold_backward(grad, result): return choose(p.le(result, 0), 0.0, grad)
+def _threshold_backward(grad, result):
+    return choose(p.le(result, 0), 0.0, grad)
 
-@elementwise(check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # 0 at 0; what a NaN gets passes
-def relu(input): return p.maximum(0, input)
+
+@elementwise(
+    check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g)
+)  # 0 at 0; what a NaN gets passes
+def relu(input):
+    return p.maximum(0, input)
+
 
 @elementwise(method=False, kernel=_refuse("silu_cpu", bools=True, ints=True))
-def silu(input): return input * p.sigmoid(input)
+def silu(input):
+    return input * p.sigmoid(input)
 
-@elementwise(name="gelu", node="GeluBackward0", method=False, kernel=_refuse("GeluKernelImpl", bools=True, ints=True))
-def _gelu_erf(input): return 0.5 * input * (1 + p.erf(input * math.sqrt(0.5)))
 
-@elementwise(name="gelu_tanh", node="GeluBackward0", method=False, kernel=_refuse("GeluKernelImpl", bools=True, ints=True))
+@elementwise(
+    name="gelu", node="GeluBackward0", method=False, kernel=_refuse("GeluKernelImpl", bools=True, ints=True)
+)
+def _gelu_erf(input):
+    return 0.5 * input * (1 + p.erf(input * math.sqrt(0.5)))
+
+
+@elementwise(
+    name="gelu_tanh",
+    node="GeluBackward0",
+    method=False,
+    kernel=_refuse("GeluKernelImpl", bools=True, ints=True),
+)
 def _gelu_tanh(input):
     return 0.5 * input * (1 + p.tanh(math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)))
 
-@elementwise(name="softplus", settings=("beta", "threshold"), method=False, kernel=_refuse("softplus_cpu", bools=True, ints=True), vjp=lambda g, input, beta, threshold: (
-    choose(p.gt(input * beta, threshold), g, g * p.sigmoid(input * beta)), None, None))
+
+@elementwise(
+    name="softplus",
+    settings=("beta", "threshold"),
+    method=False,
+    kernel=_refuse("softplus_cpu", bools=True, ints=True),
+    vjp=lambda g, input, beta, threshold: (
+        choose(p.gt(input * beta, threshold), g, g * p.sigmoid(input * beta)),
+        None,
+        None,
+    ),
+)
 def _softplus(input, beta, threshold):
     return choose(p.gt(input * beta, threshold), input, p.log1p(p.exp(input * beta)) / beta)
 
@@ -231,51 +359,112 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 # ---------------------------------------------------------------- choices
 
 
-@elementwise(tensors=("input", "other"), vjp=lambda g, input, other: (
-    choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
-    choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g))))
-def maximum(input, other): return p.maximum(input, other)
+@elementwise(
+    tensors=("input", "other"),
+    vjp=lambda g, input, other: (
+        choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
+        choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
+    ),
+)
+def maximum(input, other):
+    return p.maximum(input, other)
 
-@elementwise(tensors=("input", "other"), vjp=lambda g, input, other: (
-    choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
-    choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g))))
-def minimum(input, other): return p.minimum(input, other)
+
+@elementwise(
+    tensors=("input", "other"),
+    vjp=lambda g, input, other: (
+        choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
+        choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
+    ),
+)
+def minimum(input, other):
+    return p.minimum(input, other)
+
 
 # With numbers for bounds the gradient passes at the edge; a NaN passes through, and so does a zero's sign.
-@elementwise(name="clamp", node="ClampBackward1", method=False, exact=_SAME, kernel=_refuse("clamp_scalar_cpu", bools=True),
-             vjp=lambda g, input, min, max: (choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0), None, None))
-def _clamp_both(input, min, max): return p.minimum(max, p.maximum(min, input))
+@elementwise(
+    name="clamp",
+    node="ClampBackward1",
+    method=False,
+    exact=_SAME,
+    kernel=_refuse("clamp_scalar_cpu", bools=True),
+    vjp=lambda g, input, min, max: (
+        choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
+        None,
+        None,
+    ),
+)
+def _clamp_both(input, min, max):
+    return p.minimum(max, p.maximum(min, input))
+
 
 # With tensors for bounds, what is not the input's goes to the bound; at the edge the input has it.
-@elementwise(name="clamp", node="ClampBackward0", method=False, kernel=_refuse("clamp_cpu", bools=True), vjp=lambda g, input, min, max: (
-    choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
-    choose(p.logical_and(p.lt(input, min), p.lt(min, max)), g, 0.0),
-    choose(p.logical_or(p.gt(input, max), p.lt(max, min)), g, 0.0)))
-def _clamp_tensors(input, min, max): return p.minimum(p.maximum(input, min), max)
+@elementwise(
+    name="clamp",
+    node="ClampBackward0",
+    method=False,
+    kernel=_refuse("clamp_cpu", bools=True),
+    vjp=lambda g, input, min, max: (
+        choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
+        choose(p.logical_and(p.lt(input, min), p.lt(min, max)), g, 0.0),
+        choose(p.logical_or(p.gt(input, max), p.lt(max, min)), g, 0.0),
+    ),
+)
+def _clamp_tensors(input, min, max):
+    return p.minimum(p.maximum(input, min), max)
 
 
 def _low(name: str, node: str) -> Any:
-    return elementwise(name=name, node=node, method=False, exact=_SAME, kernel=_refuse("clamp_min_scalar_cpu", bools=True),
-                       vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None))(lambda input, min: p.maximum(min, input))
+    return elementwise(
+        name=name,
+        node=node,
+        method=False,
+        exact=_SAME,
+        kernel=_refuse("clamp_min_scalar_cpu", bools=True),
+        vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None),
+    )(lambda input, min: p.maximum(min, input))
+
 
 def _high(name: str, node: str) -> Any:
-    return elementwise(name=name, node=node, method=False, exact=_SAME, kernel=_refuse("clamp_max_scalar_cpu", bools=True),
-                       vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None))(lambda input, max: p.minimum(max, input))
+    return elementwise(
+        name=name,
+        node=node,
+        method=False,
+        exact=_SAME,
+        kernel=_refuse("clamp_max_scalar_cpu", bools=True),
+        vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None),
+    )(lambda input, max: p.minimum(max, input))
+
 
 def _low_tensor(name: str, node: str) -> Any:
-    return elementwise(name=name, node=node, method=False, vjp=lambda g, input, min: (
-        choose(p.ge(input, min), g, 0.0), choose(p.lt(input, min), g, 0.0)))(lambda input, min: p.maximum(input, min))
+    return elementwise(
+        name=name,
+        node=node,
+        method=False,
+        vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), choose(p.lt(input, min), g, 0.0)),
+    )(lambda input, min: p.maximum(input, min))
+
 
 def _high_tensor(name: str, node: str) -> Any:
-    return elementwise(name=name, node=node, method=False, vjp=lambda g, input, max: (
-        choose(p.le(input, max), g, 0.0), choose(p.gt(input, max), g, 0.0)))(lambda input, max: p.minimum(input, max))
+    return elementwise(
+        name=name,
+        node=node,
+        method=False,
+        vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), choose(p.gt(input, max), g, 0.0)),
+    )(lambda input, max: p.minimum(input, max))
 
 
 # By whether the bound is a tensor. clamp with one bound and the op of that one bound show different nodes.
 _LOW = {False: _low("clamp", "ClampBackward1"), True: _low_tensor("clamp", "ClampBackward0")}
 _HIGH = {False: _high("clamp", "ClampBackward1"), True: _high_tensor("clamp", "ClampBackward0")}
-_CLAMP_MIN = {False: _low("clamp_min", "ClampMinBackward0"), True: _low_tensor("clamp_min", "ClampMinBackward1")}
-_CLAMP_MAX = {False: _high("clamp_max", "ClampMaxBackward0"), True: _high_tensor("clamp_max", "ClampMaxBackward1")}
+_CLAMP_MIN = {
+    False: _low("clamp_min", "ClampMinBackward0"),
+    True: _low_tensor("clamp_min", "ClampMinBackward1"),
+}
+_CLAMP_MAX = {
+    False: _high("clamp_max", "ClampMaxBackward0"),
+    True: _high_tensor("clamp_max", "ClampMaxBackward1"),
+}
 
 
 def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
@@ -295,7 +484,9 @@ def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
     if op.exact is not None:
         d, to = dtypes_of(op, operands)[1], args[0].dtype
         if not _dtypes.can_cast(d, to):
-            raise RuntimeError(f"result type {d.scalar_name} can't be cast to the desired output type {c_name(to)}")
+            raise RuntimeError(
+                f"result type {d.scalar_name} can't be cast to the desired output type {c_name(to)}"
+            )
     return inplace(op, args)
 
 
@@ -329,18 +520,28 @@ def clamp_max_(input: Tensor, max: Any) -> Tensor:
     return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, max))
 
 
-@elementwise(name="where", logical=("condition",), method=False, exact="Expected out type to be {want} but got {got}",
-             vjp=lambda g, condition: (choose(condition, g, 0.0), choose(condition, 0.0, g)))
-def _where(condition, input, other): return choose(condition, input, other)
+@elementwise(
+    name="where",
+    logical=("condition",),
+    method=False,
+    exact="Expected out type to be {want} but got {got}",
+    vjp=lambda g, condition: (choose(condition, g, 0.0), choose(condition, 0.0, g)),
+)
+def _where(condition, input, other):
+    return choose(condition, input, other)
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
     if input is None and other is None:
-        return condition.nonzero(as_tuple=True)  # type: ignore[attr-defined]
+        return condition.nonzero(as_tuple=True)
     if not isinstance(condition, Tensor):
-        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
+        raise TypeError(
+            f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
+        )
     if condition.dtype is not _dtypes.bool_:
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}")
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
+        )
     return call(_where.op, (condition, input, other), out)
 
 
@@ -350,18 +551,35 @@ def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
     return choose(near, input, end) + choose(near, weight, weight - 1) * (end - input)
 
 
-@elementwise(name="lerp", node="LerpBackward0", method=False, settings=("weight",), kernel=_refuse("lerp_kernel_scalar", ints=True, bools=True), vjp=lambda g, weight: (g * (1 - weight), g * weight, None))
-def _lerp_number(input, end, weight): return _lerp_body(input, end, weight)
+@elementwise(
+    name="lerp",
+    node="LerpBackward0",
+    method=False,
+    settings=("weight",),
+    kernel=_refuse("lerp_kernel_scalar", ints=True, bools=True),
+    vjp=lambda g, weight: (g * (1 - weight), g * weight, None),
+)
+def _lerp_number(input, end, weight):
+    return _lerp_body(input, end, weight)
 
-@elementwise(name="lerp", node="LerpBackward1", method=False, kernel=_refuse("lerp_kernel_tensor", ints=True, bools=True), vjp=lambda g, input, end, weight: (
-    g * (1 - weight), g * weight, g * (end - input)))
-def _lerp_tensor(input, end, weight): return _lerp_body(input, end, weight)
+
+@elementwise(
+    name="lerp",
+    node="LerpBackward1",
+    method=False,
+    kernel=_refuse("lerp_kernel_tensor", ints=True, bools=True),
+    vjp=lambda g, input, end, weight: (g * (1 - weight), g * weight, g * (end - input)),
+)
+def _lerp_tensor(input, end, weight):
+    return _lerp_body(input, end, weight)
 
 
 def _lerped(input: Tensor, end: Tensor, weight: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     for name, t in (("end", end), ("weight", weight)):
         if isinstance(t, Tensor) and t.dtype is not input.dtype:
-            raise RuntimeError(f"expected dtype {c_name(input.dtype)} for `{name}` but got dtype {c_name(t.dtype)}")
+            raise RuntimeError(
+                f"expected dtype {c_name(input.dtype)} for `{name}` but got dtype {c_name(t.dtype)}"
+            )
     return (_lerp_tensor if isinstance(weight, Tensor) else _lerp_number).op, (input, end, weight)
 
 
@@ -382,71 +600,124 @@ def lerp_(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 
 @elementwise(promote="compare")
-def eq(input, other): return p.eq(input, other)
+def eq(input, other):
+    return p.eq(input, other)
+
 
 @elementwise(promote="compare")
-def ne(input, other): return p.ne(input, other)
+def ne(input, other):
+    return p.ne(input, other)
+
 
 @elementwise(promote="compare")
-def lt(input, other): return p.lt(input, other)
+def lt(input, other):
+    return p.lt(input, other)
+
 
 @elementwise(promote="compare")
-def le(input, other): return p.le(input, other)
+def le(input, other):
+    return p.le(input, other)
+
 
 @elementwise(promote="compare")
-def gt(input, other): return p.gt(input, other)
+def gt(input, other):
+    return p.gt(input, other)
+
 
 @elementwise(promote="compare")
-def ge(input, other): return p.ge(input, other)
+def ge(input, other):
+    return p.ge(input, other)
+
 
 @elementwise(promote="compare", tensors=("input", "other"))
-def logical_and(input, other): return p.logical_and(p.ne(input, 0), p.ne(other, 0))
+def logical_and(input, other):
+    return p.logical_and(p.ne(input, 0), p.ne(other, 0))
+
 
 @elementwise(promote="compare", tensors=("input", "other"))
-def logical_or(input, other): return p.logical_or(p.ne(input, 0), p.ne(other, 0))
+def logical_or(input, other):
+    return p.logical_or(p.ne(input, 0), p.ne(other, 0))
+
 
 @elementwise(promote="compare", tensors=("input", "other"))
-def logical_xor(input, other): return p.logical_xor(p.ne(input, 0), p.ne(other, 0))
+def logical_xor(input, other):
+    return p.logical_xor(p.ne(input, 0), p.ne(other, 0))
+
 
 @elementwise(promote="compare")
-def logical_not(input): return p.logical_not(p.ne(input, 0))
+def logical_not(input):
+    return p.logical_not(p.ne(input, 0))
+
 
 @elementwise(promote="compare")
-def isnan(input): return p.isnan(input)
+def isnan(input):
+    return p.isnan(input)
+
 
 @elementwise(promote="compare")
-def isinf(input): return p.isinf(input)
+def isinf(input):
+    return p.isinf(input)
+
 
 @elementwise(promote="compare")
-def isfinite(input): return p.isfinite(input)
+def isfinite(input):
+    return p.isfinite(input)
 
 
 @elementwise(kernel=_refuse("bitwise_and_cpu", floats=True))
-def bitwise_and(input, other): return p.bitwise_and(input, other)
+def bitwise_and(input, other):
+    return p.bitwise_and(input, other)
+
 
 @elementwise(kernel=_refuse("bitwise_or_cpu", floats=True))
-def bitwise_or(input, other): return p.bitwise_or(input, other)
+def bitwise_or(input, other):
+    return p.bitwise_or(input, other)
+
 
 @elementwise(kernel=_refuse("bitwise_xor_cpu", floats=True))
-def bitwise_xor(input, other): return p.bitwise_xor(input, other)
+def bitwise_xor(input, other):
+    return p.bitwise_xor(input, other)
+
 
 @elementwise(kernel=_refuse("lshift_cpu", floats=True))
-def bitwise_left_shift(input, other): return p.lshift(input, other)
+def bitwise_left_shift(input, other):
+    return p.lshift(input, other)
+
 
 @elementwise(kernel=_refuse("rshift_cpu", floats=True))
-def bitwise_right_shift(input, other): return p.rshift(input, other)
+def bitwise_right_shift(input, other):
+    return p.rshift(input, other)
+
 
 @elementwise(exact=_SAME, kernel=_refuse("bitwise_not_cpu", floats=True))
-def bitwise_not(input): return p.bitwise_not(input)
+def bitwise_not(input):
+    return p.bitwise_not(input)
+
 
 # ---------------------------------------------------------------- ops with a keyword beside their operands
 
 
-@elementwise(name="add", node="AddBackward0", method=False, settings=("alpha",), vjp=lambda g, alpha: (g, g * alpha, None))
-def _add_scaled(input, other, alpha): return input + alpha * other
+@elementwise(
+    name="add",
+    node="AddBackward0",
+    method=False,
+    settings=("alpha",),
+    vjp=lambda g, alpha: (g, g * alpha, None),
+)
+def _add_scaled(input, other, alpha):
+    return input + alpha * other
 
-@elementwise(name="sub", node="SubBackward0", method=False, settings=("alpha",), vjp=lambda g, alpha: (g, -g * alpha, None), check=_no_bool_sub)
-def _sub_scaled(input, other, alpha): return input - alpha * other
+
+@elementwise(
+    name="sub",
+    node="SubBackward0",
+    method=False,
+    settings=("alpha",),
+    vjp=lambda g, alpha: (g, -g * alpha, None),
+    check=_no_bool_sub,
+)
+def _sub_scaled(input, other, alpha):
+    return input - alpha * other
 
 
 def _alpha(input: Any, other: Any, alpha: Any) -> None:
@@ -515,8 +786,11 @@ def _divided(input: Any, other: Any, rounding_mode: str | None) -> tuple[Element
     return (_int_trunc_divide if _integers(input, other) else _trunc_divide).op, (input, other)
 
 
-@elementwise(name="div_trunc_int", node="DivBackward2", method=False, kernel=_refuse("div_trunc_cpu", bools=True))
-def _int_trunc_divide(input, other): return (input - p.fmod(input, other)) // other
+@elementwise(
+    name="div_trunc_int", node="DivBackward2", method=False, kernel=_refuse("div_trunc_cpu", bools=True)
+)
+def _int_trunc_divide(input, other):
+    return (input - p.fmod(input, other)) // other
 
 
 @method
@@ -568,8 +842,22 @@ def relu_(input: Tensor) -> Tensor:
 absolute, negative, multiply, divide, true_divide, subtract = abs, neg, mul, div, div, sub
 greater, greater_equal, less, less_equal, not_equal, clip = gt, ge, lt, le, ne, clamp
 
-for _name in ("absolute", "negative", "multiply", "divide", "true_divide", "subtract", "greater", "greater_equal", "less", "less_equal",
-              "not_equal", "clip", "pow", "where"):
+for _name in (
+    "absolute",
+    "negative",
+    "multiply",
+    "divide",
+    "true_divide",
+    "subtract",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "not_equal",
+    "clip",
+    "pow",
+    "where",
+):
     if _name != "where":
         setattr(Tensor, _name, globals()[_name])
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
@@ -606,8 +894,24 @@ def _in_place(op_function: Any) -> Any:
 
 
 for _name, _function in dict(
-    add=_add, sub=_sub, mul=mul, truediv=_true_divide, eq=eq, ne=ne, lt=lt, le=le, gt=gt, ge=ge,
-    floordiv=floor_divide, mod=remainder, pow=pow, and_=bitwise_and, or_=bitwise_or, xor=bitwise_xor, lshift=bitwise_left_shift, rshift=bitwise_right_shift,
+    add=_add,
+    sub=_sub,
+    mul=mul,
+    truediv=_true_divide,
+    eq=eq,
+    ne=ne,
+    lt=lt,
+    le=le,
+    gt=gt,
+    ge=ge,
+    floordiv=floor_divide,
+    mod=remainder,
+    pow=pow,
+    and_=bitwise_and,
+    or_=bitwise_or,
+    xor=bitwise_xor,
+    lshift=bitwise_left_shift,
+    rshift=bitwise_right_shift,
 ).items():
     setattr(Tensor, f"__{_name.strip('_')}__", _operator(_function))
 for _name, _function in dict(radd=_add, rmul=mul).items():
@@ -617,13 +921,22 @@ for _name, _function in dict(
 ).items():
     setattr(Tensor, f"__{_name}__", _reflected(_function))
 for _name, _function in dict(
-    iadd=add_, isub=sub_, imul=Tensor.mul_, itruediv=div_, ifloordiv=floor_divide_, imod=Tensor.remainder_, ipow=_pow_,  # type: ignore[attr-defined]
-    iand=Tensor.bitwise_and_, ior=Tensor.bitwise_or_, ixor=Tensor.bitwise_xor_,  # type: ignore[attr-defined]
+    iadd=add_, isub=sub_, itruediv=div_, ifloordiv=floor_divide_, ipow=_pow_
 ).items():
     setattr(Tensor, f"__{_name}__", _in_place(_function))
-Tensor.__rsub__ = lambda self, other: _rsub(self, other) if number_type(other) is not None else NotImplemented  # type: ignore[attr-defined]
-# PyTorch computes number / tensor as reciprocal() * number, and its graph shows MulBackward0.
-Tensor.__rtruediv__ = lambda self, other: mul(reciprocal(self), other) if number_type(other) is not None else NotImplemented  # type: ignore[attr-defined]
+for _name, _method in dict(
+    imul="mul_", imod="remainder_", iand="bitwise_and_", ior="bitwise_or_", ixor="bitwise_xor_"
+).items():
+    setattr(Tensor, f"__{_name}__", _in_place(getattr(Tensor, _method)))
+
+
+def _from_number(self: Tensor, other: Any) -> Any:
+    return _rsub(self, other) if number_type(other) is not None else NotImplemented
+
+
+def _number_over(self: Tensor, other: Any) -> Any:
+    """PyTorch computes number / tensor as reciprocal() * number, and its graph shows MulBackward0."""
+    return mul(reciprocal(self), other) if number_type(other) is not None else NotImplemented
 
 
 def _pos(self: Tensor) -> Tensor:
@@ -638,15 +951,79 @@ def _invert(self: Tensor) -> Tensor:
     return bitwise_not(self)
 
 
-Tensor.__neg__, Tensor.__abs__, Tensor.__invert__ = neg, abs, _invert  # type: ignore[attr-defined]
-Tensor.__pos__ = _pos  # type: ignore[attr-defined]
+for _name, _function in dict(
+    neg=neg, abs=abs, invert=_invert, pos=_pos, rsub=_from_number, rtruediv=_number_over
+).items():
+    setattr(Tensor, f"__{_name}__", _function)
 
 hooks.add = _add
 hooks.add_ = lambda total, grad: add_into(_add.op, total, grad)
 __all__ = [
-    "abs", "absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "cos", "div", "divide", "eq",
-    "erf", "exp", "expm1", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt", "isfinite", "isinf", "isnan", "le", "lerp",
-    "less", "less_equal", "log", "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul",
-    "multiply", "ne", "neg", "negative", "not_equal", "pow", "reciprocal", "relu", "relu_", "remainder", "rsqrt", "sigmoid", "sign", "sin",
-    "sqrt", "square", "sub", "subtract", "tanh", "true_divide", "where",
+    "abs",
+    "absolute",
+    "add",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "clamp",
+    "clamp_",
+    "clamp_max",
+    "clamp_max_",
+    "clamp_min",
+    "clamp_min_",
+    "clip",
+    "cos",
+    "div",
+    "divide",
+    "eq",
+    "erf",
+    "exp",
+    "expm1",
+    "floor_divide",
+    "fmod",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "le",
+    "lerp",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lt",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiply",
+    "ne",
+    "neg",
+    "negative",
+    "not_equal",
+    "pow",
+    "reciprocal",
+    "relu",
+    "relu_",
+    "remainder",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "tanh",
+    "true_divide",
+    "where",
 ]

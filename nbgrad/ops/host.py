@@ -188,7 +188,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
             f"type{out._spec.dtype.scalar_name}"
         )
     resize_(out, tuple(result.shape))
-    return out.copy_(result)  # type: ignore[attr-defined]
+    return out.copy_(result)
 
 
 @method

@@ -576,7 +576,12 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         if not isinstance(value, Tensor) or value._spec.ndim == 0:
             if _layout.overlaps(out._spec.shape, out._spec.strides):
                 raise RuntimeError(OVERLAP)  # `fill_` would allow it
-            fill_(out, value if isinstance(value, Tensor) or not (out._rg and state.grad) else scalar(value, out._spec.dtype))
+            fill_(
+                out,
+                value
+                if isinstance(value, Tensor) or not (out._rg and state.grad)
+                else scalar(value, out._spec.dtype),
+            )
         else:
             copy_(out, _fitted(value, out._spec.shape))
         return

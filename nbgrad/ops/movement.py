@@ -20,7 +20,9 @@ from nbgrad.ops.copy import contiguous, copy_memory, zeros
 from nbgrad.ops.registry import method
 
 
-def view(node_name: str, rule: Callable[..., Any]) -> Callable[[Callable[..., tuple[Spec, int]]], Callable[..., Tensor]]:
+def view(
+    node_name: str, rule: Callable[..., Any]
+) -> Callable[[Callable[..., tuple[Spec, int]]], Callable[..., Tensor]]:
     """Make a function (spec, static...) -> (spec, offset) a view op. `rule` reads `g`, `input_spec` and static arguments."""
 
     def make(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Tensor]:
@@ -82,7 +84,7 @@ def _read_at(sp: Spec, *, at: Spec, offset: int) -> tuple[Spec, int]:
 def embed(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
     """Zeros like `base`, with `g` where a view of it that reads `at` from `offset` looks."""
     if base.contiguous:
-        return _embed(g, base=base, at=at, offset=offset)  # type: ignore[no-any-return]
+        return _embed(g, base=base, at=at, offset=offset)
     # Offsets count the base's memory: build that whole, then read the base's elements from it.
     flat = base.like((base.extent,))
     memory = _embed(g, base=flat, at=at, offset=offset)
@@ -126,7 +128,9 @@ def _sizes(args: Sequence[Any], name: str = "view", word: str = "size") -> tuple
         if isinstance(args[0], Tensor):
             return (int(args[0]),)
         if not isinstance(args[0], (tuple, list)):
-            raise TypeError(f"{name}(): argument '{word}' (position 1) must be tuple of ints, not {type(args[0]).__name__}")
+            raise TypeError(
+                f"{name}(): argument '{word}' (position 1) must be tuple of ints, not {type(args[0]).__name__}"
+            )
         args = args[0]
     for k, n in enumerate(args):
         if not hasattr(n, "__index__"):
@@ -188,7 +192,9 @@ def _T(self: Tensor) -> Tensor:
 
 def _mT(self: Tensor) -> Tensor:
     if self.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+        )
     return transpose(self, -2, -1)
 
 
@@ -198,7 +204,10 @@ Tensor.T, Tensor.mT, Tensor.H, Tensor.mH = property(_T), property(_mT), property
 @method
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     src = [_layout.wrap_dim(d, input.ndim) for d in ((source,) if isinstance(source, int) else source)]
-    dst = [_layout.wrap_dim(d, input.ndim) for d in ((destination,) if isinstance(destination, int) else destination)]
+    dst = [
+        _layout.wrap_dim(d, input.ndim)
+        for d in ((destination,) if isinstance(destination, int) else destination)
+    ]
     order: list[int] = [-1] * input.ndim
     for s, d in zip(src, dst):
         order[d] = s
@@ -245,7 +254,8 @@ def _squeezed(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
 
 
 _squeeze, _squeeze_dim, _squeeze_dims = (
-    view(f"SqueezeBackward{k}", lambda g, input_spec: reshape(g, input_spec.shape))(_squeezed) for k in range(3)
+    view(f"SqueezeBackward{k}", lambda g, input_spec: reshape(g, input_spec.shape))(_squeezed)
+    for k in range(3)
 )
 
 
@@ -333,7 +343,9 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     n = input.ndim + 1
     if not -n <= dim < n:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
     return _unsqueeze(input, dim=dim % n)
 
 
@@ -384,7 +396,7 @@ def _part_rule(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Any]:
 
     def rule(g: Tensor, input_spec: Spec, **static: Any) -> Tensor:
         at, offset = geometry(input_spec.dense(), **static)
-        return _embed(g, base=input_spec.dense(), at=at, offset=offset)  # type: ignore[no-any-return]
+        return _embed(g, base=input_spec.dense(), at=at, offset=offset)
 
     return rule
 
@@ -397,7 +409,10 @@ def _select_geometry(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
 def _slice_geometry(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
     shape, strides = tuple(sp.shape), sp.strides
     return (
-        sp.like((*shape[:dim], length, *shape[dim + 1 :]), (*strides[:dim], strides[dim] * step, *strides[dim + 1 :])),
+        sp.like(
+            (*shape[:dim], length, *shape[dim + 1 :]),
+            (*strides[:dim], strides[dim] * step, *strides[dim + 1 :]),
+        ),
         start * strides[dim] if length else 0,
     )
 
@@ -408,10 +423,13 @@ def _diagonal_geometry(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[
     start = offset * sp.strides[dim2] if offset >= 0 else -offset * sp.strides[dim1]
     keep = [d for d in range(sp.ndim) if d not in (dim1, dim2)]
     shape = (*(sp.shape[d] for d in keep), n)
-    return sp.like(shape, (*(sp.strides[d] for d in keep), sp.strides[dim1] + sp.strides[dim2])), start if n else 0
+    return sp.like(
+        shape, (*(sp.strides[d] for d in keep), sp.strides[dim1] + sp.strides[dim2])
+    ), start if n else 0
 
 
-_select_part, _slice_part, _diagonal_part = map(_part_rule, (_select_geometry, _slice_geometry, _diagonal_geometry))
+_select_part, _slice_part = _part_rule(_select_geometry), _part_rule(_slice_geometry)
+_diagonal_part = _part_rule(_diagonal_geometry)
 
 
 @view("Select", lambda g, input_spec, dim, index: _select_part(g, input_spec, dim=dim, index=index))
@@ -419,12 +437,22 @@ def _select(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
     return _select_geometry(sp, dim=dim, index=index)
 
 
-@view("Slice", lambda g, input_spec, dim, start, length, step: _slice_part(g, input_spec, dim=dim, start=start, length=length, step=step))
+@view(
+    "Slice",
+    lambda g, input_spec, dim, start, length, step: _slice_part(
+        g, input_spec, dim=dim, start=start, length=length, step=step
+    ),
+)
 def _slice(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
     return _slice_geometry(sp, dim=dim, start=start, length=length, step=step)
 
 
-@view("Diagonal", lambda g, input_spec, offset, dim1, dim2: _diagonal_part(g, input_spec, offset=offset, dim1=dim1, dim2=dim2))
+@view(
+    "Diagonal",
+    lambda g, input_spec, offset, dim1, dim2: _diagonal_part(
+        g, input_spec, offset=offset, dim1=dim1, dim2=dim2
+    ),
+)
 def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int]:
     return _diagonal_geometry(sp, offset=offset, dim1=dim1, dim2=dim2)
 
@@ -436,7 +464,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     d = _layout.wrap_dim(dim, input.ndim)
     n = tuple.__getitem__(input.shape, d)
     if not -n <= index < n:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}"
+        )
     return _select(input, dim=d, index=index % n)
 
 
@@ -467,14 +497,20 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @method
-def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+def as_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(n < 0 for n in size):
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}"
+        )
     if any(s < 0 for s in stride):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
+        )
     at = spec(input.dtype, size, stride, input.device)
     start = input.storage_offset() if storage_offset is None else storage_offset
     memory = input._buf if input._storage is None else input._storage.memory
@@ -504,12 +540,18 @@ def _strided_forward(input: Tensor, *, at: Spec, offset: int) -> Tensor:
     raise AssertionError("views are made by make_view")
 
 
-_strided_op = Op(_strided_forward, {"input": lambda g, input_spec, at, offset: embed(g, input_spec, at, offset)}, "AsStridedBackward0")
+_strided_op = Op(
+    _strided_forward,
+    {"input": lambda g, input_spec, at, offset: embed(g, input_spec, at, offset)},
+    "AsStridedBackward0",
+)
 
 # ---------------------------------------------------------------- several views at once
 
 
-def _several(node_name: str) -> Callable[[Callable[..., list[tuple[Spec, int]]]], Callable[..., tuple[Tensor, ...]]]:
+def _several(
+    node_name: str,
+) -> Callable[[Callable[..., list[tuple[Spec, int]]]], Callable[..., tuple[Tensor, ...]]]:
     def make(geometry: Callable[..., list[tuple[Spec, int]]]) -> Callable[..., tuple[Tensor, ...]]:
         def forward(input: Tensor, **static: Any) -> Tensor:
             raise AssertionError("views are made by make_view")
@@ -529,7 +571,10 @@ def _several(node_name: str) -> Callable[[Callable[..., list[tuple[Spec, int]]]]
         op = Op(forward, {"input": rule}, node_name + "Backward0")
 
         def function(input: Tensor, **static: Any) -> tuple[Tensor, ...]:
-            outs = tuple(make_view(input, sp, offset, op.node_name, multi=True) for sp, offset in geometry(input._spec, **static))
+            outs = tuple(
+                make_view(input, sp, offset, op.node_name, multi=True)
+                for sp, offset in geometry(input._spec, **static)
+            )
             if outs and state.grad and input._rg and requires(input):
                 record_op(op, outs, (input,), {"parts": static})
             return outs
@@ -572,7 +617,9 @@ def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
         if split_size < 0:
             raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
         if split_size == 0 and n:
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
+            )
         count = max(1, -(-n // split_size)) if split_size else 1
         sizes = [split_size] * (count - 1) + [n - split_size * (count - 1)]
     else:
@@ -602,9 +649,30 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 for _name in ("swapaxes", "swapdims", "moveaxis"):
     setattr(Tensor, _name, globals()[_name])
 
-hooks.as_strided = lambda t, shape, strides, offset: _strided(t, at=t._spec.like(tuple(shape), tuple(strides)), offset=offset)
+hooks.as_strided = lambda t, shape, strides, offset: _strided(
+    t, at=t._spec.like(tuple(shape), tuple(strides)), offset=offset
+)
 
 __all__ = [
-    "as_strided", "broadcast_to", "chunk", "diagonal", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select",
-    "split", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unbind", "unflatten", "unsqueeze",
+    "as_strided",
+    "broadcast_to",
+    "chunk",
+    "diagonal",
+    "flatten",
+    "moveaxis",
+    "movedim",
+    "narrow",
+    "permute",
+    "ravel",
+    "reshape",
+    "select",
+    "split",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "transpose",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
 ]

@@ -63,7 +63,9 @@ _plans: dict[Any, Any] = {}
 _SPLIT = 1 << 15  # a reduction to few elements is cut into runs of this length, so that threads share it
 
 
-def run(kind: Reduction, t: Tensor, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str, *numbers: float) -> Tensor:
+def run(
+    kind: Reduction, t: Tensor, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str, *numbers: float
+) -> Tensor:
     """Reduce `t` over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype."""
     key = (kind.name, t._spec, dims, keepdim, out_dtype, accumulate)
     plan = _plans.get(key)
@@ -71,14 +73,16 @@ def run(kind: Reduction, t: Tensor, dims: Ints, keepdim: bool, out_dtype: _dtype
         if len(_plans) > 4096:
             _plans.clear()
         plan = _plans[key] = _make(kind, t._spec, dims, keepdim, out_dtype, accumulate)
-    return plan(t, numbers)  # type: ignore[no-any-return]
+    return plan(t, numbers)
 
 
 def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str) -> Any:
     shape = _layout.reduced_shape(tuple(sp.shape), dims, keepdim)
     out = spec(out_dtype, shape, None, sp.device)
     kept = [(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d not in dims]
-    gone = sorted(((n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d in dims), key=lambda d: -d[1])
+    gone = sorted(
+        ((n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d in dims), key=lambda d: -d[1]
+    )
     kept, gone = _merge(kept), _merge(gone)
     total = math.prod(n for n, _ in gone)
     results = math.prod(n for n, _ in kept)
@@ -91,10 +95,24 @@ def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtyp
     finish = kind.finish
     run_step = gone[-1][1] if gone else 1
     source, signature = templates.reduction(
-        kind.name, kind.prologue, kind.combine, finish, code, compute, accumulate, out_dtype.np.str[1:],
-        run_step == 1, columns, kind.numbers, identity,
+        kind.name,
+        kind.prologue,
+        kind.combine,
+        finish,
+        code,
+        compute,
+        accumulate,
+        out_dtype.np.str[1:],
+        run_step == 1,
+        columns,
+        kind.numbers,
+        identity,
     )
-    made = build.kernel(f"{kind.name}_{code}_{'columns' if columns else 'runs' if run_step == 1 else 'strided'}", source, signature)
+    made = build.kernel(
+        f"{kind.name}_{code}_{'columns' if columns else 'runs' if run_step == 1 else 'strided'}",
+        source,
+        signature,
+    )
     if columns:
         m = kept[-1][0]
         blocks = -(-m // templates.WIDTH)
@@ -108,7 +126,9 @@ def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtyp
         items = results
     meta = np.array([*head, *_reversed(outer), *_reversed(inner)], np.int64).view(np.uint8)
     letters = ("d" if compute[0] == "f" else "q") * len(kind.numbers)
-    launch = _backend.of(sp.device).launch(3, letters, builtins.max(sp.numel, results) if items > 1 else items)
+    launch = _backend.of(sp.device).launch(
+        3, letters, builtins.max(sp.numel, results) if items > 1 else items
+    )
     nbytes, address, make_empty = out.extent * out.itemsize, made.address, _backend.of(sp.device).empty
 
     def reduce(t: Tensor, numbers: Sequence[float]) -> Tensor:
@@ -141,12 +161,29 @@ def _in_two_steps(kind: Reduction, sp: Spec, run_of: tuple[int, int], out: Spec,
     number of threads."""
     n, step = run_of
     whole = n // _SPLIT
-    middle = {"f8": _dtypes.float64, "f4": _dtypes.float32, "i8": _dtypes.int64, "i4": _dtypes.int32, "b1": _dtypes.bool_}[accumulate]
+    middle = {
+        "f8": _dtypes.float64,
+        "f4": _dtypes.float32,
+        "i8": _dtypes.int64,
+        "i4": _dtypes.int32,
+        "b1": _dtypes.bool_,
+    }[accumulate]
     first = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
     last = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
-    body = _make(first, spec(sp.dtype, (whole, _SPLIT), (step * _SPLIT, step), sp.device), (1,), False, middle, accumulate)
+    body = _make(
+        first,
+        spec(sp.dtype, (whole, _SPLIT), (step * _SPLIT, step), sp.device),
+        (1,),
+        False,
+        middle,
+        accumulate,
+    )
     left = n - whole * _SPLIT
-    tail = _make(first, spec(sp.dtype, (1, left), (0, step), sp.device), (1,), False, middle, accumulate) if left else None
+    tail = (
+        _make(first, spec(sp.dtype, (1, left), (0, step), sp.device), (1,), False, middle, accumulate)
+        if left
+        else None
+    )
     count = whole + (1 if left else 0)
     ending = _make(last, spec(middle, (count,), None, sp.device), (0,), False, out.dtype, accumulate)
     offset = whole * _SPLIT * step * sp.itemsize
@@ -212,19 +249,23 @@ def _sum_all(input: Tensor) -> Tensor:
         d = input._spec.dtype
         plan = _make(SUM, input._spec, tuple(range(input.ndim)), False, _sum_dtype(d, None), _lanes(d))
         _total_plans[input._spec] = plan
-    return plan(input, ())  # type: ignore[no-any-return]
+    return plan(input, ())
 
 
 _total_plans: dict[Spec, Any] = {}  # of sums over everything, by the shorter key: losses end in one
 
 
-@differentiable("SumBackward1", raw=True, input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim))
+@differentiable(
+    "SumBackward1", raw=True, input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim)
+)
 def _sum(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _sum_forward(input, dims, keepdim)
 
 
 @method
-def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+def sum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
     if out is not None and dtype is None:
         dtype = out.dtype  # it decides in what the sum is taken
     if dtype is not None:
@@ -245,7 +286,7 @@ def sum_to(g: Tensor, shape: Any) -> Tensor:
         lead + d for d, n in enumerate(shape) if n == 1 and tuple.__getitem__(g._spec.shape, lead + d) != 1
     )
     if len(dims) == lead:
-        return _sum(g, dims=dims, keepdim=False) if lead else g  # type: ignore[no-any-return]
+        return _sum(g, dims=dims, keepdim=False) if lead else g
     g = _sum(g, dims=dims, keepdim=True)
     return reshape(g, shape) if lead else g
 
@@ -276,19 +317,30 @@ def _mean_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(MEAN, input, dims, keepdim, input._spec.dtype, "f8", float(_count(input._spec, dims)))
 
 
-@differentiable("MeanBackward0", raw=True, input=lambda g, input_spec: spread(e.div(g, input_spec.numel or 1), input_spec.shape))
+@differentiable(
+    "MeanBackward0",
+    raw=True,
+    input=lambda g, input_spec: spread(e.div(g, input_spec.numel or 1), input_spec.shape),
+)
 def _mean_all(input: Tensor) -> Tensor:
     return _mean_forward(input, tuple(range(input.ndim)), False)
 
 
-@differentiable("MeanBackward1", raw=True, input=lambda g, input_spec, dims, keepdim: _spread(
-    e.div(g, _count(input_spec, dims) or 1), input_spec, dims, keepdim))  # of nothing, any number: no element gets it
+@differentiable(
+    "MeanBackward1",
+    raw=True,
+    input=lambda g, input_spec, dims, keepdim: _spread(
+        e.div(g, _count(input_spec, dims) or 1), input_spec, dims, keepdim
+    ),
+)  # of nothing, any number: no element gets it
 def _mean(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _mean_forward(input, dims, keepdim)
 
 
 @method
-def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+def mean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
     input = to_dtype(input, _no_int_mean(input._spec.dtype, dtype))
     if out is not None:
         # PyTorch takes the sum in the dtype of `out`, and then divides by a number.
@@ -316,10 +368,10 @@ def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -
     if len(dims) != 1:
         order = [d for d in range(input.ndim) if d not in dims] + list(dims)
         rest = [tuple.__getitem__(input.shape, d) for d in order[: input.ndim - len(dims)]]
-        flat = reshape(input.permute(*order), (*rest, -1))  # type: ignore[attr-defined]
+        flat = reshape(input.permute(*order), (*rest, -1))
         got = _others(flat, len(rest), cat) * unsqueeze(squeeze(g, dims) if keepdim else g, -1)
         back = reshape(got, [tuple.__getitem__(input.shape, d) for d in order])
-        return back.permute(*[order.index(d) for d in range(input.ndim)])  # type: ignore[attr-defined, no-any-return]
+        return back.permute(*[order.index(d) for d in range(input.ndim)])
     return e.mul(_kept(g, input.ndim, dims, keepdim), _others(input, dims[0], cat))
 
 
@@ -328,8 +380,8 @@ def _others(x: Tensor, dim: int, cat: Any) -> Tensor:
     n = tuple.__getitem__(x.shape, dim)
     parts = []
     for k in range(n):
-        parts.append(prod(cat([x.narrow(dim, 0, k), x.narrow(dim, k + 1, n - k - 1)], dim), dim, True))  # type: ignore[attr-defined]
-    return cat(parts, dim)  # type: ignore[no-any-return]
+        parts.append(prod(cat([x.narrow(dim, 0, k), x.narrow(dim, k + 1, n - k - 1)], dim), dim, True))
+    return cat(parts, dim)
 
 
 def _prod_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
@@ -337,18 +389,29 @@ def _prod_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(PROD, input, dims, keepdim, _sum_dtype(d, None), d.np.str[1:] if d.is_floating_point else "i8")
 
 
-@differentiable("ProdBackward0", input=lambda g, input, y: _prod_rule(g, input, y, tuple(range(input.ndim)), False))
+@differentiable(
+    "ProdBackward0", input=lambda g, input, y: _prod_rule(g, input, y, tuple(range(input.ndim)), False)
+)
 def _prod_all(input: Tensor) -> Tensor:
     return _prod_forward(input, tuple(range(input.ndim)), False)
 
 
-@differentiable("ProdBackward1", input=lambda g, input, y, dims, keepdim: _prod_rule(g, input, y, dims, keepdim))
+@differentiable(
+    "ProdBackward1", input=lambda g, input, y, dims, keepdim: _prod_rule(g, input, y, dims, keepdim)
+)
 def _prod(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _prod_forward(input, dims, keepdim)
 
 
 @method
-def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+def prod(
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
     if out is not None and dtype is None:
         dtype = out.dtype
     if dtype is not None:
@@ -387,12 +450,16 @@ def _amin(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _extreme_forward(AMIN, input, dims, keepdim)
 
 
-@differentiable("MaxBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False))
+@differentiable(
+    "MaxBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False)
+)
 def _max_all(input: Tensor) -> Tensor:
     return _extreme_forward(AMAX, input, tuple(range(input.ndim)), False)
 
 
-@differentiable("MinBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False))
+@differentiable(
+    "MinBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False)
+)
 def _min_all(input: Tensor) -> Tensor:
     return _extreme_forward(AMIN, input, tuple(range(input.ndim)), False)
 
@@ -402,7 +469,8 @@ def _refuse_empty_dims(name: str, input: Tensor, dims: Ints, everything: bool) -
         bad = [d for d in dims if tuple.__getitem__(input.shape, d) == 0]
         if bad and everything:
             raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
             )
         if bad:
             raise IndexError(f"{name}(): Expected reduction dim {bad[0]} to have non-zero size.")
@@ -432,11 +500,11 @@ class _Pair(tuple[Any, ...]):
 
     @property
     def values(self) -> Tensor:
-        return tuple.__getitem__(self, 0)  # type: ignore[no-any-return]
+        return tuple.__getitem__(self, 0)
 
     @property
     def indices(self) -> Tensor:
-        return tuple.__getitem__(self, 1)  # type: ignore[no-any-return]
+        return tuple.__getitem__(self, 1)
 
     def __repr__(self) -> str:
         return f"torch.return_types.{self._name}(\nvalues={self[0]!r},\nindices={self[1]!r})"
@@ -463,7 +531,7 @@ def _arg_run(word: str, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         if len(_arg_plans) > 4096:
             _arg_plans.clear()
         plan = _arg_plans[key] = _arg_make(word, input._spec, dim)
-    return plan(input)  # type: ignore[no-any-return]
+    return plan(input)
 
 
 def _arg_make(word: str, sp: Spec, dim: int) -> Any:
@@ -489,10 +557,10 @@ def _to_chosen(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) ->
     """Along a dimension the gradient goes where the value came from."""
     grad = g[0]
     if not input_spec.ndim:
-        return grad  # type: ignore[no-any-return]
+        return grad
     if not keepdim:
         grad, y1 = unsqueeze(grad, dim), unsqueeze(y1, dim)
-    return zeros(input_spec.dense()).scatter(dim, y1, grad)  # type: ignore[attr-defined, no-any-return]
+    return zeros(input_spec.dense()).scatter(dim, y1, grad)
 
 
 def _along(word: str, input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -521,7 +589,8 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any
     if dim is None:
         if input.numel() == 0:
             raise RuntimeError(
-                f"{word}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+                f"{word}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
             )
         got = (_max_all if word == "max" else _min_all)(input)
         return got if out is None else into(word, out, got, (input,))
@@ -537,12 +606,16 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any
 
 
 @method
-def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
+def max(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
+) -> Any:
     return _extreme("max", input, dim if other is None else other, keepdim, out)
 
 
 @method
-def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None) -> Any:
+def min(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
+) -> Any:
     return _extreme("min", input, dim if other is None else other, keepdim, out)
 
 
@@ -566,12 +639,16 @@ def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool, out: Tensor |
 
 
 @method
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def argmax(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     return _arg("max", input, dim, keepdim, out)
 
 
 @method
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def argmin(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     return _arg("min", input, dim, keepdim, out)
 
 
@@ -580,7 +657,11 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
     got = run(kind, input, _dims(dim, input.ndim), keepdim, _dtypes.bool_, "b1")
-    return got if out is None else into(kind.name, out, got, (), f"{kind.name} only supports bool tensor for result, got: {{got}}")
+    return (
+        got
+        if out is None
+        else into(kind.name, out, got, (), f"{kind.name} only supports bool tensor for result, got: {{got}}")
+    )
 
 
 @method
@@ -643,10 +724,20 @@ def _norm(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
     return run(NORM_P, input, dims, keepdim, d, "f8", float(ord))
 
 
-def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+def vector_norm(
+    x: Tensor,
+    ord: float = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
     d = x._spec.dtype if dtype is None else _dtypes.to_dtype(dtype)
     if not d.is_floating_point:
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {d.scalar_name}")
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {d.scalar_name}"
+        )
     dims = _dims(dim, x.ndim)
     if x.numel() == 0 and (ord < 0 or math.isinf(ord)) and 0 in [tuple.__getitem__(x.shape, k) for k in dims]:
         raise RuntimeError(
@@ -657,7 +748,14 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = Fals
 
 
 @method
-def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
     if p == "fro" or p is None:
         p = 2
     elif isinstance(p, str):
@@ -668,15 +766,23 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 # ---------------------------------------------------------------- softmax and its kin
 
 
-@differentiable("Logsumexp", input=lambda g, input, y, dims, keepdim: e.mul(
-    _kept(g, input.ndim, dims, keepdim), e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))))
+@differentiable(
+    "Logsumexp",
+    input=lambda g, input, y, dims, keepdim: e.mul(
+        _kept(g, input.ndim, dims, keepdim), e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))
+    ),
+)
 def _logsumexp(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     if input.numel() == 0:
         return e.log(_sum(e.exp(input), dims=dims, keepdim=keepdim))
     top = _amax(input, dims=dims, keepdim=True)
     top = e.where(e.eq(e.abs(top), math.inf), scalar_like(top), top)  # inf - inf would be NaN
     total = e.add(e.log(_sum(e.exp(e.sub(input, top)), dims=dims, keepdim=True)), top)
-    return total if keepdim else wrap(total._buf, total._spec.like(_layout.reduced_shape(tuple(input.shape), dims, False)))
+    return (
+        total
+        if keepdim
+        else wrap(total._buf, total._spec.like(_layout.reduced_shape(tuple(input.shape), dims, False)))
+    )
 
 
 @method
@@ -691,7 +797,9 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | N
     return got if out is None else into("logsumexp", out, got, (input,))
 
 
-@differentiable("Softmax", input=lambda g, y, dims: e.mul(y, e.sub(g, _sum(e.mul(g, y), dims=dims, keepdim=True))))
+@differentiable(
+    "Softmax", input=lambda g, y, dims: e.mul(y, e.sub(g, _sum(e.mul(g, y), dims=dims, keepdim=True)))
+)
 def _softmax(input: Tensor, *, dims: Ints) -> Tensor:
     if input.numel() == 0:
         return empty(input._spec.dense())
@@ -699,7 +807,9 @@ def _softmax(input: Tensor, *, dims: Ints) -> Tensor:
     return e.div(power, _sum(power, dims=dims, keepdim=True))
 
 
-@differentiable("LogSoftmax", input=lambda g, y, dims: e.sub(g, e.mul(e.exp(y), _sum(g, dims=dims, keepdim=True))))
+@differentiable(
+    "LogSoftmax", input=lambda g, y, dims: e.sub(g, e.mul(e.exp(y), _sum(g, dims=dims, keepdim=True)))
+)
 def _log_softmax(input: Tensor, *, dims: Ints) -> Tensor:
     if input.numel() == 0:
         return empty(input._spec.dense())
@@ -712,9 +822,11 @@ def _normalised(function: Any, input: Tensor, dim: int, dtype: Any, name: str) -
         input = to_dtype(input, _dtypes.to_dtype(dtype))
     d = _layout.wrap_dim(dim, input.ndim)
     if not input._spec.dtype.is_floating_point and input._spec.numel:
-        kernel = f"{name}_lastdim_kernel_impl" if d == builtins.max(input.ndim - 1, 0) else f"{name}_kernel_impl"
+        kernel = (
+            f"{name}_lastdim_kernel_impl" if d == builtins.max(input.ndim - 1, 0) else f"{name}_kernel_impl"
+        )
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{input._spec.dtype.scalar_name}'")
-    return function(input, dims=_dims(d, input.ndim))  # type: ignore[no-any-return]
+    return function(input, dims=_dims(d, input.ndim))
 
 
 @method
@@ -728,5 +840,19 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "log_softmax", "logsumexp", "max", "mean", "min", "norm", "prod", "softmax", "sum",
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "log_softmax",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "norm",
+    "prod",
+    "softmax",
+    "sum",
 ]

@@ -44,7 +44,13 @@ def elementwise(
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
         op = ElementwiseOp(name or body.__name__.strip("_"), body, vjp, promote, node, logical=logical)
-        op.check, op.kernel, op.settings, op.exact, op.number_node = check, kernel, settings, exact, number_node
+        op.check, op.kernel, op.settings, op.exact, op.number_node = (
+            check,
+            kernel,
+            settings,
+            exact,
+            number_node,
+        )
         op.tensors = tensors or op.tensors
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name
