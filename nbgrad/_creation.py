@@ -201,10 +201,10 @@ def tensor(
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Share memory where that can be."""
     if isinstance(data, Tensor):
-        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined, no-any-return]
+        return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray):
         t = _from_array(data)
-        return t.to(dtype=dtype, device=device)  # type: ignore[attr-defined, no-any-return]
+        return t.to(dtype=dtype, device=device)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -213,7 +213,7 @@ def asarray(
 ) -> Tensor:
     t = tensor(obj, dtype=dtype) if copy and not isinstance(obj, Tensor) else as_tensor(obj, dtype, device)
     if copy and t is obj:
-        t = t.clone()  # type: ignore[attr-defined]
+        t = t.clone()
     return _finish(t, requires_grad)
 
 
@@ -235,7 +235,7 @@ def _out(t: Tensor, out: Tensor | None) -> Tensor:
         return t
     if out.shape != t.shape:
         _core.hooks.resize(out, t.shape)
-    out.copy_(t)  # type: ignore[attr-defined]
+    out.copy_(t)
     return out
 
 
@@ -285,7 +285,7 @@ def full(
     layout: Any = None,
 ) -> Tensor:
     if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()  # type: ignore[attr-defined]
+        fill_value = fill_value.item()
     if dtype is None:
         dtype = _dtypes.number_dtype(fill_value)
     return _out(
@@ -570,7 +570,7 @@ def _new(name: str, function: Any) -> None:
     ) -> Tensor:
         return function(
             *args, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad, **rest
-        )  # type: ignore[no-any-return]
+        )
 
     new_one.__name__ = f"new_{name}"
     setattr(Tensor, f"new_{name}", new_one)

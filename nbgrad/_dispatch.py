@@ -793,7 +793,7 @@ def _runner(
     )
     sizes = [o.extent * o.itemsize for o in outs]
     operands = [operand for _, _, operand in results]
-    return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)  # type: ignore[no-any-return]
+    return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)
 
 
 @lru_cache(maxsize=1024)
@@ -863,7 +863,7 @@ def apply_partial(op: ElementwiseOp, param: str, values: dict[str, Any], g: Tens
     function, names = found
     if function is None:
         return None if names is None else g
-    return function(*[values[n] for n in names])  # type: ignore[no-any-return]
+    return function(*[values[n] for n in names])
 
 
 def _partial_function(op: ElementwiseOp, param: str) -> tuple[Any, Any]:

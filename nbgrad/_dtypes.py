@@ -139,7 +139,9 @@ def can_cast(from_: object, to: object) -> builtins.bool:
 _state: tuple[dtype, dict[tuple[tuple[builtins.int, dtype], ...], dtype]] = (float32, {})
 
 
-on_new_default: Final[list[Callable[[], None]]] = []  # told when answers that rest on the default dtype are out of date
+on_new_default: Final[
+    list[Callable[[], None]]
+] = []  # told when answers that rest on the default dtype are out of date
 
 
 def get_default_dtype() -> dtype:

@@ -58,7 +58,7 @@ class Node:
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        return self.__dict__.setdefault("_metadata", {})  # type: ignore[no-any-return]
+        return self.__dict__.setdefault("_metadata", {})
 
     def _sequence_nr(self) -> int:
         return self.seq

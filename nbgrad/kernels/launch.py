@@ -68,8 +68,8 @@ def _intrinsics() -> dict[str, Any]:
     from numba.extending import intrinsic
 
     @intrinsic
-    def call_address(typing, address, start, stop, args):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    def call_address(typing, address, start, stop, args):
+        def codegen(context, builder, signature, values):
             address, start, stop, packed = values
             args = [start, stop, *cgutils.unpack_tuple(builder, packed)]
             function = ir.FunctionType(ir.VoidType(), [a.type for a in args])
@@ -79,8 +79,8 @@ def _intrinsics() -> dict[str, Any]:
         return types.void(address, types.int64, types.int64, args), codegen
 
     @intrinsic
-    def pointer(typing, array):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    def pointer(typing, array):
+        def codegen(context, builder, signature, values):
             data = context.make_array(signature.args[0])(context, builder, values[0]).data
             return builder.ptrtoint(data, ir.IntType(64))
 

@@ -28,11 +28,11 @@ def _define(code: str) -> Any:
     def stack(n: int) -> Any:
         return np.empty(n, numpy_type)
 
-    @type_callable(stack)  # type: ignore[untyped-decorator]
+    @type_callable(stack)
     def typing(context: Any) -> Any:
         return lambda n: types.CPointer(element) if isinstance(n, types.IntegerLiteral) else None
 
-    @lower_builtin(stack, types.Integer)  # type: ignore[untyped-decorator]
+    @lower_builtin(stack, types.Integer)
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         count = signature.args[0].literal_value
         llvm = context.get_data_type(element)
