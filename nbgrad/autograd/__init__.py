@@ -11,7 +11,6 @@ from nbgrad.autograd import graph as graph
 from nbgrad.autograd._run import backward, grad
 from nbgrad.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from nbgrad.autograd.function import Function, NestedIOFunction
-from nbgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from nbgrad.autograd.grad_mode import (
     enable_grad,
     enforce_grad_layout_policy,
@@ -21,6 +20,7 @@ from nbgrad.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from nbgrad.autograd.gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Function",

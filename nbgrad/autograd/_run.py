@@ -36,7 +36,9 @@ def backward(
 ) -> None:
     """Add to the `.grad` of leaves (of `inputs`, if given) the gradients of `tensors`, each times its `grad_tensors`."""
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+        )
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
@@ -73,7 +75,9 @@ def tensor_backward(
 Tensor.backward = tensor_backward  # type: ignore[attr-defined]
 
 
-def _run(outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any, stacklevel: int) -> None:
+def _run(
+    outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any, stacklevel: int
+) -> None:
     roots = _roots(outputs, _make_grads(outputs, grads, len(outputs)))
     if create:
         warnings.warn(_CYCLE, UserWarning, stacklevel=stacklevel)
@@ -128,7 +132,9 @@ def grad(
     return dict(zip(inputs, found)) if type(inputs) is dict else tuple(found)
 
 
-def _gradients(roots: Any, targets: Sequence[Any], keep: bool, graph: bool, unused_too: bool) -> list[Tensor | None]:
+def _gradients(
+    roots: Any, targets: Sequence[Any], keep: bool, graph: bool, unused_too: bool
+) -> list[Tensor | None]:
     found: dict[Any, Tensor | None] = {}
     wanted: Wanted = {}
     places = []
@@ -157,13 +163,20 @@ def _taker(found: dict[Any, Tensor | None], place: Any) -> Any:
 
 
 def _batched(
-    outputs: Sequence[Any], targets: Sequence[Any], grads: Sequence[Any], keep: bool, graph: bool, unused_too: bool
+    outputs: Sequence[Any],
+    targets: Sequence[Any],
+    grads: Sequence[Any],
+    keep: bool,
+    graph: bool,
+    unused_too: bool,
 ) -> list[Any]:
     """One product after the other: the first dimension of each gradient counts them."""
     sizes = {g.shape[0] for g in grads if g is not None}
     count = max(sizes, default=0)
     if len(sizes) > 1:
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}")
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
+        )
     rows = []
     for k in range(count):
         row = [None if g is None else g[k] for g in grads]
@@ -251,7 +264,9 @@ def _one(known: Spec | None) -> Tensor:
     if known is None or known.numel != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if not known.dtype.is_floating_point:
-        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {known.dtype}")
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {known.dtype}"
+        )
     template = _ones.get(known)
     if template is None:
         template = _ones[known] = full(known.dense(), 1)._buf

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad import _layout
 from nbgrad._dispatch import Packed, as_output, save
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
@@ -243,7 +242,8 @@ class Function(metaclass=FunctionMeta):
         if node.dirty_tensors:
             _count_writes(node, args)
         wrapped = [
-            _output(node, t, k, args, recorded, len(outs), separate) if isinstance(t, Tensor) else t for k, t in enumerate(outs)
+            _output(node, t, k, args, recorded, len(outs), separate) if isinstance(t, Tensor) else t
+            for k, t in enumerate(outs)
         ]
         if node.dirty_tensors and not all(any(d is w for w in wrapped) for d in node.dirty_tensors):
             raise RuntimeError(
@@ -272,7 +272,9 @@ def _has_defaults(forward: Callable[..., Any]) -> bool:
     return any(p.default is not p.empty for p in inspect.signature(forward).parameters.values())
 
 
-def _bound(cls: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _bound(
+    cls: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
     """Keywords and defaults in the places of `forward`'s parameters."""
     signature = inspect.signature(cls.forward)
     given = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
@@ -298,7 +300,15 @@ def _count_writes(node: BackwardCFunction, args: Sequence[Any]) -> None:
             )
 
 
-def _output(node: BackwardCFunction, t: Tensor, k: int, args: Sequence[Any], recorded: bool, count: int, separate: bool) -> Tensor:
+def _output(
+    node: BackwardCFunction,
+    t: Tensor,
+    k: int,
+    args: Sequence[Any],
+    recorded: bool,
+    count: int,
+    separate: bool,
+) -> Tensor:
     """Give an output its history, as PyTorch's rules have it for what is fresh, an input, written to, or a view."""
     given = any(t is a for a in args)
     dirty = bool(node.dirty_tensors) and any(t is d for d in node.dirty_tensors)
@@ -371,10 +381,14 @@ def _keep(node: BackwardCFunction) -> None:
     for k, t in enumerate(node.to_save):
         if not isinstance(t, Tensor):
             if t is not None:
-                raise TypeError(f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}"
+                )
         elif t._node is node:
             outputs = True
-            shadow = wrap(t._buf, t._spec)  # the output without its history: a node that held its own output would be a cycle
+            shadow = wrap(
+                t._buf, t._spec
+            )  # the output without its history: a node that held its own output would be a cycle
             shadow._storage = storage_of(t)
             tensors.append(shadow)
         else:
@@ -383,7 +397,10 @@ def _keep(node: BackwardCFunction) -> None:
     if outputs or len(tensors) != len(node.to_save):
         values = iter(node.saved)
         node.saved = tuple(
-            [None if t is None else _Output(next(values), t._nr) if t._node is node else next(values) for t in node.to_save]
+            [
+                None if t is None else _Output(next(values), t._nr) if t._node is node else next(values)
+                for t in node.to_save
+            ]
         )
     del node.to_save
 
@@ -411,7 +428,9 @@ def _unpack(node: BackwardCFunction) -> tuple[Any, ...]:
         if type(t) is Packed:
             t = t.get()
         elif t._storage is not None and t._storage.version != version:
-            made_by = f", which is output {kept.number} of {title(node)}," if type(kept) is _Output else origin(t)
+            made_by = (
+                f", which is output {kept.number} of {title(node)}," if type(kept) is _Output else origin(t)
+            )
             raise modified(t, version, made_by)
         found.append(as_output(t, node, kept.number) if type(kept) is _Output else t)
     return tuple(found)
@@ -441,7 +460,10 @@ class FunctionRule:
         if node.materialize_grads:
             for g in grads:
                 if g is None:
-                    grads = [zeros(sp.dense()) if g is None and sp is not None else g for g, sp in zip(grads, outputs)]
+                    grads = [
+                        zeros(sp.dense()) if g is None and sp is not None else g
+                        for g, sp in zip(grads, outputs)
+                    ]
                     break
         results = _backward_of(node._forward_cls)(node, *grads)
         if not isinstance(results, tuple):
@@ -493,7 +515,9 @@ def _fitted(node: Node, g: Tensor, sp: Spec, k: int) -> Tensor:
 
 
 def _expands(shape: Sequence[int], to: Sequence[int]) -> bool:
-    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(reversed(tuple(shape)), reversed(tuple(to))))
+    return len(shape) <= len(to) and all(
+        n in (1, m) for n, m in zip(reversed(tuple(shape)), reversed(tuple(to)))
+    )
 
 
 # ---------------------------------------------------------------- once
@@ -504,7 +528,9 @@ class _ErrorRule:
 
     @staticmethod
     def apply(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
 
     @staticmethod
     def read(node: Node, name: str) -> Any:

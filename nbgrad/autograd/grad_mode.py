@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
-from nbgrad._tape.modes import set_inference, shared, state
+from nbgrad._tape.modes import set_inference, state
 
 __all__ = [
     "enable_grad",

@@ -57,7 +57,9 @@ def gradcheck(
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     if check_forward_ad:
-        raise NotImplementedError("gradcheck cannot check forward mode: this release of nbgrad has no forward-mode AD")
+        raise NotImplementedError(
+            "gradcheck cannot check forward mode: this release of nbgrad has no forward-mode AD"
+        )
     check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
         check.jacobians(fast_mode)
@@ -208,7 +210,9 @@ class _Check:
             )
         return text
 
-    def compare(self, analytical: Any, numerical: Any, i: int, j: int, atol: float, t: Tensor, o: Tensor) -> None:
+    def compare(
+        self, analytical: Any, numerical: Any, i: int, j: int, atol: float, t: Tensor, o: Tensor
+    ) -> None:
         if not np.allclose(analytical, numerical, self.rtol, atol):
             raise GradcheckError(
                 f"Jacobian mismatch for output {i} with respect to input {j},\n"
@@ -261,8 +265,15 @@ class _Check:
                     raise GradcheckError("Analytical gradient has incorrect size")
                 if g is not None and g.dtype is not t.dtype and self.check_grad_dtypes:
                     raise GradcheckError("Gradient has dtype mismatch")
-            one, two = (np.array([_flat(row[j], t) for row in rows]).reshape(len(weights), t.numel()) for rows in (first, again))
-            if one.size and not np.abs(one - two).max() <= self.nondet_tol and not np.array_equal(one, two, equal_nan=True):
+            one, two = (
+                np.array([_flat(row[j], t) for row in rows]).reshape(len(weights), t.numel())
+                for rows in (first, again)
+            )
+            if (
+                one.size
+                and not np.abs(one - two).max() <= self.nondet_tol
+                and not np.array_equal(one, two, equal_nan=True)
+            ):
                 raise GradcheckError(_NOT_REENTRANT.format(self.nondet_tol))
             found.append(one.T)
         return found
@@ -278,13 +289,17 @@ class _Check:
         rng = np.random.default_rng()
         for i, o in enumerate(self.outputs):
             weights = _tensor(rng.standard_normal((2, *o.shape)), o)
-            together = grad(o, self.sources, weights, retain_graph=True, allow_unused=True, is_grads_batched=True)
+            together = grad(
+                o, self.sources, weights, retain_graph=True, allow_unused=True, is_grads_batched=True
+            )
             apart = [grad(o, self.sources, w, retain_graph=True, allow_unused=True) for w in weights.detach()]
             for j, t in enumerate(self.sources):
                 expected = np.stack([_flat(row[j], t) for row in apart])
                 got = np.zeros_like(expected) if together[j] is None else together[j]._host().reshape(2, -1)
                 if not np.allclose(got, expected):
-                    raise GradcheckError(f"For output {i} and input {j}:\n\nGot:\n{got}\n\nExpected:\n{expected}")
+                    raise GradcheckError(
+                        f"For output {i} and input {j}:\n\nGot:\n{got}\n\nExpected:\n{expected}"
+                    )
 
     def multiplied(self) -> None:
         if not self.outputs:
@@ -319,7 +334,7 @@ class _Check:
         except RuntimeError as error:
             _warn_undefined()
             raise GradcheckError(
-                "Expected backward function to handle undefined output grads. Please look at \"Notes about undefined output "
+                'Expected backward function to handle undefined output grads. Please look at "Notes about undefined output '
                 'gradients" in "tools/autograd/derivatives.yaml"'
             ) from error
         if any(g is not None and g._host().any() for g in found):

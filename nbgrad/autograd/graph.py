@@ -145,7 +145,9 @@ class _Handles(RemovableHandle):
             handle.remove()
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all") -> RemovableHandle:
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
+) -> RemovableHandle:
     """Call `fn` once a backward: with the list of the tensors' gradients when all that it computes are there ("all"), or with the
     first of them ("any")."""
     if mode not in ("all", "any"):

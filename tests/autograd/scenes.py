@@ -35,7 +35,9 @@ class Scene:
                     value = show(eval(expression, names))
                 except Exception as error:
                     value = f"{type(error).__name__}: {error}"
-            texts = [f"{w.category.__name__}: {w.message}".partition(" (Triggered internally")[0] for w in caught]
+            texts = [
+                f"{w.category.__name__}: {w.message}".partition(" (Triggered internally")[0] for w in caught
+            ]
             found.append(re.sub(r"0x[0-9a-f]+", "0x", "\n".join([*texts, value])).strip())
         return found
 

@@ -1,0 +1,338 @@
+"""The engine: order, what it computes, what it frees, and that an exception or another thread leaves it sane."""
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+
+from tests.support import T
+
+
+def ones(*shape: int, dtype: object = None) -> "T.Tensor":
+    return T.ones(*shape, dtype=dtype, requires_grad=True)
+
+
+# ---------------------------------------------------------------- what is freed
+
+
+def test_after_backward_no_saved_value_is_alive() -> None:
+    x = ones(3)
+    mask = T.ones(3) * 2
+    y = (x * mask).exp()
+    z = (y * y).sum()
+    refs = [weakref.ref(t) for t in (mask, y)]
+    del mask, y
+    assert all(r() is not None for r in refs)
+    z.backward()
+    assert all(r() is None for r in refs), "the graph is still held by z, its saved values must be gone"
+    assert z.grad_fn is not None
+
+
+def test_no_cycle_keeps_a_graph() -> None:
+    """A graph that is never run goes with its last tensor, without the collector."""
+    gc.disable()
+    try:
+        x = ones(3)
+        y = x.exp().tanh().sigmoid()
+        ref = weakref.ref(y.grad_fn)
+        inner = weakref.ref(y.grad_fn.next_functions[0][0])
+        del y
+        assert ref() is None and inner() is None
+    finally:
+        gc.enable()
+
+
+def test_a_leaf_and_its_graph_are_no_cycle() -> None:
+    gc.disable()
+    try:
+        x = ones(3)
+        (x * x).sum().backward()
+        x.register_hook(lambda g: None)
+        ref = weakref.ref(x)
+        del x
+        assert ref() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("run", ["backward", "grad"])
+def test_a_deep_chain_is_linear_and_does_not_recurse(run: str) -> None:
+    def seconds(n: int) -> float:
+        x = T.tensor(1.0, requires_grad=True)
+        start = time.perf_counter()
+        y = x
+        for _ in range(n):
+            y = y * 1.0
+        if run == "backward":
+            y.backward()
+            assert x.grad.item() == 1.0
+        else:
+            assert T.autograd.grad(y, x)[0].item() == 1.0
+        del y
+        return time.perf_counter() - start
+
+    seconds(1000)
+    assert seconds(100_000) < 40 * seconds(10_000)
+
+
+def test_deleting_a_deep_graph_does_not_recurse() -> None:
+    x = T.tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(100_000):
+        y = y + 1.0
+    del y
+
+
+# ---------------------------------------------------------------- accumulation
+
+
+def test_the_first_gradient_is_taken_over_unless_somebody_has_it() -> None:
+    x = ones(4)
+    kept = []
+    y = x * 2
+    y.register_hook(lambda g: kept.append(g))
+    (y + 0).sum().backward()
+    x.sum().backward()
+    assert kept[0].tolist() == [1.0] * 4, "a later sum must not show in what a hook was given"
+    g = T.ones(4)
+    x.grad = None
+    x.backward(g)
+    x.sum().backward()
+    assert g.tolist() == [1.0] * 4
+    a, b = ones(4), ones(4)
+    (a + b).sum().backward()  # one gradient for both
+    a.sum().backward()
+    assert a.grad.tolist() == [2.0] * 4 and b.grad.tolist() == [1.0] * 4
+
+
+def test_a_fresh_gradient_is_not_copied() -> None:
+    x = ones(4)
+    seen = []
+
+    class Give(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            out = T.ones(4)
+            seen.append(out.data_ptr())
+            return out
+
+    Give.apply(x).sum().backward()
+    assert x.grad.data_ptr() == seen[0]
+
+
+def test_gradients_add_up_in_the_same_tensor_unless_a_graph_is_made() -> None:
+    x = ones(2)
+    x.sum().backward()
+    first = x.grad
+    x.sum().backward()
+    assert x.grad is first and first.tolist() == [2.0, 2.0]
+    with pytest.warns(UserWarning, match="create_graph=True"):
+        (x * x).sum().backward(create_graph=True)
+    assert x.grad is not first and x.grad.requires_grad
+    x.grad = None
+
+
+def test_a_gradient_takes_the_layout_of_its_leaf() -> None:
+    x = T.ones(2, 3).t().contiguous().t().requires_grad_()
+    (x * 2).sum().backward()
+    assert x.grad.stride() == x.stride() == (1, 2)
+
+
+# ---------------------------------------------------------------- exceptions
+
+
+class Stop(Exception):
+    pass
+
+
+def refuse(*_: object) -> None:
+    raise Stop
+
+
+def test_an_exception_in_a_hook_leaves_modes_graph_and_gradients_sane() -> None:
+    x, w = ones(2), ones(2)
+    y = (x * w).exp()
+    handle = y.register_hook(refuse)
+    z = y.sum()
+    for _ in range(2):
+        with pytest.raises(Stop):
+            z.backward(retain_graph=True)
+        assert T.is_grad_enabled() and x.grad is None and w.grad is None
+    handle.remove()
+    z.backward()
+    assert x.grad.tolist() == w.grad.tolist()
+
+
+def test_an_exception_under_no_grad_and_create_graph_puts_modes_back() -> None:
+    x = ones(2)
+    y = x * x
+    y.register_hook(refuse)
+    with T.no_grad():
+        with pytest.raises(Stop):
+            T.autograd.grad(y.sum() if y.dim() == 0 else y, x, T.ones(2), create_graph=True)
+        assert not T.is_grad_enabled()
+    assert T.is_grad_enabled()
+
+
+# ---------------------------------------------------------------- backward in a backward
+
+
+def test_backward_inside_a_backward() -> None:
+    depths = []
+
+    class Nested(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, depth):
+            ctx.depth = depth
+            ctx.save_for_backward(a)
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            depths.append(ctx.depth)
+            (a,) = ctx.saved_tensors
+            with T.enable_grad():
+                inner = a.detach().requires_grad_()
+                out = Nested.apply(inner, ctx.depth - 1) if ctx.depth else inner * 2
+                out.sum().backward()
+            return g * inner.grad, None
+
+    x = ones(2)
+    Nested.apply(x, 20).sum().backward()
+    assert depths == list(range(20, -1, -1)) and x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_hook_may_run_backward_on_another_graph() -> None:
+    x, w = ones(2), ones(2)
+    y = x * 2
+
+    @T.enable_grad()
+    def hook(g):
+        (w * g).sum().backward()
+
+    y.register_hook(hook)
+    y.sum().backward()
+    assert w.grad.tolist() == [1.0, 1.0] and x.grad.tolist() == [2.0, 2.0]
+
+
+# ---------------------------------------------------------------- threads
+
+
+def in_threads(n: int, work: object) -> None:
+    failed: list[BaseException] = []
+
+    def guarded(k: int) -> None:
+        try:
+            work(k)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed, failed
+
+
+def test_threads_that_share_leaves_give_exact_sums() -> None:
+    """Integer-valued gradients, so that the order of the sums does not show."""
+    w, b = ones(3, dtype=T.float64), ones(3, dtype=T.float64)
+
+    def work(k: int) -> None:
+        for _ in range(200):
+            x = T.full((3,), float(k + 1), dtype=T.float64)
+            (w * x + b * 2 + w).sum().backward()
+
+    in_threads(8, work)
+    assert w.grad.tolist() == [200.0 * (36 + 8)] * 3
+    assert b.grad.tolist() == [200.0 * 16] * 3
+
+
+def test_threads_may_share_a_graph_that_is_retained() -> None:
+    x = ones(3, dtype=T.float64)
+    y = (x * x * 3).sum()
+
+    def work(_: int) -> None:
+        for _ in range(100):
+            y.backward(retain_graph=True)
+
+    in_threads(4, work)
+    assert x.grad.tolist() == [400 * 6.0] * 3
+
+
+def test_modes_are_a_threads_own() -> None:
+    inside, outside = threading.Event(), threading.Event()
+    seen = []
+
+    def other() -> None:
+        inside.wait(10)
+        seen.append((T.is_grad_enabled(), T.is_inference_mode_enabled()))
+        outside.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with T.inference_mode():
+        inside.set()
+        outside.wait(10)
+    thread.join()
+    assert seen == [(True, False)]
+
+
+def test_inference_in_one_thread_does_not_mark_anothers_tensors() -> None:
+    with T.inference_mode():
+        made = []
+        thread = threading.Thread(target=lambda: made.append((T.ones(2) * 2).is_inference()))
+        thread.start()
+        thread.join()
+        assert (T.ones(2) * 2).is_inference()
+    assert made == [False]
+
+
+# ---------------------------------------------------------------- edges and tasks
+
+
+def test_gradient_edges_stand_for_tensors() -> None:
+    x = ones(3)
+    y = x * 2
+    edge = T.autograd.graph.get_gradient_edge(y)
+    z = y.exp()
+    out = T.autograd.graph.get_gradient_edge(z)
+    del y, z
+    (g,) = T.autograd.grad(out, edge, T.ones(3), retain_graph=True)
+    assert g.shape == (3,)
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        T.autograd.grad(out, edge)
+
+
+def test_backward_ignores_inputs_that_are_not_reached() -> None:
+    x, w = ones(2), ones(2)
+    (x * 2).sum().backward(inputs=[x, w])
+    assert x.grad.tolist() == [2.0, 2.0] and w.grad is None
+
+
+def test_only_what_is_asked_is_computed() -> None:
+    ran = []
+
+    class Costly(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            ran.append(1)
+            return g
+
+    x, w = ones(2), ones(2)
+    y = (Costly.apply(x) * w).sum()
+    T.autograd.grad(y, w, retain_graph=True)
+    assert not ran
+    T.autograd.grad(y, x)
+    assert ran == [1]
