@@ -550,6 +550,7 @@ class Hooks:
     to_dtype: Callable[[Tensor, Any], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
     scalar: Callable[[Any], Tensor]
+    elementwise_function: Callable[..., Callable[..., Tensor]]
     resize: Callable[[Tensor, Any], None]
     ones_like: Callable[[Tensor], Tensor]
     zeros: Callable[[Spec], Tensor]

@@ -54,13 +54,13 @@ def test_two_leaves_of_one_gradient_have_memory_of_their_own() -> None:
 
 
 def test_specs_that_never_repeat_do_not_pile_up() -> None:
-    from nbgrad import _dispatch, _storage
+    from nbgrad import _plan, _storage
     from nbgrad.ops.elementwise import mul
 
-    for n in range(1, _dispatch._PLANS + 200):
+    for n in range(1, _plan._PLANS + 200):
         x = T.ones(n)
         x * x
-    assert len(mul.op.plans) <= _dispatch._PLANS
+    assert len(mul.op.plans) <= _plan._PLANS
     assert len(_storage._specs) <= _storage._MANY
 
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._dispatch import Packed, as_output, save
+from nbgrad._record import Packed, as_output, save
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence

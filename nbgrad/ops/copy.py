@@ -9,9 +9,11 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device as _device
-from nbgrad._dispatch import Kernel, differentiable, number_type, written_by
+from nbgrad._dispatch import differentiable
 from nbgrad._dtypes import dtype
 from nbgrad._op import Op
+from nbgrad._plan import Kernel, number_type
+from nbgrad._record import written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap

@@ -10,17 +10,9 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import (
-    add_into,
-    call,
-    check_out,
-    dtypes_of,
-    elementwise_function,
-    inplace,
-    number_type,
-    operands_of,
-)
+from nbgrad._dispatch import add_into, call, check_out, elementwise_function, inplace, operands_of
 from nbgrad._op import ElementwiseOp
+from nbgrad._plan import dtypes_of, number_type
 from nbgrad._tensor import Tensor, c_name, hooks
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose

@@ -15,8 +15,8 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import cpu
-from nbgrad._dispatch import number_type
 from nbgrad._dtypes import dtype as _dtype
+from nbgrad._plan import number_type
 from nbgrad._storage import Storage, spec
 from nbgrad._tensor import Tensor, meta, new, requires, storage_of, wrap
 from nbgrad.ops.copy import to_dtype

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, inplace, into, make_view, number_type, record_op, written_by
+from nbgrad._dispatch import differentiable, inplace, into, make_view
 from nbgrad._layout import Ints
+from nbgrad._plan import number_type
+from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import OVERLAP, Tensor, check_write, empty, hooks, requires, wrap

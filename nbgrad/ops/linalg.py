@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import Plan, into, make_plan, number_type, record_op, written_by
+from nbgrad._dispatch import into
 from nbgrad._op import ElementwiseOp, Op
+from nbgrad._plan import Plan, make_plan, number_type
+from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, c_name, check_write, hooks, requires, wrap

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad import _layout
-from nbgrad._dispatch import differentiable, make_view, record_op, record_view
+from nbgrad._dispatch import differentiable, make_view
 from nbgrad._layout import Ints
 from nbgrad._op import Op
+from nbgrad._record import record_op, record_view
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, hooks, requires, wrap

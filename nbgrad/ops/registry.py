@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad._dispatch import elementwise_function, inplace, know_body
+from nbgrad._dispatch import elementwise_function, inplace
 from nbgrad._op import ElementwiseOp
+from nbgrad._record import know_body
 from nbgrad._tensor import Tensor
 
 OPS: dict[str, ElementwiseOp] = {}

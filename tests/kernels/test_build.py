@@ -47,6 +47,7 @@ def test_files_are_readable_and_private(warm: tuple[Path, str]) -> None:
         compile(p.read_text(), p.name, "exec")
 
 
+@pytest.mark.slow
 def test_broken_files_are_made_again(warm: tuple[Path, str]) -> None:
     cache, answer = warm
     for k, p in enumerate(sorted(cache.rglob("*"))):
@@ -59,6 +60,7 @@ def test_broken_files_are_made_again(warm: tuple[Path, str]) -> None:
     assert run(cache) == answer
 
 
+@pytest.mark.slow
 def test_unusable_directory_is_replaced(tmp_path: Path, warm: tuple[Path, str]) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("a file where the cache should be")
@@ -66,6 +68,7 @@ def test_unusable_directory_is_replaced(tmp_path: Path, warm: tuple[Path, str]) 
     assert in_the_way.read_text() == "a file where the cache should be"
 
 
+@pytest.mark.slow
 def test_processes_that_start_cold_together(tmp_path: Path, warm: tuple[Path, str]) -> None:
     env = {**os.environ, "NBGRAD_CACHE_DIR": str(tmp_path / "shared")}
     started = [

@@ -1,0 +1,243 @@
+"""What an elementwise call is once its operands' specs are known: the dtype, the layout of the result, the kernel, its launch.
+
+Promises the dispatcher that this is worked out once: a `Plan` rests on nothing but specs and the types of numbers, so it is kept by
+them, and what is refused (a broadcast, a cast, a dtype) is refused here, before any memory is made.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
+from nbgrad._op import ElementwiseOp
+from nbgrad._storage import Spec, spec
+from nbgrad._tensor import (
+    OVERLAP,
+    Tensor,
+)
+from nbgrad.expr.node import Expr, is_bool
+from nbgrad.kernels import build, templates
+
+_PLANS = 4096  # per op, before the table is begun anew
+_elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
+
+
+def keep(op: ElementwiseOp) -> None:
+    """Know an op whose plans may have to be forgotten."""
+    _elementwise.add(op)
+
+
+class Plan:
+    """One elementwise call, but for the addresses: which kernel, over how many elements, giving what."""
+
+    __slots__ = (
+        "address",
+        "by_mask",
+        "kind",
+        "launch",
+        "meta",
+        "n",
+        "nbytes",
+        "op",
+        "operands",
+        "out",
+        "rules",
+    )
+
+    def __init__(
+        self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, kind: str, inplace: bool = False
+    ) -> None:
+        """`operands` are specs, or for numbers their Python type; in place the output takes the first one's memory."""
+        self.op, self.operands, self.out, self.kind = op, operands, out, kind
+        self.nbytes = out.extent * out.itemsize
+        self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
+        self.by_mask: list[Any] = [None] * 4  # the rules of one or two tensor operands, found by counting
+        run = Kernel.of(
+            op.name, (op.body,), op.params, op.logical, operands, (out,), kind, 0 if inplace else -1
+        )
+        self.address, self.n, self.launch, self.meta = run.address, run.n, run.launch, run.meta
+
+
+class Kernel:
+    """A kernel chosen for operands: flat if all memory is walked in one order, else by rows."""
+
+    __slots__ = ("address", "launch", "meta", "n")
+
+    def __init__(self, address: int, launch: Any, n: int, meta: Any) -> None:
+        self.address, self.launch, self.n, self.meta = address, launch, n, meta
+
+    @staticmethod
+    def of(
+        title: str,
+        exprs: tuple[Expr, ...],
+        params: Sequence[str],
+        logical: Sequence[str],
+        operands: Sequence[Any],
+        outs: Sequence[Spec],
+        kind: str,
+        over: int = -1,
+    ) -> Kernel:
+        """`over` is the operand whose memory the first output takes, if any; the launch is not given it."""
+        shape = outs[0].shape
+        specs = [o for k, o in enumerate(operands) if isinstance(o, Spec) and k != over]
+        read = [o.strides for o in outs] + [
+            _layout.broadcast_strides(s.shape, s.strides, shape) for s in specs
+        ]
+        sizes, strides = _layout.collapse(shape, *read)
+        flat = (
+            len(sizes) <= 1
+            and all(not st or st[0] in (0, 1) for st in strides)
+            and all(not st or st[0] == 1 for st in strides[: len(outs)])
+        )
+        if any(st and st[-1] not in (0, 1) for st in strides):
+            steps = ["g"] * len(strides)
+        else:
+            steps = ["v" if st and st[-1] == 1 else "s" for st in strides]
+        if not sizes:  # one element: steps do not matter, and one kernel serves
+            steps = ["v"] * len(strides)
+        if flat:
+            steps[: len(outs)] = ["v"] * len(outs)
+        elif steps[0] != "g" and "s" in steps[: len(outs)]:
+            steps = ["g"] * len(strides)
+        letters = iter(steps[len(outs) :])
+        given = tuple(
+            templates.Operand(p, o.dtype.np.str[1:], "=" if k == over else next(letters), p in logical)
+            if isinstance(o, Spec)
+            else templates.Operand(p, "", "n", p in logical)
+            for k, (p, o) in enumerate(zip(params, operands))
+        )
+        codes = tuple(o.dtype.np.str[1:] for o in outs)
+        source, signature = templates.elementwise(
+            title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
+        )
+        steps_text = "".join(v.step for v in given).replace("=", "o")
+        name = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}"
+        made = build.kernel(name, source, signature)
+        numbers = "".join(("d" if kind[0] == "f" else "q") for v in given if v.step == "n")
+        backend = _backend.of(outs[0].device)
+        numel = outs[0].numel
+        if flat:
+            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, numel), numel, None)
+        n = sizes[-1] if sizes else 1
+        rows = numel // n if n else 0
+        meta = _meta(sizes, strides, given, len(outs))
+        launch = backend.launch(len(outs) + len(specs) + 1, numbers, numel)
+        return Kernel(made.address, _with_meta(launch, meta), rows, meta)
+
+
+def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
+    """What a rows kernel reads of the geometry; numbers among the operands take a place but no strides."""
+    d = max(len(sizes) - 1, 0)
+    flat = [d, sizes[-1] if sizes else 1, *sizes[:d][::-1]]
+    steps = iter(strides)
+    every = [next(steps) for _ in range(outs)] + [
+        next(steps) if v.step not in "n=" else (0,) * (d + 1) for v in given
+    ]
+    for st in every:
+        flat += st[:d][::-1]
+    flat += [st[-1] if st else 0 for st in every]
+    return np.array(flat, np.int64).view(np.uint8)
+
+
+def _with_meta(launch: Any, meta: Any) -> Any:
+    def rows(address: int, n: int, *args: Any) -> None:
+        launch(address, n, meta, *args)
+
+    return rows
+
+
+def number_type(value: Any) -> type | None:
+    """float, int or bool for what counts as a Python number (NumPy's scalars do), else None."""
+    t = type(value)
+    if t is float or t is int or t is bool:
+        return t
+    if isinstance(value, np.generic):
+        return {"f": float, "i": int, "u": int, "b": bool}.get(value.dtype.kind)
+    for base in (bool, int, float):
+        if isinstance(value, base):
+            return base
+    return None
+
+
+_NUMBERS = {float: _dtypes.float64, int: _dtypes.int64, bool: _dtypes.bool_}
+
+
+def common_dtype(operands: Sequence[Any]) -> dtype:
+    """Of specs and types of numbers."""
+    return _dtypes.result_dtype(
+        (DIM if o.ndim else ZERODIM, o.dtype) if isinstance(o, Spec) else (NUMBER, _NUMBERS[o])
+        for o in operands
+    )
+
+
+def dtypes_of(op: ElementwiseOp, operands: tuple[Any, ...]) -> tuple[dtype, dtype]:
+    """In which dtype the op computes, and which it gives."""
+    values = [o for p, o in zip(op.params, operands) if p not in op.logical and p not in op.settings]
+    compute = common_dtype(values)
+    if op.check is not None:
+        op.check(compute, values)
+    if op.promote == "float" and not compute.is_floating_point:
+        compute = _dtypes.get_default_dtype()
+    return compute, _dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
+
+
+def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None) -> Plan:
+    """`out` is where the result goes, if that is settled (in place). What is refused, is refused in PyTorch's order."""
+    specs = [o for o in operands if isinstance(o, Spec)]
+    compute, result = dtypes_of(op, operands)
+    if out is not None and out.strides and _layout.overlaps(out.shape, out.strides):
+        raise RuntimeError(OVERLAP)
+    shape = _layout.broadcast_shapes(*(s.shape for s in specs))
+    inplace = out is not None
+    if out is None:
+        strides = _layout.output_strides(shape, [(s.shape, s.strides) for s in specs])
+        out = spec(result, tuple(shape), strides, specs[0].device)
+    else:
+        if shape != out.shape:
+            raise RuntimeError(
+                f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}"
+            )
+        check_cast(result, out.dtype)
+    if op.kernel is not None:
+        op.kernel(compute, operands)
+    return Plan(op, operands, out, compute.np.str[1:], inplace)
+
+
+def check_cast(result: dtype, to: dtype) -> None:
+    if not _dtypes.can_cast(result, to):
+        raise RuntimeError(
+            f"result type {result.scalar_name} can't be cast to the desired output type {to.scalar_name}"
+        )
+
+
+def plan_for(op: ElementwiseOp, operands: tuple[Any, ...]) -> Plan:
+    plan: Plan | None = op.plans.get(operands)
+    if plan is None:
+        if len(op.plans) >= _PLANS:
+            op.plans.clear()
+        plan = op.plans[operands] = make_plan(op, operands)
+    return plan
+
+
+def forget_plans() -> None:
+    """The default dtype, on which plans rest, was changed."""
+    for op in _elementwise:
+        op.plans.clear()
+
+
+_dtypes.on_new_default.append(forget_plans)
+
+
+def launch(plan: Plan, buf: Any, args: Sequence[Any]) -> None:
+    bufs = [a._buf for a in args if isinstance(a, Tensor)]
+    numbers = [a for a in args if not isinstance(a, Tensor)]
+    try:
+        plan.launch(plan.address, plan.n, buf, *bufs, *numbers)
+    except OverflowError:
+        word = "int64_t" if plan.kind[0] != "f" else "double"
+        raise RuntimeError(f"value cannot be converted to type {word} without overflow") from None

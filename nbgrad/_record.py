@@ -1,0 +1,715 @@
+"""History: what a call leaves on the tape, and the rules that turn its gradient into those of its inputs.
+
+Promises the dispatcher `record*`, which give an output its node; and the engine the rules, each with two callers: the raw one launches on
+memory, the registered one (`graph`) calls ops and can be differentiated again. What is saved is what the wanted gradients read.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _layout
+from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
+from nbgrad._plan import _PLANS, Kernel, Plan
+from nbgrad._storage import Spec, Storage, spec
+from nbgrad._tape.modes import shared, state
+from nbgrad._tape.node import FREED, AccumulateGrad, Node, sequence
+from nbgrad._tensor import (
+    Tensor,
+    accumulator,
+    edge,
+    hooks,
+    meta,
+    modified,
+    new,
+    note_origin,
+    origin,
+    rebase,
+    requires,
+    share,
+    storage_of,
+    title,
+    versions_of,
+    wrap,
+    written,
+)
+from nbgrad.expr import diff
+from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
+
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
+_REUSE_FROM = (
+    1 << 18
+)  # bytes of a gradient from which its memory is reused; smaller ones stay in the cache anyway
+_ENGINES_OWN = (
+    4  # references to a gradient that only the engine has, counted in `ElementwiseRule.raw`'s runner
+)
+
+# ---------------------------------------------------------------- recording
+
+
+_NOTHING, _FIRST, _SECOND, _BOTH, _OUTPUT, _OTHERWISE = range(
+    6
+)  # what a rule saves, as `record1` and `record2` read it
+
+
+def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
+    """Give `t` the history of an op of one tensor (and numbers). This and `record2` are `record`, written out for speed: the
+    interpreter's steps are what a small op costs."""
+    rule = plan.by_mask[1]
+    if rule is None or a._rg == 2 or rule.saves == _OTHERWISE:
+        record(plan, t, args)
+        return
+    node = t._node = Node()
+    target = a._node or accumulator(a)
+    node.next = (target,) if len(args) == 1 else (target, None)
+    if a._nr:
+        node.numbers = (a._nr, 0)
+    saves = rule.saves
+    if saves:
+        if saves == _OUTPUT:
+            a = wrap(t._buf, t._spec)
+            a._storage = t._storage = Storage(t._buf)
+        if shared.rare or (saves == _FIRST and a._storage is not None):
+            node.saved, node.versions = save((a,))
+        else:
+            node.saved = (a,)
+    if rule.number_positions:
+        node.static = rule.numbers(args)
+    node.rule = rule
+    node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
+    t._rg = 1
+
+
+def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
+    wants, wants_other = a._rg, b._rg
+    rule = None if wants == 2 or wants_other == 2 else plan.by_mask[wants + 2 * wants_other]
+    if rule is None or rule.saves >= _OUTPUT:
+        record(plan, t, (a, b))
+        return
+    node = t._node = Node()
+    node.next = (
+        (a._node or accumulator(a)) if wants else None,
+        (b._node or accumulator(b)) if wants_other else None,
+    )
+    if a._nr or b._nr:
+        node.numbers = (a._nr, b._nr)
+    saves = rule.saves
+    if saves:
+        saved = (a, b) if saves == _BOTH else (a,) if saves == _FIRST else (b,)
+        if shared.rare or a._storage is not None or b._storage is not None:
+            node.saved, node.versions = save(saved)
+        else:
+            node.saved = saved
+    node.rule = rule
+    node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
+    t._rg = 1
+
+
+def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
+    """Give `t` its history. Which inputs want a gradient decides what is saved."""
+    mask = tuple([isinstance(a, Tensor) and a._rg != 0 and (a._rg == 1 or requires(a)) for a in args])
+    if plan.op.flat:
+        mask = tuple([m and p not in plan.op.flat for m, p in zip(mask, plan.op.params)])
+    rule = rule_of(plan, mask) if True in mask and plan.out.dtype.is_floating_point else None
+    if rule is None or not rule.useful:
+        t._rg, t._node = 0, None
+        return
+    if len(mask) < 3:
+        plan.by_mask[mask[0] + 2 * (True in mask[1:])] = rule
+    node = Node()
+    edges = [edge(a) if wanted else (None, 0) for a, wanted in zip(args, mask)]
+    node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
+    saved = [args[k] for k in rule.tensor_positions]
+    if rule.saves_output:
+        shadow = wrap(t._buf, t._spec)
+        shadow._storage = storage_of(t)
+        saved.append(shadow)
+    node.saved, node.versions = save(saved)
+    node.static = rule.numbers(args)
+    node.rule = rule
+    node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
+    t._rg, t._node = 1, node
+
+
+def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
+    found = plan.rules.get(mask)
+    if found is None:
+        found = plan.rules[mask] = ElementwiseRule(plan, mask)
+    return found
+
+
+def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """What a node keeps of the values its rule will read, and at which versions."""
+    for s in saved:
+        if s._storage is not None:
+            break
+    else:
+        if not state.saved_hooks:
+            return tuple(saved), (0,) * len(saved)
+    for s in saved:
+        if s._storage is not None and s._storage.inference:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+                "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+            )
+    versions = versions_of(saved)
+    if state.saved_hooks:
+        pack, unpack = state.saved_hooks[-1]
+        return tuple(Packed(s, pack, unpack) for s in saved), versions
+    return tuple(saved), versions
+
+
+class Packed:
+    """A saved value as the user's hook packed it."""
+
+    class _storage:
+        version = -1  # no version that a saved value has: who compares them comes to `unpack`
+
+    def __init__(self, t: Tensor, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+        self.unpack, self.edge = unpack, edge(t)
+        counted = storage_of(t)
+        before, modes = counted.version, (state.saved_hooks, state.grad)
+        state.saved_hooks, state.grad = (), False
+        try:
+            self.packed = pack(t)
+        finally:
+            state.saved_hooks, state.grad = modes
+        if counted.version != before:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+                "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+                "need to perform in-place operations on the input to a pack hook."
+            )
+
+    def get(self) -> Tensor:
+        got = self.unpack(self.packed)
+        if not isinstance(got, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(got).__name__}"
+            )
+        out = share(got, got._buf, got._spec)
+        target, number = self.edge
+        if isinstance(target, AccumulateGrad):
+            out._rg = 1  # a leaf again, whose gradient goes where that of the saved one goes
+            meta(out).accumulator = weakref.ref(target)
+        elif target is not None:
+            out._node, out._nr, out._rg = target, number, 1
+        return out
+
+
+def unpack(node: Node) -> tuple[Any, ...]:
+    """The saved values, if they are still there and still what they were."""
+    saved = node.saved
+    if saved is None:
+        raise RuntimeError(FREED)
+    for k in range(
+        len(saved) - 1, -1, -1
+    ):  # in PyTorch's order, as the message names the first that was written to
+        t = saved[k]
+        if type(t) is Packed:
+            return tuple(s.get() if type(s) is Packed else s for s in saved)
+        if t._storage is not None and t._storage.version != node.versions[k]:
+            raise modified(t, node.versions[k], node.rule.made_by(node, k))
+    return saved
+
+
+class ElementwiseRule:
+    """The gradient of one plan for one choice of inputs that want it. Two callers: raw, which launches one kernel for all of
+    them, and registered (`graph`), which calls an op per input and so can be differentiated again."""
+
+    def __init__(self, plan: Plan, mask: tuple[bool, ...]) -> None:
+        op = plan.op
+        self.plan, self.mask = plan, mask
+        self.node_name = op.node_name
+        if op.number_node is not None and not all(isinstance(o, Spec) for o in plan.operands):
+            self.node_name = op.number_node
+        self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
+        # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
+        self.useful = any(mask) and not is_bool(op.body)
+        names = op.reads(self.wanted)
+        positions = {p: k for k, p in enumerate(op.params)}
+        self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))
+        self.saves_output = OUT in names
+        self.tensor_positions = tuple(positions[n] for n in self.tensors)
+        simple = {(): _NOTHING, (0,): _FIRST, (1,): _SECOND, (0, 1): _BOTH}.get(
+            self.tensor_positions, _OTHERWISE
+        )
+        if self.saves_output:
+            simple = _OUTPUT if simple == _NOTHING else _OTHERWISE
+        if op.flat:
+            simple = _OTHERWISE
+        self.saves = simple
+        self.number_names = tuple(
+            n for n in names if n != OUT and not isinstance(plan.operands[positions[n]], Spec)
+        )
+        self.number_positions = tuple(positions[n] for n in self.number_names)
+        self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
+        self.backs: dict[Any, Callable[..., Any]] = {}
+
+    def numbers(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(args[k] for k in self.number_positions)
+
+    def made_by(self, node: Node, k: int) -> str:
+        """ ", which is output 0 of Exp," for a saved value that an op made."""
+        t = (node.saved or ())[k]
+        if self.saved_names[k] == OUT:
+            return f", which is output 0 of {title(node)},"
+        return origin(t)
+
+    def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
+        if needed is None and not graph:
+            run = self.backs.get(g._spec)
+            if run is None:
+                if len(self.backs) >= _PLANS:
+                    self.backs.clear()
+                run = self.backs[g._spec] = self.raw(g._spec, self.mask)
+            return run(g, node)
+        mask = self.mask
+        if needed is not None:
+            mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+        if graph:
+            return self.registered(node, unpack(node), g, mask)
+        if mask == self.mask:
+            return self.apply(node, g, None, False)
+        return self.raw(g._spec, mask)(g, node)
+
+    def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
+        op = self.plan.op
+        values: dict[str, Any] = {GRAD: g, **dict(zip(self.saved_names, saved))}
+        values.update(zip(self.number_names, node.static))
+        if self.saves_output:
+            values[OUT] = as_output(values[OUT], node, 0)
+        results: list[Any] = []
+        for p, wanted, operand in zip(op.params, mask, self.plan.operands):
+            if not wanted:
+                results.append(None)
+                continue
+            grad = apply_partial(op, p, values, g)
+            results.append(hooks.zeros(operand.dense()) if grad is None else _fit(grad, operand))
+        return results
+
+    def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
+        """Build the function that turns g and the saved values into gradients: one launch for all that need computing."""
+        op, plan = self.plan.op, self.plan
+        by_name: dict[str, Any] = {GRAD: g, OUT: plan.out, **dict(zip(op.params, plan.operands))}
+        results: list[
+            tuple[str, Any, Any]
+        ] = []  # per input: how its gradient comes, from where, for which operand
+        exprs: list[Expr] = []
+        outs: list[Spec] = []
+        for p, wanted, operand in zip(op.params, mask, plan.operands):
+            partial = op.partials[p]
+            if not wanted:
+                results.append(("none", None, None))
+            elif partial is diff.ZERO:
+                results.append(("zero", None, operand))
+            elif partial is var(GRAD):
+                results.append(("g", None, operand))
+            else:
+                results.append(("made", len(exprs), operand))
+                exprs.append(partial)
+                same = operand.shape == plan.out.shape
+                outs.append(
+                    spec(
+                        operand.dtype if same else plan.out.dtype,
+                        tuple(plan.out.shape),
+                        None,
+                        plan.out.device,
+                    )
+                )
+        if not exprs:
+            if all(
+                how == "none" or (how == "g" and o.shape == g.shape and o.dtype is g.dtype)
+                for how, _, o in results
+            ):
+                wants = [how == "g" for how, _, _ in results]
+                if wants == [True, False]:
+                    return lambda grad, node: (grad, None)
+                if wants == [True, True]:
+                    return lambda grad, node: (grad, grad)
+            return lambda grad, node: [_plain(how, grad, operand) for how, _, operand in results]
+        names = [n for n in (GRAD, *self.saved_names, *self.number_names) if n in free_vars(*exprs)]
+        operands = [by_name[n] for n in names]
+        layout = [(o.shape, o.strides) for o in operands if isinstance(o, Spec)]
+        shape = plan.out.shape
+        strides = _layout.output_strides(tuple(shape), layout) if layout[0][0] == shape else None
+        if strides is not None:
+            outs = [spec(o.dtype, tuple(shape), strides, o.device) for o in outs]
+        where = [(GRAD, *self.saved_names).index(n) - 1 for n in names if n in (GRAD, *self.saved_names)]
+        keep = [self.number_names.index(n) for n in names if n in self.number_names]
+
+        def runner(over: int) -> Callable[..., Any]:
+            title = f"{op.name}_backward"
+            kernel = Kernel.of(title, tuple(exprs), names, op.logical, operands, outs, plan.kind, over)
+            return _runner(kernel, outs, where, keep, results, over >= 0)
+
+        fresh = runner(-1)
+        large = outs[0].numel * outs[0].itemsize >= _REUSE_FROM
+        if not large or outs[0] is not g or GRAD not in names or any(how == "g" for how, _, _ in results):
+            return fresh
+        reuse = runner(names.index(GRAD))
+
+        def either(grad: Tensor, node: Node) -> Any:
+            """A large gradient that nobody else has gives its memory to the result: writing to cold memory costs twice."""
+            buf = grad._buf
+            if buf.base is None and getrefcount(buf) == 3 and getrefcount(grad) == _ENGINES_OWN:
+                del buf
+                return reuse(grad, node)
+            return fresh(grad, node)
+
+        return either
+
+    def read(self, node: Node, name: str) -> Any:
+        """`grad_fn._saved_<name>` by PyTorch's names: self, other, result."""
+        saved = unpack(node)
+        names = {"self": self.plan.op.params[0], "result": OUT}
+        names["other"] = self.plan.op.params[1] if len(self.plan.op.params) > 1 else ""
+        wanted = names.get(name, name)
+        if wanted in self.saved_names:
+            value = saved[self.saved_names.index(wanted)]
+            return as_output(value, node, 0) if wanted == OUT else value
+        if wanted in self.number_names:
+            return node.static[self.number_names.index(wanted)]
+        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+
+
+def _plain(how: str, g: Tensor, operand: Any) -> Tensor | None:
+    if how == "none":
+        return None
+    return _fit(g, operand) if how == "g" else hooks.zeros(operand.dense())
+
+
+def _fit(grad: Tensor, operand: Spec) -> Tensor:
+    """Undo broadcasting and promotion: the gradient in the shape and dtype of the input."""
+    if grad._spec.shape != operand.shape:
+        grad = hooks.sum_to(grad, operand.shape)
+    return grad if grad._spec.dtype is operand.dtype else hooks.to_dtype(grad, operand.dtype)
+
+
+def _runner(
+    kernel: Kernel,
+    outs: list[Spec],
+    where: list[int],
+    keep: list[int],
+    results: list[tuple[str, Any, Any]],
+    over: bool,
+) -> Callable[..., Any]:
+    """`where` lists the tensors read: -1 is g, others index the saved; `keep` the numbers; `over`: write over g."""
+    forms = []
+    for how, k, operand in results:
+        exact = how == "made" and outs[k].shape == operand.shape and outs[k].dtype is operand.dtype
+        forms.append("exact" if exact else how)
+    make = _runner_maker(
+        len(outs), tuple(where), tuple(keep), tuple((f, k) for f, (_, k, _) in zip(forms, results)), over
+    )
+    sizes = [o.extent * o.itemsize for o in outs]
+    operands = [operand for _, _, operand in results]
+    return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)
+
+
+@lru_cache(maxsize=1024)
+def _runner_maker(
+    count: int, where: tuple[int, ...], keep: tuple[int, ...], forms: tuple[tuple[str, Any], ...], over: bool
+) -> Callable[..., Any]:
+    """Source of the few lines between a gradient's arrival and its kernel, without loops: measured 1 us a node less than with."""
+    lines = ["def make(launch, address, n, sizes, outs, operands):"]
+    names = ", ".join
+    for k in range(count):
+        lines.append(f"    size{k}, out{k} = sizes[{k}], outs[{k}]")
+    lines += [
+        f"    operand{k} = operands[{k}]"
+        for k, (form, _) in enumerate(forms)
+        if form not in ("exact", "none")
+    ]
+    lines.append("    def run(g, node):")
+    held = sorted({k for k in where if k >= 0})
+    if held:
+        lines += ["        saved = node.saved", "        if saved is None: unpack(node)"]
+    for k in held:  # what `unpack` checks, in line: no storage record, or no write since
+        lines += [f"        s{k} = saved[{k}]", f"        st{k} = s{k}._storage"]
+    if held:
+        written = " or ".join(f"(st{k} is not None and st{k}.version != node.versions[{k}])" for k in held)
+        lines.append(
+            f"        if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}"
+        )
+    lines += [
+        f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)
+    ]
+    read = ["g._buf" if k < 0 else f"s{k}._buf" for k in where if k >= 0 or not over]
+    read += [f"node.static[{k}]" for k in keep]
+    lines.append(f"        launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
+    given = []
+    for k, (form, at) in enumerate(forms):
+        if form in ("made", "exact"):
+            lines += [
+                f"        t{k} = new(Tensor)",
+                f"        t{k}._buf, t{k}._spec = b{at}, out{at}",
+                f"        t{k}._rg = t{k}._nr = 0",
+            ]
+            lines.append(f"        t{k}._storage = t{k}._node = t{k}._view = t{k}._ad = None")
+        given.append(
+            {"none": "None", "exact": f"t{k}", "made": f"fit(t{k}, operand{k})"}.get(
+                form, f"plain({form!r}, g, operand{k})"
+            )
+        )
+    lines += [f"        return ({names(given)},)", "    return run"]
+    scope = {
+        "unpack": unpack,
+        "empty": _empty,
+        "bytes_": _bytes,
+        "new": new,
+        "Tensor": Tensor,
+        "fit": _fit,
+        "plain": _plain,
+    }
+    exec("\n".join(lines), scope)
+    return scope["make"]  # type: ignore[return-value]
+
+
+def apply_partial(op: ElementwiseOp, param: str, values: dict[str, Any], g: Tensor) -> Tensor | None:
+    """The gradient for one input, by ops: what create_graph, hooks and transforms run."""
+    found = op._grad_ops.get(param)
+    if found is None:
+        found = op._grad_ops[param] = _partial_function(op, param)
+    function, names = found
+    if function is None:
+        return None if names is None else g
+    return function(*[values[n] for n in names])
+
+
+def _partial_function(op: ElementwiseOp, param: str) -> tuple[Any, Any]:
+    partial = op.partials[param]
+    if partial is diff.ZERO:
+        return None, None
+    if partial is var(GRAD):
+        return None, (GRAD,)
+    names = ordered_vars(partial)
+    while _untraced:
+        known_op, known_function = _untraced.pop(0)
+        if tuple(ordered_vars(known_op.body)) == known_op.params and not known_op.logical:
+            _bodies.setdefault(_positional(known_op.body, known_op.params), (known_function, known_op.params))
+    known = _bodies.get(_positional(partial, names))
+    if known is not None and len(known[1]) == len(names):
+        return known[0], names
+    # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
+    node_name = op.node_name.removesuffix("0") + "Backward0"
+    # By position, as `g` and `y` are names that an op's own gradient takes.
+    params = {n: var(f"v{k}", n in op.logical) for k, n in enumerate(names)}
+    made = ElementwiseOp(
+        f"{op.name}_{param}grad",
+        substitute(partial, params),
+        node_name=node_name,
+        params=tuple(f"v{k}" for k in range(len(names))),
+        logical=tuple(f"v{k}" for k, n in enumerate(names) if n in op.logical),
+    )
+    smooth = smooth_vars(partial)
+    made.flat = frozenset(f"v{k}" for k, n in enumerate(names) if n not in smooth)
+    return hooks.elementwise_function(made), names
+
+
+def smooth_vars(e: Expr) -> set[str]:
+    """The variables that are read other than by comparisons."""
+    found, seen, left = set(), set(), [e]
+    while left:
+        node = left.pop()
+        if node in seen or is_bool(node):
+            continue
+        seen.add(node)
+        left += node.args
+        if not node.args:
+            found |= free_vars(node)
+    return found
+
+
+_bodies: dict[Expr, tuple[Callable[..., Tensor], tuple[str, ...]]] = {}
+
+
+def _positional(e: Expr, names: Sequence[str]) -> Expr:
+    return substitute(e, {n: var(f"v{k}") for k, n in enumerate(names)})
+
+
+_untraced: list[tuple[ElementwiseOp, Callable[..., Tensor]]] = []  # traced when a second order first asks
+
+
+def know_body(op: ElementwiseOp, function: Callable[..., Tensor]) -> None:
+    """Let gradients that have this very body be this op: the gradient of `exp` is a `mul`, and shows MulBackward0."""
+    _untraced.append((op, function))
+
+
+# ---------------------------------------------------------------- all other ops
+
+
+class OpRule:
+    """The gradient of an `Op` for one choice of inputs that want it: what is saved, and the calls of its rules, written out as source
+    once, because collecting a rule's arguments by name at each call cost more than the rule."""
+
+    def __init__(self, op: Op, mask: tuple[bool, ...], given: tuple[bool, ...]) -> None:
+        """`given` says which of the inputs are there at all (an optional one may be None)."""
+        self.op, self.mask, self.node_name = op, mask, op.node_name
+        if "all" in op.rules:
+            asked = set(op.reads["all"])
+        else:
+            asked = {n for p, m in zip(op.inputs, mask) if m and p in op.rules for n in op.reads[p]}
+        names = [] if op.variadic else list(op.inputs)
+        self.inputs = tuple(k for k, n in enumerate(names) if n in asked and given[k])
+        self.outputs = tuple(
+            int(n[1:] or 0) for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())
+        )
+        self.saved_names = (
+            *(names[k] for k in self.inputs),
+            *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())),
+        )
+        where = {GRAD: "g", "wanted": "wanted", "specs": "layout"}
+        where |= {n: f"saved[{k}]" for k, n in enumerate(self.saved_names)}
+        where |= {n: "None" for k, n in enumerate(names) if not given[k]}
+        where |= {f"{n}_spec": f"layout[{k}]" for k, n in enumerate(names)}
+
+        def call(rule: str) -> str:
+            return f"{rule}({', '.join(where.get(n) or f'static[{n!r}]' for n in op.reads[rule])})"
+
+        text = (
+            call("all")
+            if "all" in op.rules
+            else "".join(
+                (f"({call(n)}) if wanted[{k}] else None, " if m and n in op.rules else "None, ")
+                for k, (n, m) in enumerate(zip(op.inputs, mask))
+            )
+        )
+        scope: dict[str, Any] = dict(op.rules)
+        exec(f"def run(g, saved, static, layout, wanted):\n    return ({text})", scope)
+        self.run = scope["run"]
+
+    def made_by(self, node: Node, k: int) -> str:
+        t = (node.saved or ())[k]
+        if k >= len(self.inputs):
+            return f", which is output {self.outputs[k - len(self.inputs)]} of {title(node)},"
+        return origin(t)
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        saved = node.saved
+        if saved != ():
+            saved = unpack(node)
+        mask = self.mask
+        if needed is not None:
+            mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+        if graph and self.outputs:
+            first = len(self.inputs)
+            saved = (*saved[:first], *(as_output(t, node, k) for t, k in zip(saved[first:], self.outputs)))
+        static, layout = node.static
+        return self.run(g, saved, static, layout, mask)
+
+    def read(self, node: Node, name: str) -> Any:
+        saved = unpack(node)
+        wanted = {"self": self.op.inputs[0] if self.op.inputs else "", "result": OUT}.get(name, name)
+        if wanted in self.saved_names:
+            k = self.saved_names.index(wanted)
+            first = len(self.inputs)
+            return as_output(saved[k], node, self.outputs[k - first]) if k >= first else saved[k]
+        if wanted in node.static[0]:
+            return node.static[0][wanted]
+        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+
+
+def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
+    """A saved output with its history again; while saved it has none, as it would be a cycle."""
+    t = share(kept, kept._buf, kept._spec)
+    t._storage, t._node, t._nr, t._rg = kept._storage, node, number, 1
+    return t
+
+
+def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
+    """Give the outputs of an `Op` their history. Masks are bits here: a tuple per call cost 1 us of 7."""
+    a = tensors[0]
+    if len(tensors) == 1 and a._rg == 1 and isinstance(result, Tensor):
+        rule = op.by_mask.get(0b11)
+        if rule is not None and not rule.saved_names and result._spec.dtype.is_floating_point:
+            # One input, nothing saved (a sum, a view), written out: 1 us less.
+            node = result._node = Node()
+            node.next = (a._node or accumulator(a),)
+            if a._nr:
+                node.numbers = (a._nr,)
+            node.static = (static, (a._spec,))
+            node.rule = rule
+            node.seq = next(sequence)
+            if shared.rare:
+                note_origin(node)
+            result._rg = 1 if result._view is None else 2
+            return result
+    wanted, absent, bit = 0, 0, 1
+    for t in tensors:
+        if t is None:
+            absent |= bit
+        elif t._rg == 1 or (t._rg and requires(t)):
+            wanted |= bit
+        bit += bit
+    if not wanted:
+        return result
+    key = (wanted | bit, absent) if absent else wanted | bit
+    rule = op.by_mask.get(key)
+    if rule is None:
+        mask = tuple([bool(wanted >> k & 1) for k in range(len(tensors))])
+        rule = op.by_mask[key] = OpRule(op, mask, tuple([t is not None for t in tensors]))
+    node = Node()
+    edges: list[Node | None] = []
+    numbers, layout = [], []
+    for t, wants in zip(tensors, rule.mask):
+        layout.append(None if t is None else t._spec)
+        if wants:
+            target, number = edge(t)  # of a view, after its history was brought up to date
+            edges.append(target)
+            numbers.append(number)
+        else:
+            edges.append(None)
+            numbers.append(0)
+    node.next, node.numbers, node.static = tuple(edges), tuple(numbers), (static, tuple(layout))
+    single = isinstance(result, Tensor)
+    outs = (result,) if single else result
+    if not single:
+        node.outputs = len(outs)
+    if rule.saved_names:
+        saved = [tensors[k] for k in rule.inputs]
+        for k in rule.outputs:
+            shadow = wrap(outs[k]._buf, outs[k]._spec)
+            shadow._storage = storage_of(outs[k])
+            saved.append(shadow)
+        node.saved, node.versions = save(saved)
+    node.rule = rule
+    node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
+    for k, o in enumerate(outs):
+        if o._spec.dtype.is_floating_point:
+            o._node, o._nr, o._rg = node, k, 2 if o._view is not None else 1
+    return result
+
+
+def record_view(out: Tensor, base: Tensor, op: Op, static: dict[str, Any]) -> Tensor:
+    if base._rg and state.grad:
+        record_op(op, out, (base,), static)
+    return out
+
+
+def written_by(t: Tensor, op: Op, tensors: Sequence[Any], static: dict[str, Any]) -> Tensor:
+    """Record an in-place op that is no elementwise one: `t` has been written to from `tensors`, the first of which is t."""
+    if state.grad and any(x is not None and requires(x) for x in tensors):
+        shadow = wrap(t._buf, t._spec)
+        record_op(op, shadow, tensors, static)
+        if shadow._node is not None:
+            rebase(t, shadow._node)
+            return t
+    written(t)
+    return t
