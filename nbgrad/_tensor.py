@@ -721,13 +721,8 @@ class Accumulation:
 
     @staticmethod
     def apply(node: Node, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
-        accumulate(node.static, grad, graph, 4)
+        accumulate(node.static, grad, graph)
         return ()
-
-    @staticmethod
-    def direct(node: Node, grad: Tensor, graph: bool) -> None:
-        """Each contribution as it arrives: what the engine calls for a sink without hooks."""
-        accumulate(node.static, grad, graph, 6)
 
     @staticmethod
     def read(node: Node, name: str) -> Any:
@@ -737,9 +732,12 @@ class Accumulation:
 accumulation = Accumulation()
 
 
-def accumulate(leaf: Tensor, grad: Tensor, graph: bool, own: int) -> None:
+_SINKS_OWN = 4  # references to a gradient that only the engine has, counted in `accumulate`
+
+
+def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
     """Add to the leaf's `.grad`: the first is taken over if nobody else has it, else copied; later ones are added in place,
-    but for create_graph, where the sum is a new tensor. `own` counts the engine's references to `grad`, as seen from here."""
+    but for create_graph, where the sum is a new tensor."""
     ad = leaf._ad or meta(leaf)
     with ad.lock:
         wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
@@ -754,7 +752,7 @@ def accumulate(leaf: Tensor, grad: Tensor, graph: bool, own: int) -> None:
             # 2 = the tensor's slot and getrefcount's argument: memory that anything else reaches, be it a view, has more. And
             # who holds the tensor (another node, a hook, a user's list) would see later sums through it.
             getrefcount(grad._buf) == 2
-            and getrefcount(grad) <= own
+            and getrefcount(grad) <= _SINKS_OWN
             and grad._buf.base is None
             and grad._rg == 0
             and (grad._spec is leaf._spec or _same_layout(leaf._spec, grad._spec))

@@ -56,7 +56,6 @@ def run(
     task: Task = object.__new__(Task)
     task.roots, task.needed, task._inside = starts, needed, None
     before, observed = (state.grad, state.task), shared.anomaly
-    plain = wanted is None and not observed
     state.grad, state.task = graph, task
     try:
         while roots:  # emptied, so that no gradient outlives its use
@@ -95,9 +94,6 @@ def run(
                     if grad is None:
                         if target.undefined:
                             _arrive(heap, pending, owned, add, target, number, grad)
-                        continue
-                    if plain and not target.next and not target.hooked:
-                        target.rule.direct(target, grad, graph)
                         continue
                     if target.outputs != 1 or target in pending:
                         _arrive(heap, pending, owned, add, target, number, grad)
