@@ -50,7 +50,7 @@ def run(
     heap: list[tuple[int, Node]] = []
     pending: dict[Node, Any] = {}
     owned: set[Any] = set()  # totals that are ours to write into
-
+    sinks: list[Node] = []  # due, the next one last
     starts = [root[0] for root in roots]
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
@@ -62,42 +62,44 @@ def run(
             node, number, grad = roots.pop(0)
             if needed is None or node in needed:
                 _arrive(heap, pending, owned, add, node, number, grad)
-        while heap:
-            # Sinks that are due together run in the order in which the forward pass met the leaves, as PyTorch's do.
-            due: list[Node] = [heappop(heap)[1]]
-            while heap and not due[-1].next and not heap[0][1].next:
-                due.append(heappop(heap)[1])
-            while due:
-                node = due.pop()
-                grads = pending.pop(node)
-                if (
-                    wanted is not None
-                    and node in wanted
-                    and not _hand_over(node, grads, wanted[node], needed, prepare)
-                ):
-                    continue
-                if not node.hooked and not observed:
-                    results = node.rule.apply(node, grads, needed, graph)
-                else:
-                    if node.hooked:
-                        grads = prepare(node, grads, True)
-                    results = (watch if observed else node.rule.apply)(node, grads, needed, graph)
-                    if node.hooks is not None:
-                        results = finish(node, results, grads)
-                if not keep and node.saved:
-                    node.saved = None
-                grads = None
-                following: Node | None = None
-                for target, number, grad in zip(node.next, node.numbers, results):
-                    if target is None or (needed is not None and target not in needed):
-                        continue  # not differentiable there, or not asked for
-                    if grad is None:
-                        if target.undefined:
-                            _arrive(heap, pending, owned, add, target, number, grad)
-                        continue
-                    if target.outputs != 1 or target in pending:
+        following: Node | None = None
+        while True:
+            if following is not None:
+                node = following
+            elif sinks:
+                node = sinks.pop()
+            elif heap:
+                node = heappop(heap)[1]
+                # Sinks that are due together run in the order in which the forward pass met the leaves, as PyTorch's do.
+                while not node.next and heap and not heap[0][1].next:
+                    sinks.append(node)
+                    node = heappop(heap)[1]
+            else:
+                break
+            following = None
+            grads = pending.pop(node)
+            if wanted is not None and not _hand_over(node, grads, wanted.get(node), needed, prepare):
+                continue
+            if not node.hooked and not observed:
+                results = node.rule.apply(node, grads, needed, graph)
+            else:
+                if node.hooked:
+                    grads = prepare(node, grads, True)
+                results = (watch if observed else node.rule.apply)(node, grads, needed, graph)
+                if node.hooks is not None:
+                    results = finish(node, results, grads)
+            if not keep and node.saved:
+                node.saved = None
+            grads = None
+            for target, number, grad in zip(node.next, node.numbers, results):
+                if target is None or (needed is not None and target not in needed):
+                    continue  # not differentiable there, or not asked for
+                if grad is None:
+                    if target.undefined:
                         _arrive(heap, pending, owned, add, target, number, grad)
-                        continue
+                elif target.outputs != 1 or target in pending:
+                    _arrive(heap, pending, owned, add, target, number, grad)
+                else:
                     pending[target] = grad
                     if following is None:
                         following = target
@@ -106,13 +108,11 @@ def run(
                         following = target
                     else:
                         heappush(heap, (-target.seq, target))
-                results = grad = None
-                # A node that has the largest number as soon as it has a gradient runs at once: a chain passes the heap by.
-                if following is not None:
-                    if following.next and (not heap or heap[0][0] > -following.seq):
-                        due.append(following)
-                    else:
-                        heappush(heap, (-following.seq, following))
+            results = grad = None
+            # A node that has the largest number as soon as it has a gradient runs at once: a chain passes the heap by.
+            if following is not None and (not following.next or (heap and heap[0][0] < -following.seq)):
+                heappush(heap, (-following.seq, following))
+                following = None
     finally:
         state.grad, state.task = before
 
@@ -144,6 +144,8 @@ def _hand_over(
 ) -> bool:
     """Give what was asked for; whether the node is to run too. As in PyTorch the hooks of a tensor have acted on what is
     handed over only where its node does not run."""
+    if takers is None:
+        return True
     runs = None in takers.values() or any(n in needed for n in node.next if n is not None)
     if not runs and node.hooked:
         grads = prepare(node, grads, False)
