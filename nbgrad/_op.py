@@ -35,7 +35,14 @@ class ElementwiseOp:
     ) -> None:
         self.name, self._body, self.rule, self.promote, self.logical = name, body, rule, promote, logical
         self.node_name = node_name or "".join(w.capitalize() for w in name.split("_")) + "Backward0"
-        self.params = params if params is not None else tuple(inspect.signature(body).parameters)  # type: ignore[arg-type]
+        given = params if params is not None else tuple(inspect.signature(body).parameters)  # type: ignore[arg-type]
+        if rule is not None and OUT in given:
+            raise ValueError(
+                f"elementwise: {name}() declares a vjp and has an input called {OUT!r}, which in a vjp is the output: rename it"
+            )
+        # A function of x and y is what users write; to its gradient `g` and `y` mean the gradient and the output.
+        self.params = tuple(f"{p}_" if p in (GRAD, OUT) else p for p in given)
+        self._given = given
         # Both refuse, given the computing dtype and the operands: before anything else, and last, as PyTorch's kernels do.
         self.check: Callable[..., None] | None = None
         self.kernel: Callable[..., None] | None = None
@@ -57,7 +64,9 @@ class ElementwiseOp:
     def body(self) -> Expr:
         if isinstance(self._body, Expr):
             return self._body
-        return node.trace(self._body, bools=self.logical)[1]
+        traced = node.trace(self._body, bools=self.logical)[1]
+        renamed = {a: node.var(b) for a, b in zip(self._given, self.params) if a != b}
+        return node.substitute(traced, renamed) if renamed else traced
 
     @cached_property
     def partials(self) -> dict[str, Any]:

@@ -75,3 +75,27 @@ def test_default_dtype_is_asked_anew() -> None:
     finally:
         T.set_default_dtype(T.float32)
     assert (ints * 1.5).dtype is T.float32
+
+
+def test_inputs_of_a_new_op_may_be_called_anything() -> None:
+    @T.elementwise
+    def product(y, g):  # type: ignore[no-untyped-def]
+        return y * y * g
+
+    a, b = (T.tensor([2.0, 3.0], dtype=T.float64, requires_grad=True) for _ in range(2))
+    assert T.autograd.gradcheck(product, (a, b))
+    assert T.autograd.gradgradcheck(product, (a, b))
+    with pytest.raises(ValueError, match="rename it"):
+        T.elementwise(lambda y: y, vjp=lambda g: g)
+
+
+def test_new_op_takes_numbers_and_broadcasts() -> None:
+    @T.elementwise
+    def witch(x, a):  # type: ignore[no-untyped-def]
+        return a**3 / (x * x + a * a)
+
+    x = T.linspace(-2, 2, 5, requires_grad=True)
+    witch(x, 2.0).sum().backward()
+    want = -16 * x.detach() / (x.detach() ** 2 + 4) ** 2
+    assert T.allclose(x.grad, want)
+    assert witch(x.detach().view(5, 1), T.ones(3)).shape == (5, 3)

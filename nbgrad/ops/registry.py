@@ -13,8 +13,6 @@ from nbgrad._op import ElementwiseOp
 from nbgrad._record import know_body
 from nbgrad._tensor import Tensor
 
-OPS: dict[str, ElementwiseOp] = {}
-
 
 def elementwise(
     function: Callable[..., Any] | None = None,
@@ -34,14 +32,8 @@ def elementwise(
     method: bool = True,
     shared: bool = True,
 ) -> Any:
-    """Make an op of a scalar function.
-
-    The body is plain Python on numbers, traced once; choices are `where`. Its gradients of every order are derived from it, or from
-    `vjp`, a function of `g`, inputs and `y` (the output) that returns the gradients. What the gradients read is what is saved.
-
-    >>> @nbgrad.elementwise
-    ... def silu(x): return x * sigmoid(x)
-    """
+    """A stanza of nbgrad's own: the op of a scalar function, as function, method and in-place method. `user_elementwise` says what
+    a body and a `vjp` are; the rest are PyTorch's particulars."""
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
         op = ElementwiseOp(name or body.__name__.strip("_"), body, vjp, promote, node, logical=logical)
@@ -58,13 +50,36 @@ def elementwise(
         f.__doc__ = body.__doc__
         f.op = op  # type: ignore[attr-defined]
         if method:
-            OPS[op.name] = op
             attach(f, op)
         if shared:
             know_body(op, f)
         return f
 
     return make if function is None else make(function)
+
+
+def user_elementwise(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    vjp: Callable[..., Any] | None = None,
+    promote: str = "same",
+) -> Any:
+    """Make an op of a scalar function: differentiable to any order, vectorised, threaded, one kernel.
+
+    The body is plain Python on numbers, traced once; nbgrad's own elementwise functions may be called in it, and a choice is `where`.
+    Its gradients are derived from it, or from `vjp`, a function of `g`, inputs and `y` (the output) that returns them, one for each
+    input, None for none. What the gradients read is what is saved. Inputs may be tensors or numbers. `promote` is "same" (computes
+    in the inputs' common dtype) or "float" (integers are taken to the default float dtype).
+
+    >>> import nbgrad
+    >>> @nbgrad.elementwise
+    ... def witch(x, a): return a**3 / (x * x + a * a)
+    >>> witch(nbgrad.ones(2), 1.0)
+    tensor([0.5000, 0.5000])
+    """
+    return elementwise(function, name=name, vjp=vjp, promote=promote, method=False, shared=False)
 
 
 def attach(f: Callable[..., Any], op: ElementwiseOp) -> None:
