@@ -65,6 +65,6 @@ from nbgrad.ops.join import *  # noqa: F403
 from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
-from nbgrad.ops.registry import user_elementwise as elementwise
+from nbgrad.ops.registry import elementwise as elementwise
 
 __version__ = "0.1.0"

@@ -23,7 +23,7 @@ from nbgrad.ops.elementwise import gelu, sigmoid, softplus, tanh
 from nbgrad.ops.host import of_array
 from nbgrad.ops.linalg import linear
 from nbgrad.ops.movement import broadcast_to, reshape, squeeze, unsqueeze
-from nbgrad.ops.registry import elementwise
+from nbgrad.ops.registry import stanza
 
 # ---------------------------------------------------------------- activations
 
@@ -160,10 +160,10 @@ def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 # ---------------------------------------------------------------- regression
 
 
-_squared = elementwise(
+_squared = stanza(
     lambda input, target: (input - target) * (input - target), name="mse_loss", method=False, shared=False
 )
-_squared_back = elementwise(
+_squared_back = stanza(
     lambda grad, input, target, scale: grad * (2 * scale * (input - target)),
     name="mse_loss_backward",
     method=False,
@@ -222,20 +222,20 @@ def _log_sigmoid(x: Any) -> Any:
     return p.minimum(x, 0) - p.log1p(p.exp(-p.abs(x)))
 
 
-_logits = elementwise(
+_logits = stanza(
     lambda input, target: (1 - target) * input - _log_sigmoid(input),
     name="binary_cross_entropy_with_logits",
     vjp=lambda g, input, target: (g * (p.sigmoid(input) - target), -g * input),
     method=False,
     shared=False,
 )
-_logits_back = elementwise(
+_logits_back = stanza(
     lambda grad, input, target, scale: grad * (scale * (p.sigmoid(input) - target)),
     name="binary_cross_entropy_with_logits_backward",
     method=False,
     shared=False,
 )
-_logits_pos = elementwise(
+_logits_pos = stanza(
     lambda input, target, pos: (1 - target) * input - (1 + (pos - 1) * target) * _log_sigmoid(input),
     name="binary_cross_entropy_with_pos_weight",
     node="BinaryCrossEntropyWithLogitsBackward0",

@@ -16,7 +16,7 @@ from nbgrad._plan import dtypes_of, number_type
 from nbgrad._tensor import Tensor, c_name, hooks
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
-from nbgrad.ops.registry import elementwise, method
+from nbgrad.ops.registry import method, stanza
 
 # ---------------------------------------------------------------- arithmetic
 
@@ -54,86 +54,84 @@ def _refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: boo
     return check
 
 
-@elementwise(name="add")
+@stanza(name="add")
 def _add(input, other):
     return input + other
 
 
-@elementwise(name="sub", check=_no_bool_sub)
+@stanza(name="sub", check=_no_bool_sub)
 def _sub(input, other):
     return input - other
 
 
-@elementwise(name="rsub", node="RsubBackward0", number_node="RsubBackward1", check=_no_bool_sub)
+@stanza(name="rsub", node="RsubBackward0", number_node="RsubBackward1", check=_no_bool_sub)
 def _rsub(input, other):
     return other - input
 
 
-@elementwise
+@stanza
 def mul(input, other):
     return input * other
 
 
-@elementwise(
-    name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other))
-)
+@stanza(name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other)))
 def _true_divide(input, other):
     return input / other
 
 
-@elementwise(name="div_floor", node="DivBackward2", kernel=_refuse("div_floor_cpu", bools=True))
+@stanza(name="div_floor", node="DivBackward2", kernel=_refuse("div_floor_cpu", bools=True))
 def _floor_divide(input, other):
     return p.floor_divide(input, other)
 
 
-@elementwise(name="div_trunc", node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
+@stanza(name="div_trunc", node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
 def _trunc_divide(input, other):
     return p.trunc(input / other)
 
 
-@elementwise(
+@stanza(
     node="RemainderBackward1", number_node="RemainderBackward0", kernel=_refuse("remainder_cpu", bools=True)
 )
 def remainder(input, other):
     return p.remainder(input, other)
 
 
-@elementwise(node="FmodBackward1", number_node="FmodBackward0", kernel=_refuse("fmod_cpu", bools=True))
+@stanza(node="FmodBackward1", number_node="FmodBackward0", kernel=_refuse("fmod_cpu", bools=True))
 def fmod(input, other):
     return p.fmod(input, other)
 
 
-@elementwise(exact=_SAME, check=_no_bool_neg)
+@stanza(exact=_SAME, check=_no_bool_neg)
 def neg(input):
     return -input
 
 
-@elementwise(exact=_SAME, vjp=lambda g, input: g * p.sign(input), kernel=_refuse("abs_cpu", bools=True))
+@stanza(exact=_SAME, vjp=lambda g, input: g * p.sign(input), kernel=_refuse("abs_cpu", bools=True))
 def abs(input):
     return p.abs(input)
 
 
-@elementwise(exact=_SAME)
+@stanza(exact=_SAME)
 def sign(input):
     return p.sign(input)
 
 
-@elementwise(promote="float", vjp=lambda g, y: g / (2 * y))
+@stanza(promote="float", vjp=lambda g, y: g / (2 * y))
 def sqrt(input):
     return p.sqrt(input)
 
 
-@elementwise(promote="float", vjp=lambda g, y: -0.5 * g * y * y * y)
+@stanza(promote="float", vjp=lambda g, y: -0.5 * g * y * y * y)
 def rsqrt(input):
     return p.rsqrt(input)
 
 
-@elementwise(promote="float", vjp=lambda g, y: -g * y * y)
+@stanza(promote="float", vjp=lambda g, y: -g * y * y)
 def reciprocal(input):
     return p.reciprocal(input)
 
 
-@elementwise(name="square", node="PowBackward0", shared=False)
+@stanza(name="square", node="PowBackward0", shared=False)
 def square(input):
     return input * input
 
@@ -141,42 +139,42 @@ def square(input):
 # ---------------------------------------------------------------- exponentials, logarithms, trigonometry
 
 
-@elementwise(promote="float", vjp=lambda g, y: g * y)
+@stanza(promote="float", vjp=lambda g, y: g * y)
 def exp(input):
     return p.exp(input)
 
 
-@elementwise(promote="float", vjp=lambda g, y: g * (y + 1))
+@stanza(promote="float", vjp=lambda g, y: g * (y + 1))
 def expm1(input):
     return p.expm1(input)
 
 
-@elementwise(promote="float", vjp=lambda g, input: g / input)
+@stanza(promote="float", vjp=lambda g, input: g / input)
 def log(input):
     return p.log(input)
 
 
-@elementwise(node="Log1PBackward0", promote="float", vjp=lambda g, input: g / (input + 1))
+@stanza(node="Log1PBackward0", promote="float", vjp=lambda g, input: g / (input + 1))
 def log1p(input):
     return p.log1p(input)
 
 
-@elementwise(promote="float", vjp=lambda g, input: g * p.cos(input))
+@stanza(promote="float", vjp=lambda g, input: g * p.cos(input))
 def sin(input):
     return p.sin(input)
 
 
-@elementwise(promote="float", vjp=lambda g, input: g * -p.sin(input))
+@stanza(promote="float", vjp=lambda g, input: g * -p.sin(input))
 def cos(input):
     return p.cos(input)
 
 
-@elementwise(promote="float", vjp=lambda g, y: g * (1 - y * y))
+@stanza(promote="float", vjp=lambda g, y: g * (1 - y * y))
 def tanh(input):
     return p.tanh(input)
 
 
-@elementwise(promote="float")
+@stanza(promote="float")
 def erf(input):
     return p.erf(input)
 
@@ -184,7 +182,7 @@ def erf(input):
 # ---------------------------------------------------------------- powers
 
 
-@elementwise(
+@stanza(
     name="pow_number",
     node="PowBackward0",
     method=False,
@@ -197,13 +195,13 @@ def _pow_number(input, exponent):
     return p.pow(input, exponent)
 
 
-@elementwise(name="cube", node="PowBackward0", method=False, shared=False)
+@stanza(name="cube", node="PowBackward0", method=False, shared=False)
 def _cube(input):
     return input * input * input
 
 
 # Roots are not pow in PyTorch: they keep the sign of zero, and of -inf they are NaN.
-@elementwise(
+@stanza(
     name="pow_half",
     node="PowBackward0",
     promote="float",
@@ -215,7 +213,7 @@ def _pow_half(input):
     return p.sqrt(input)
 
 
-@elementwise(
+@stanza(
     name="pow_minus_half",
     node="PowBackward0",
     promote="float",
@@ -227,12 +225,12 @@ def _pow_minus_half(input):
     return p.rsqrt(input)
 
 
-@elementwise(name="pow_zero", node="PowBackward0", method=False, shared=False, vjp=lambda g, input: (None,))
+@stanza(name="pow_zero", node="PowBackward0", method=False, shared=False, vjp=lambda g, input: (None,))
 def _pow_zero(input):
     return choose(p.eq(input, input), 1.0, 1.0)
 
 
-@elementwise(
+@stanza(
     name="pow_tensor",
     node="PowBackward1",
     number_node="PowBackward2",
@@ -277,7 +275,7 @@ def _pow_(self: Tensor, exponent: Any) -> Tensor:
 # ---------------------------------------------------------------- activations
 
 
-@elementwise(promote="float", vjp=lambda g, y: g * ((1 - y) * y))
+@stanza(promote="float", vjp=lambda g, y: g * ((1 - y) * y))
 def sigmoid(input):
     return p.sigmoid(input)
 
@@ -287,31 +285,29 @@ def _no_bool_relu(compute: Any, operands: Any) -> None:
         raise RuntimeError("Boolean inputs not supported for relu")
 
 
-@elementwise(name="threshold_backward", node="ThresholdBackwardBackward0", method=False)
+@stanza(name="threshold_backward", node="ThresholdBackwardBackward0", method=False)
 def _threshold_backward(grad, result):
     return choose(p.le(result, 0), 0.0, grad)
 
 
-@elementwise(
-    check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g)
-)  # 0 at 0; what a NaN gets passes
+@stanza(check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # 0 at 0; what a NaN gets passes
 def relu(input):
     return p.maximum(0, input)
 
 
-@elementwise(method=False, kernel=_refuse("silu_cpu", bools=True, ints=True))
+@stanza(method=False, kernel=_refuse("silu_cpu", bools=True, ints=True))
 def silu(input):
     return input * p.sigmoid(input)
 
 
-@elementwise(
+@stanza(
     name="gelu", node="GeluBackward0", method=False, kernel=_refuse("GeluKernelImpl", bools=True, ints=True)
 )
 def _gelu_erf(input):
     return 0.5 * input * (1 + p.erf(input * math.sqrt(0.5)))
 
 
-@elementwise(
+@stanza(
     name="gelu_tanh",
     node="GeluBackward0",
     method=False,
@@ -321,7 +317,7 @@ def _gelu_tanh(input):
     return 0.5 * input * (1 + p.tanh(math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)))
 
 
-@elementwise(
+@stanza(
     name="softplus",
     settings=("beta", "threshold"),
     method=False,
@@ -351,7 +347,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 # ---------------------------------------------------------------- choices
 
 
-@elementwise(
+@stanza(
     tensors=("input", "other"),
     vjp=lambda g, input, other: (
         choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
@@ -362,7 +358,7 @@ def maximum(input, other):
     return p.maximum(input, other)
 
 
-@elementwise(
+@stanza(
     tensors=("input", "other"),
     vjp=lambda g, input, other: (
         choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
@@ -374,7 +370,7 @@ def minimum(input, other):
 
 
 # With numbers for bounds the gradient passes at the edge; a NaN passes through, and so does a zero's sign.
-@elementwise(
+@stanza(
     name="clamp",
     node="ClampBackward1",
     method=False,
@@ -391,7 +387,7 @@ def _clamp_both(input, min, max):
 
 
 # With tensors for bounds, what is not the input's goes to the bound; at the edge the input has it.
-@elementwise(
+@stanza(
     name="clamp",
     node="ClampBackward0",
     method=False,
@@ -407,7 +403,7 @@ def _clamp_tensors(input, min, max):
 
 
 def _low(name: str, node: str) -> Any:
-    return elementwise(
+    return stanza(
         name=name,
         node=node,
         method=False,
@@ -418,7 +414,7 @@ def _low(name: str, node: str) -> Any:
 
 
 def _high(name: str, node: str) -> Any:
-    return elementwise(
+    return stanza(
         name=name,
         node=node,
         method=False,
@@ -429,7 +425,7 @@ def _high(name: str, node: str) -> Any:
 
 
 def _low_tensor(name: str, node: str) -> Any:
-    return elementwise(
+    return stanza(
         name=name,
         node=node,
         method=False,
@@ -438,7 +434,7 @@ def _low_tensor(name: str, node: str) -> Any:
 
 
 def _high_tensor(name: str, node: str) -> Any:
-    return elementwise(
+    return stanza(
         name=name,
         node=node,
         method=False,
@@ -512,7 +508,7 @@ def clamp_max_(input: Tensor, max: Any) -> Tensor:
     return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, max))
 
 
-@elementwise(
+@stanza(
     name="where",
     logical=("condition",),
     method=False,
@@ -543,7 +539,7 @@ def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
     return choose(near, input, end) + choose(near, weight, weight - 1) * (end - input)
 
 
-@elementwise(
+@stanza(
     name="lerp",
     node="LerpBackward0",
     method=False,
@@ -555,7 +551,7 @@ def _lerp_number(input, end, weight):
     return _lerp_body(input, end, weight)
 
 
-@elementwise(
+@stanza(
     name="lerp",
     node="LerpBackward1",
     method=False,
@@ -591,97 +587,97 @@ def lerp_(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 # ---------------------------------------------------------------- comparisons, logic, bits
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def eq(input, other):
     return p.eq(input, other)
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def ne(input, other):
     return p.ne(input, other)
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def lt(input, other):
     return p.lt(input, other)
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def le(input, other):
     return p.le(input, other)
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def gt(input, other):
     return p.gt(input, other)
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def ge(input, other):
     return p.ge(input, other)
 
 
-@elementwise(promote="compare", tensors=("input", "other"))
+@stanza(promote="compare", tensors=("input", "other"))
 def logical_and(input, other):
     return p.logical_and(p.ne(input, 0), p.ne(other, 0))
 
 
-@elementwise(promote="compare", tensors=("input", "other"))
+@stanza(promote="compare", tensors=("input", "other"))
 def logical_or(input, other):
     return p.logical_or(p.ne(input, 0), p.ne(other, 0))
 
 
-@elementwise(promote="compare", tensors=("input", "other"))
+@stanza(promote="compare", tensors=("input", "other"))
 def logical_xor(input, other):
     return p.logical_xor(p.ne(input, 0), p.ne(other, 0))
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def logical_not(input):
     return p.logical_not(p.ne(input, 0))
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def isnan(input):
     return p.isnan(input)
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def isinf(input):
     return p.isinf(input)
 
 
-@elementwise(promote="compare")
+@stanza(promote="compare")
 def isfinite(input):
     return p.isfinite(input)
 
 
-@elementwise(kernel=_refuse("bitwise_and_cpu", floats=True))
+@stanza(kernel=_refuse("bitwise_and_cpu", floats=True))
 def bitwise_and(input, other):
     return p.bitwise_and(input, other)
 
 
-@elementwise(kernel=_refuse("bitwise_or_cpu", floats=True))
+@stanza(kernel=_refuse("bitwise_or_cpu", floats=True))
 def bitwise_or(input, other):
     return p.bitwise_or(input, other)
 
 
-@elementwise(kernel=_refuse("bitwise_xor_cpu", floats=True))
+@stanza(kernel=_refuse("bitwise_xor_cpu", floats=True))
 def bitwise_xor(input, other):
     return p.bitwise_xor(input, other)
 
 
-@elementwise(kernel=_refuse("lshift_cpu", floats=True))
+@stanza(kernel=_refuse("lshift_cpu", floats=True))
 def bitwise_left_shift(input, other):
     return p.lshift(input, other)
 
 
-@elementwise(kernel=_refuse("rshift_cpu", floats=True))
+@stanza(kernel=_refuse("rshift_cpu", floats=True))
 def bitwise_right_shift(input, other):
     return p.rshift(input, other)
 
 
-@elementwise(exact=_SAME, kernel=_refuse("bitwise_not_cpu", floats=True))
+@stanza(exact=_SAME, kernel=_refuse("bitwise_not_cpu", floats=True))
 def bitwise_not(input):
     return p.bitwise_not(input)
 
@@ -689,7 +685,7 @@ def bitwise_not(input):
 # ---------------------------------------------------------------- ops with a keyword beside their operands
 
 
-@elementwise(
+@stanza(
     name="add",
     node="AddBackward0",
     method=False,
@@ -700,7 +696,7 @@ def _add_scaled(input, other, alpha):
     return input + alpha * other
 
 
-@elementwise(
+@stanza(
     name="sub",
     node="SubBackward0",
     method=False,
@@ -778,9 +774,7 @@ def _divided(input: Any, other: Any, rounding_mode: str | None) -> tuple[Element
     return (_int_trunc_divide if _integers(input, other) else _trunc_divide).op, (input, other)
 
 
-@elementwise(
-    name="div_trunc_int", node="DivBackward2", method=False, kernel=_refuse("div_trunc_cpu", bools=True)
-)
+@stanza(name="div_trunc_int", node="DivBackward2", method=False, kernel=_refuse("div_trunc_cpu", bools=True))
 def _int_trunc_divide(input, other):
     return (input - p.fmod(input, other)) // other
 

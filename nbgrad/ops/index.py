@@ -43,7 +43,7 @@ from nbgrad.ops.movement import (
     narrow,
     reshape,
 )
-from nbgrad.ops.registry import elementwise, method
+from nbgrad.ops.registry import method, stanza
 
 _Array = np.ndarray[Any, Any]
 _int64 = np.dtype(np.int64)
@@ -996,7 +996,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 # ---------------------------------------------------------------- masks
 
 
-_masked = elementwise(
+_masked = stanza(
     name="masked_fill",
     node="MaskedFillBackward0",
     method=False,
@@ -1005,7 +1005,7 @@ _masked = elementwise(
 )(lambda input, mask, value: p.where(mask, value, input))
 
 # Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
-_masked_put = elementwise(
+_masked_put = stanza(
     name="masked_fill",
     node="IndexPutBackward0",
     method=False,

@@ -20,9 +20,9 @@ from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, c_name, check_write, hooks, requires, wrap
 from nbgrad.ops.copy import copy_memory, resize, zeros
-from nbgrad.ops.elementwise import add, mul
+from nbgrad.ops.elementwise import _add, add, mul
 from nbgrad.ops.movement import _t, reshape
-from nbgrad.ops.registry import OPS, method
+from nbgrad.ops.registry import method
 
 _matmul, _array, _empty = np.matmul, np.ndarray, np.empty
 _bytes = np.dtype(np.uint8)
@@ -354,7 +354,7 @@ def _finish(total: Tensor, input: Tensor, beta: Any, alpha: Any) -> None:
     number = float if total._spec.dtype.is_floating_point else int
     beta, alpha = number(beta), number(alpha)
     if beta == 0:
-        plan = _plan_into(OPS["mul"], total._spec, number)
+        plan = _plan_into(mul.op, total._spec, number)
         plan.launch(plan.address, plan.n, total._buf, alpha)
     else:
         plan = _plan_into(_blend, total._spec, input._spec, number, number)
@@ -395,7 +395,7 @@ def _adding(
         if plan is None:
             if len(plans) >= _KEPT:
                 plans.clear()
-            plan = plans[key] = _plan_into(OPS["add"], out._spec, input._spec)
+            plan = plans[key] = _plan_into(_add.op, out._spec, input._spec)
         if beta == 1 and alpha == 1:
             plan.launch(plan.address, plan.n, out._buf, input._buf)
         else:

@@ -14,7 +14,7 @@ from nbgrad._record import know_body
 from nbgrad._tensor import Tensor
 
 
-def elementwise(
+def stanza(
     function: Callable[..., Any] | None = None,
     /,
     *,
@@ -32,7 +32,7 @@ def elementwise(
     method: bool = True,
     shared: bool = True,
 ) -> Any:
-    """A stanza of nbgrad's own: the op of a scalar function, as function, method and in-place method. `user_elementwise` says what
+    """A stanza of nbgrad's own: the op of a scalar function, as function, method and in-place method. `elementwise` says what
     a body and a `vjp` are; the rest are PyTorch's particulars."""
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -58,7 +58,7 @@ def elementwise(
     return make if function is None else make(function)
 
 
-def user_elementwise(
+def elementwise(
     function: Callable[..., Any] | None = None,
     /,
     *,
@@ -79,7 +79,7 @@ def user_elementwise(
     >>> witch(nbgrad.ones(2), 1.0)
     tensor([0.5000, 0.5000])
     """
-    return elementwise(function, name=name, vjp=vjp, promote=promote, method=False, shared=False)
+    return stanza(function, name=name, vjp=vjp, promote=promote, method=False, shared=False)
 
 
 def attach(f: Callable[..., Any], op: ElementwiseOp) -> None:
