@@ -66,7 +66,9 @@ def _unary(op: ElementwiseOp) -> Callable[..., Tensor]:
         buf = _empty(plan.nbytes, _bytes)
         plan.launch(plan.address, plan.n, buf, input._buf)
         t: Tensor = new(Tensor)
-        t._buf, t._spec, t._storage, t._view, t._ad, t._nr = buf, plan.out, None, None, None, 0
+        t._buf, t._spec = buf, plan.out
+        t._storage = t._view = t._ad = None
+        t._nr = 0
         if input._rg and state.grad:
             record1(plan, t, input, (input,))
         else:
@@ -99,7 +101,9 @@ def _binary(op: ElementwiseOp, foreign: Any) -> Callable[..., Any]:
         buf = _empty(plan.nbytes, _bytes)
         plan.launch(plan.address, plan.n, buf, input._buf, second)
         t: Tensor = new(Tensor)
-        t._buf, t._spec, t._storage, t._view, t._ad, t._nr = buf, plan.out, None, None, None, 0
+        t._buf, t._spec = buf, plan.out
+        t._storage = t._view = t._ad = None
+        t._nr = 0
         if rg and state.grad:
             if second is other:
                 record1(plan, t, input, (input, other))

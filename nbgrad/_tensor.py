@@ -398,8 +398,9 @@ def construct(cls: type, *args: Any, **kwargs: Any) -> Any:
 def wrap(buf: Any, sp: Spec) -> Tensor:
     """A tensor over fresh memory, without history."""
     t: Tensor = new(Tensor)
-    t._buf, t._spec, t._storage = buf, sp, None
-    t._rg, t._node, t._nr, t._view, t._ad = 0, None, 0, None, None
+    t._buf, t._spec = buf, sp
+    t._rg = t._nr = 0
+    t._storage = t._node = t._view = t._ad = None
     if shared.rare and state.inference:
         as_inference(t)
     return t
@@ -714,6 +715,9 @@ def _like_memory(g: Tensor, base: Spec) -> Tensor:
 # ---------------------------------------------------------------- gradients arrive
 
 
+_SINKS_OWN = 3  # references to a gradient that only the engine has, counted in `Accumulation.apply`
+
+
 class Accumulation:
     """The rule of every leaf's sink."""
 
@@ -721,7 +725,28 @@ class Accumulation:
 
     @staticmethod
     def apply(node: Node, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
-        accumulate(node.static, grad, graph)
+        """Add to the leaf's `.grad`. The first gradient is taken over if nobody else has it, else copied; later ones are added
+        in place, but for create_graph, where the sum is a new tensor."""
+        leaf = node.static
+        ad = leaf._ad
+        with ad.lock:
+            if (
+                # 2 = the tensor's slot and getrefcount's argument: memory that anything else reaches, be it a view, has more.
+                # And who holds the tensor (another node, a hook, a user's list) would see later sums through it.
+                getrefcount(grad) <= _SINKS_OWN
+                and getrefcount(grad._buf) == 2
+                and grad._buf.base is None
+                and grad._spec is leaf._spec
+                and ad.grad is None
+                and grad._rg == 0
+                and ad.grad_dtype is _SAME
+            ):
+                ad.grad = grad
+            else:
+                _accumulate(leaf, ad, grad, graph)
+        if ad.post_hooks:
+            for _, hook in list(ad.post_hooks):
+                hook(leaf)
         return ()
 
     @staticmethod
@@ -732,40 +757,25 @@ class Accumulation:
 accumulation = Accumulation()
 
 
-_SINKS_OWN = 4  # references to a gradient that only the engine has, counted in `accumulate`
-
-
-def accumulate(leaf: Tensor, grad: Tensor, graph: bool) -> None:
-    """Add to the leaf's `.grad`: the first is taken over if nobody else has it, else copied; later ones are added in place,
-    but for create_graph, where the sum is a new tensor."""
-    ad = leaf._ad or meta(leaf)
-    with ad.lock:
-        wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
-        if grad._spec.dtype is not wanted and wanted is not None:
-            grad = hooks.to_dtype(grad, wanted)
-        have = ad.grad
-        if graph:
-            ad.grad = grad if have is None else hooks.add(have, grad)
-        elif have is not None:
-            hooks.add_(have, grad)
-        elif (
-            # 2 = the tensor's slot and getrefcount's argument: memory that anything else reaches, be it a view, has more. And
-            # who holds the tensor (another node, a hook, a user's list) would see later sums through it.
-            getrefcount(grad._buf) == 2
-            and getrefcount(grad) <= _SINKS_OWN
-            and grad._buf.base is None
-            and grad._rg == 0
-            and (grad._spec is leaf._spec or _same_layout(leaf._spec, grad._spec))
-        ):
-            ad.grad = grad
-        else:
-            sp = leaf._spec
-            out = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
-            hooks.copy_memory(out, grad)
-            ad.grad = out
-    if ad.post_hooks:
-        for _, hook in list(ad.post_hooks):
-            hook(leaf)
+def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> None:
+    wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
+    fresh = grad._spec.dtype is not wanted and wanted is not None
+    if fresh:
+        grad = hooks.to_dtype(grad, wanted)
+    have = ad.grad
+    if graph:
+        ad.grad = grad if have is None else hooks.add(have, grad)
+    elif have is not None:
+        hooks.add_(have, grad)
+    elif fresh and _same_layout(leaf._spec, grad._spec):
+        ad.grad = grad
+    else:
+        sp = leaf._spec
+        out = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
+        hooks.copy_memory(out, grad)
+        if wanted is not sp.dtype:
+            out = hooks.to_dtype(out, grad._spec.dtype)
+        ad.grad = out
 
 
 def _same_layout(leaf: Spec, grad: Spec) -> bool:

@@ -58,11 +58,15 @@ def run(
     before, observed = (state.grad, state.task), shared.anomaly
     state.grad, state.task = graph, task
     try:
+        following: Node | None = None
         while roots:  # emptied, so that no gradient outlives its use
             node, number, grad = roots.pop(0)
-            if needed is None or node in needed:
+            if not heap and not roots and node.outputs == 1:  # the usual one root
+                following = node
+                pending[node] = grad
+            elif needed is None or node in needed:
                 _arrive(heap, pending, owned, add, node, number, grad)
-        following: Node | None = None
+        grad = None
         while True:
             if following is not None:
                 node = following
