@@ -768,14 +768,11 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     elif have is not None:
         hooks.add_(have, grad)
     elif fresh and _same_layout(leaf._spec, grad._spec):
-        ad.grad = grad
+        ad.grad = grad  # memory that the cast made
     else:
-        sp = leaf._spec
-        out = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
-        hooks.copy_memory(out, grad)
-        if wanted is not sp.dtype:
-            out = hooks.to_dtype(out, grad._spec.dtype)
-        ad.grad = out
+        sp = leaf._spec.like(dtype=grad._spec.dtype)
+        ad.grad = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
+        hooks.copy_memory(ad.grad, grad)
 
 
 def _same_layout(leaf: Spec, grad: Spec) -> bool:

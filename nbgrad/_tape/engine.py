@@ -92,9 +92,11 @@ def run(
                 results = (watch if observed else node.rule.apply)(node, grads, needed, graph)
                 if node.hooks is not None:
                     results = finish(node, results, grads)
+            grads = None
+            if not results:  # a sink
+                continue
             if not keep and node.saved:
                 node.saved = None
-            grads = None
             for target, number, grad in zip(node.next, node.numbers, results):
                 if target is None or (needed is not None and target not in needed):
                     continue  # not differentiable there, or not asked for
@@ -114,7 +116,7 @@ def run(
                         heappush(heap, (-target.seq, target))
             results = grad = None
             # A node that has the largest number as soon as it has a gradient runs at once: a chain passes the heap by.
-            if following is not None and (not following.next or (heap and heap[0][0] < -following.seq)):
+            if heap and following is not None and (not following.next or heap[0][0] < -following.seq):
                 heappush(heap, (-following.seq, following))
                 following = None
     finally:
