@@ -247,6 +247,8 @@ def reduction(
             finish=block([*tail, f"o[row] = {result}"], 8),
         )
     number = "f8" if kind[0] == "f" else "i8"
+    # A hole that nothing fills leaves no line.
+    body = "\n".join(line for line in body.split("\n") if line.strip() != "pass")
     return head + body, ("i8", "i8", "*i8", "*" + out, "*" + code, *[number] * len(numbers))
 
 
