@@ -6,6 +6,7 @@ This module only re-exports: what a name is stands in the module that it comes f
 from nbgrad._tensor import Tensor as Variable
 from nbgrad.autograd import anomaly_mode as anomaly_mode
 from nbgrad.autograd import function as function
+from nbgrad.autograd import functional as functional
 from nbgrad.autograd import grad_mode as grad_mode
 from nbgrad.autograd import graph as graph
 from nbgrad.autograd._run import backward, grad
