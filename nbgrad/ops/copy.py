@@ -231,16 +231,16 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = scalar(src, _dtypes.float64 if isinstance(src, float) else None)
     if _layout.broadcast_shapes(self._spec.shape, src._spec.shape) != self._spec.shape:
         raise RuntimeError(_size_mismatch(self._spec.shape, src._spec.shape))
-    check_write(self, state.grad and (requires(self) or requires(src)), filled=src is self)
-    if (
-        src._storage is not None
-        and self._storage is not None
-        and src._storage.memory is self._storage.memory
-        and src is not self
-    ):
-        copy_memory(self, _clone(src.detach()))  # it may be read where it is written
-    else:
-        copy_memory(self, src)
+    together = (
+        self._storage is not None and src._storage is not None and src._storage.memory is self._storage.memory
+    )
+    # Onto itself: nothing to write, and so no matter if its elements overlap.
+    same = src is self or (
+        together and src._spec is self._spec and src.storage_offset() == self.storage_offset()
+    )
+    check_write(self, state.grad and (requires(self) or requires(src)), filled=same)
+    if not same:
+        copy_memory(self, _clone(src.detach()) if together else src)  # it may be read where it is written
     return written_by(self, _copied, (self, src), {})
 
 
