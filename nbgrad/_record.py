@@ -34,10 +34,10 @@ from nbgrad._tensor import (
     requires,
     share,
     storage_of,
-    title,
     versions_of,
     wrap,
     written,
+    written_as,
 )
 from nbgrad.expr import diff
 from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
@@ -267,7 +267,7 @@ class ElementwiseRule:
         """ ", which is output 0 of Exp," for a saved value that an op made."""
         t = (node.saved or ())[k]
         if self.saved_names[k] == OUT:
-            return f", which is output 0 of {title(node)},"
+            return f", which is output 0 of {written_as(node)},"
         return origin(t)
 
     def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
@@ -596,7 +596,7 @@ class OpRule:
     def made_by(self, node: Node, k: int) -> str:
         t = (node.saved or ())[k]
         if k >= len(self.inputs):
-            return f", which is output {self.outputs[k - len(self.inputs)]} of {title(node)},"
+            return f", which is output {self.outputs[k - len(self.inputs)]} of {written_as(node)},"
         return origin(t)
 
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:

@@ -639,6 +639,13 @@ def title(node: Node) -> str:
     return name + number.removeprefix("0") if found and (not number or number.isdigit()) else node.name()
 
 
+def written_as(node: Node) -> str:
+    """The origin of what a node saved of its own output. As in PyTorch a write through a view goes by the history that the view
+    got from it, as long as that is there."""
+    seen = node.through_view
+    return title(node if seen is None else seen() or node)
+
+
 def written(t: Tensor) -> None:
     """Count a write. Every write to memory that a tensor shows passes here or through `rebase`."""
     storage_of(t).version += 1
@@ -665,7 +672,9 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
         slices.seq = next(sequence)
         set_history(base, slices)
         written(t)
-        history(t)
+        read_anew = history(t)
+        if read_anew is not None:
+            node.through_view = weakref.ref(read_anew)
     else:
         set_history(t, node, number)
         written(t)

@@ -39,6 +39,9 @@ class Node:
     static: Any = ()
     outputs = 1
     undefined = False  # runs even where nothing but missing gradients arrive
+    through_view: weakref.ref[Node] | None = (
+        None  # of a write through a view: the history that the view got from it
+    )
     hooked = False  # any of the next three is set
     tensor_hooks: dict[int, list[Any]] | None = None  # by output number, in order of registration
     retain: dict[int, weakref.ref[Any]] | None = None  # by output number: the tensor that wants its gradient
