@@ -16,7 +16,7 @@ import numpy as np
 from nbgrad import _backend, _layout
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
-from nbgrad._plan import Plan, check_cast, dtypes_of, keep, launch, make_plan, number_type, plan_for
+from nbgrad._plan import check_cast, dtypes_of, keep, launch, number_type, plan_for
 from nbgrad._record import record, record1, record2, record_op
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
@@ -204,7 +204,7 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     operands = operands_of(op, args)
     recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
     check_write(t, recorded, filled=True)  # that its elements are apart is seen by the plan
-    plan = _plan_into(op, operands, t._spec)
+    plan = plan_for(op, operands, t._spec)
     args = [t, *(_apart(t, a) for a in args[1:])]
     if recorded:
         mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)
@@ -214,7 +214,7 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
             kept = hooks.clone(t.detach())  # the rule reads what is about to be overwritten
             kept._node, kept._nr, kept._rg = t._node, t._nr, 1 if t._node is not None else 0
             before[0] = kept
-        as_read = plan if before[0]._spec is t._spec else _plan_into(op, operands_of(op, before), t._spec)
+        as_read = plan if before[0]._spec is t._spec else plan_for(op, operands_of(op, before), t._spec)
         shadow = wrap(t._buf, t._spec)
         shadow._storage = storage_of(t)
         record(as_read, shadow, before)
@@ -231,25 +231,11 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     return t
 
 
-def _plan_into(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec) -> Plan:
-    plan: Plan | None = op.plans.get((operands, out))
-    if plan is None:
-        plan = op.plans[operands, out] = make_plan(op, operands, out)
-    return plan
-
-
 def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     """`total += grad` for gradients: no history, no overlap, one dtype; a counted write."""
-    key = (total._spec, grad._spec)
-    plan = op.plans.get((key, total._spec))
-    if plan is None:
-        plan = op.plans[key, total._spec] = make_plan(op, key, total._spec)
+    plan = plan_for(op, (total._spec, grad._spec), total._spec)
     plan.launch(plan.address, plan.n, total._buf, grad._buf)
-    storage = total._storage
-    if storage is not None:
-        storage.version += 1
-    else:
-        written(total)
+    written(total)
     return total
 
 

@@ -267,12 +267,6 @@ def reduced_shape(shape: Ints, dims: Ints, keepdim: bool) -> Ints:
     return tuple(n for d, n in enumerate(shape) if d not in dims)
 
 
-def slice_bounds(start: int | None, stop: int | None, step: int, size: int) -> tuple[int, int]:
-    """First index and length of a slice, clamped as Python does; steps are positive (checked by the caller)."""
-    lo, hi, _ = slice(start, stop, step).indices(size)
-    return lo, max(0, (hi - lo + step - 1) // step)
-
-
 class Size(tuple[int, ...]):
     """A shape, shown as PyTorch shows it."""
 

@@ -16,10 +16,7 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad._op import ElementwiseOp
 from nbgrad._storage import Spec, spec
-from nbgrad._tensor import (
-    OVERLAP,
-    Tensor,
-)
+from nbgrad._tensor import OVERLAP, Tensor
 from nbgrad.expr.node import Expr, is_bool
 from nbgrad.kernels import build, templates
 
@@ -40,7 +37,6 @@ class Plan:
         "by_mask",
         "kind",
         "launch",
-        "meta",
         "n",
         "nbytes",
         "op",
@@ -60,16 +56,16 @@ class Plan:
         run = Kernel.of(
             op.name, (op.body,), op.params, op.logical, operands, (out,), kind, 0 if inplace else -1
         )
-        self.address, self.n, self.launch, self.meta = run.address, run.n, run.launch, run.meta
+        self.address, self.n, self.launch = run.address, run.n, run.launch
 
 
 class Kernel:
     """A kernel chosen for operands: flat if all memory is walked in one order, else by rows."""
 
-    __slots__ = ("address", "launch", "meta", "n")
+    __slots__ = ("address", "launch", "n")
 
-    def __init__(self, address: int, launch: Any, n: int, meta: Any) -> None:
-        self.address, self.launch, self.n, self.meta = address, launch, n, meta
+    def __init__(self, address: int, launch: Any, n: int) -> None:
+        self.address, self.launch, self.n = address, launch, n
 
     @staticmethod
     def of(
@@ -122,12 +118,12 @@ class Kernel:
         backend = _backend.of(outs[0].device)
         numel = outs[0].numel
         if flat:
-            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, numel), numel, None)
+            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, numel), numel)
         n = sizes[-1] if sizes else 1
         rows = numel // n if n else 0
         meta = _meta(sizes, strides, given, len(outs))
         launch = backend.launch(len(outs) + len(specs) + 1, numbers, numel)
-        return Kernel(made.address, _with_meta(launch, meta), rows, meta)
+        return Kernel(made.address, _with_meta(launch, meta), rows)
 
 
 def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
@@ -215,12 +211,14 @@ def check_cast(result: dtype, to: dtype) -> None:
         )
 
 
-def plan_for(op: ElementwiseOp, operands: tuple[Any, ...]) -> Plan:
-    plan: Plan | None = op.plans.get(operands)
+def plan_for(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None) -> Plan:
+    """The plan of these operands; with `out`, in place: the first operand's memory, so laid out, takes the result."""
+    key: Any = operands if out is None else (operands, out)
+    plan: Plan | None = op.plans.get(key)
     if plan is None:
         if len(op.plans) >= _PLANS:
             op.plans.clear()
-        plan = op.plans[operands] = make_plan(op, operands)
+        plan = op.plans[key] = make_plan(op, operands, out)
     return plan
 
 

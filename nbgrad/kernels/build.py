@@ -144,10 +144,6 @@ def _codegen() -> Any:
     return cpu_target.target_context.codegen()
 
 
-def _symbol(name: str) -> str:
-    return "cfunc." + name
-
-
 def _load(path: Path, name: str) -> tuple[int, object] | None:
     try:
         data = path.read_bytes()

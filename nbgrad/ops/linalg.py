@@ -14,7 +14,7 @@ import numpy as np
 from nbgrad import _dtypes, _layout
 from nbgrad._dispatch import into
 from nbgrad._op import ElementwiseOp, Op
-from nbgrad._plan import Plan, make_plan, number_type
+from nbgrad._plan import Plan, number_type, plan_for
 from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
@@ -354,20 +354,11 @@ def _finish(total: Tensor, input: Tensor, beta: Any, alpha: Any) -> None:
     number = float if total._spec.dtype.is_floating_point else int
     beta, alpha = number(beta), number(alpha)
     if beta == 0:
-        plan = _plan_into(mul.op, total._spec, number)
+        plan = plan_for(mul.op, (total._spec, number), total._spec)
         plan.launch(plan.address, plan.n, total._buf, alpha)
     else:
-        plan = _plan_into(_blend, total._spec, input._spec, number, number)
+        plan = plan_for(_blend, (total._spec, input._spec, number, number), total._spec)
         plan.launch(plan.address, plan.n, total._buf, input._buf, alpha, beta)
-
-
-def _plan_into(op: ElementwiseOp, out: Spec, *others: Any) -> Plan:
-    """`op(out, *others)` written where `out` is."""
-    key = ((out, *others), out)
-    plan: Plan | None = op.plans.get(key)
-    if plan is None:
-        plan = op.plans[key] = make_plan(op, key[0], out)
-    return plan
 
 
 def _times(t: Tensor, number: Any) -> Tensor:
@@ -395,7 +386,7 @@ def _adding(
         if plan is None:
             if len(plans) >= _KEPT:
                 plans.clear()
-            plan = plans[key] = _plan_into(_add.op, out._spec, input._spec)
+            plan = plans[key] = plan_for(_add.op, (out._spec, input._spec), out._spec)
         if beta == 1 and alpha == 1:
             plan.launch(plan.address, plan.n, out._buf, input._buf)
         else:
