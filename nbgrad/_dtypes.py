@@ -21,15 +21,20 @@ DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
 
 
 class dtype:
-    """What `torch.dtype` is. `np` is NumPy's dtype, `scalar_name` the word of PyTorch's messages ("Long")."""
+    """What `torch.dtype` is. `np` is NumPy's dtype; `scalar_name` the word of most of PyTorch's messages ("Long"), `c_name` that of
+    others ("long int"). `code` says how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for float16.
+    """
 
     __slots__ = (
         "abbr",
+        "c_name",
         "category",
+        "code",
         "is_complex",
         "is_floating_point",
         "is_signed",
         "itemsize",
+        "kind",
         "name",
         "np",
         "scalar_name",
@@ -45,6 +50,9 @@ class dtype:
     scalar_name: str
     type_name: str
     abbr: str
+    c_name: str
+    code: str
+    kind: str
 
     def __new__(cls, *args: object, **kwargs: object) -> dtype:
         raise TypeError("cannot create 'torch.dtype' instances")
@@ -68,9 +76,10 @@ class dtype:
 _ALL: dict[str, dtype] = {}
 
 
-def _define(name: str, scalar_name: str, abbr: str) -> dtype:
+def _define(name: str, scalar_name: str, abbr: str, c_name: str) -> dtype:
     self: dtype = object.__new__(dtype)
     numpy_dtype = np.dtype(name)
+    code = numpy_dtype.str[1:]
     fields: dict[str, object] = {
         "name": name,
         "np": numpy_dtype,
@@ -82,6 +91,9 @@ def _define(name: str, scalar_name: str, abbr: str) -> dtype:
         "scalar_name": scalar_name,
         "type_name": f"torch.{scalar_name}Tensor",
         "abbr": abbr,
+        "c_name": c_name,
+        "code": code,
+        "kind": "f4" if code == "f2" else code,
     }
     for field, value in fields.items():
         object.__setattr__(self, field, value)
@@ -89,12 +101,16 @@ def _define(name: str, scalar_name: str, abbr: str) -> dtype:
     return self
 
 
-# To add one (uint8, int8, int16, float16): a line here. Promotion and limits follow from NumPy's dtype.
-bool_: Final = _define("bool", "Bool", "b8")
-int32: Final = _define("int32", "Int", "i32")
-int64: Final = _define("int64", "Long", "i64")
-float32: Final = _define("float32", "Float", "f32")
-float64: Final = _define("float64", "Double", "f64")
+# Promotion and limits follow from NumPy's dtype.
+bool_: Final = _define("bool", "Bool", "b8", "bool")
+uint8: Final = _define("uint8", "Byte", "u8", "unsigned char")
+int8: Final = _define("int8", "Char", "i8", "signed char")
+int16: Final = _define("int16", "Short", "i16", "short int")
+int32: Final = _define("int32", "Int", "i32", "int")
+int64: Final = _define("int64", "Long", "i64", "long int")
+float16: Final = _define("float16", "Half", "f16", "c10::Half")
+float32: Final = _define("float32", "Float", "f32", "float")
+float64: Final = _define("float64", "Double", "f64", "double")
 
 all_dtypes: Final = tuple(_ALL.values())
 
@@ -312,7 +328,9 @@ class iinfo:
 
 
 # PyTorch's short names. Last, because three of them hide builtins.
+half: Final = float16
 double: Final = float64
+short: Final = int16
 long: Final = int64
 float: Final = float32
 int: Final = int32

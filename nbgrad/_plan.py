@@ -102,12 +102,12 @@ class Kernel:
             steps = ["g"] * len(strides)
         letters = iter(steps[len(outs) :])
         given = tuple(
-            templates.Operand(p, o.dtype.np.str[1:], "=" if k == over else next(letters), p in logical)
+            templates.Operand(p, o.dtype.code, "=" if k == over else next(letters), p in logical)
             if isinstance(o, Spec)
             else templates.Operand(p, "", "n", p in logical)
             for k, (p, o) in enumerate(zip(params, operands))
         )
-        codes = tuple(o.dtype.np.str[1:] for o in outs)
+        codes = tuple(o.dtype.code for o in outs)
         source, signature = templates.elementwise(
             title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
         )
@@ -201,7 +201,7 @@ def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = N
         check_cast(result, out.dtype)
     if op.kernel is not None:
         op.kernel(compute, operands)
-    return Plan(op, operands, out, compute.np.str[1:], inplace)
+    return Plan(op, operands, out, compute.kind, inplace)
 
 
 def check_cast(result: dtype, to: dtype) -> None:

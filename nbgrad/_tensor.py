@@ -899,11 +899,8 @@ def check_grad(t: Tensor, grad: Any) -> None:
         )
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
-
-
 def c_name(d: _dtypes.dtype) -> str:
-    return _C_NAMES.get(d.name, d.name)
+    return d.c_name
 
 
 def run_backward(

@@ -20,7 +20,9 @@ Shape = tuple[int, ...]
 Operands = tuple[Shape, ...]
 
 FLOATS = ("float32", "float64")
-DTYPES = (*FLOATS, "int64", "int32", "bool")
+INTS = ("int64", "int32", "int16", "int8", "uint8")
+DTYPES = (*FLOATS, "float16", *INTS, "bool")
+SMALL = ("float16", "int16", "int8", "uint8")  # forward only, in the first shape: kernels differ by a cast
 
 # How operands lie in memory: c contiguous, t transposed, s every second element from an offset, e expanded.
 LAYOUTS = {1: ("t", "s", "e"), 2: ("tc", "st", "ce", "es"), 3: ("ctc", "ste")}
@@ -112,7 +114,8 @@ def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Gene
     low, high = case.domain[min(index, len(case.domain) - 1)]
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
-    if dtype.startswith("int"):
+    if dtype in INTS:
+        low = max(low, np.iinfo(dtype).min)
         return rng.integers(int(np.ceil(low)), max(int(high), int(np.ceil(low))) + 1, shape).astype(dtype)
     values = np.asarray(rng.uniform(low, high, shape))
     for kink in case.kinks:
@@ -236,8 +239,8 @@ for name in ("eq", "ne", "lt", "le", "gt", "ge"):
 for name in ("and", "or", "xor"):
     binary(f"logical_{name}", ref=getattr(np, f"logical_{name}"), **NO_GRAD)
     binary(f"bitwise_{name}", ref=None, **NO_GRAD)
-binary("bitwise_left_shift", domain=((0, 5), (0, 5)), dtypes=("int64", "int32"), **NO_GRAD)
-binary("bitwise_right_shift", domain=((-9, 9), (0, 5)), dtypes=("int64", "int32"), **NO_GRAD)
+binary("bitwise_left_shift", domain=((0, 5), (0, 5)), dtypes=INTS, **NO_GRAD)
+binary("bitwise_right_shift", domain=((-9, 9), (0, 5)), dtypes=INTS, **NO_GRAD)
 binary("isclose", forms="m", **NO_GRAD)
 
 # ---- elementwise, three operands
@@ -274,7 +277,7 @@ for symbol in ("and_", "or_", "xor"):
     case(f"{symbol.strip('_')}_int", lambda T, x, f=f: f(x, 3), *UNARY, **NO_GRAD)
 for symbol in ("lshift", "rshift"):
     f = getattr(operator, symbol)
-    more = {"domain": (0, 5), "dtypes": ("int64", "int32"), "differentiable": False}
+    more = {"domain": (0, 5), "dtypes": INTS, "differentiable": False}
     case(f"{symbol}_operator", lambda T, x, y, f=f: f(x, y), *BINARY, **more)
 for symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
     f = getattr(operator, symbol)

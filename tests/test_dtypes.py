@@ -38,8 +38,12 @@ def outcome(f: Callable[[], Any]) -> tuple[str, str]:
 def test_names() -> None:
     assert [repr(d) for d in D.all_dtypes] == [
         "torch.bool",
+        "torch.uint8",
+        "torch.int8",
+        "torch.int16",
         "torch.int32",
         "torch.int64",
+        "torch.float16",
         "torch.float32",
         "torch.float64",
     ]
@@ -96,7 +100,7 @@ def test_numpy_dtypes() -> None:
     assert D.from_numpy_dtype(np.dtype(np.longlong)) is D.int64
     with pytest.raises(ValueError, match="byte order different from the native"):
         D.from_numpy_dtype(np.dtype(">f4"))
-    supported = "float64, float32, int64, int32, and bool."
+    supported = "float64, float32, float16, int64, int32, int16, int8, uint8, and bool."
     with pytest.raises(
         TypeError, match=rf"np.ndarray of type numpy.str_. The only supported types are: {supported}"
     ):

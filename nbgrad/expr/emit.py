@@ -22,15 +22,27 @@ from .prims import Fresh, Lines
 Spelling: TypeAlias = "str | Callable[[list[str], Fresh], Lines]"
 
 TARGETS = ("cpu", "cuda", "python")
-KINDS = {"f4": "float", "f8": "float", "i4": "int", "i8": "int", "b1": "bool"}
-DTYPE_NAMES = {"f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "b1": "bool"}
+KINDS = {
+    **{"f4": "float", "f8": "float"},
+    **{"i1": "int", "i2": "int", "i4": "int", "i8": "int", "u1": "int"},
+    "b1": "bool",
+}
+DTYPE_NAMES = {
+    **{"f4": "float32", "f8": "float64"},
+    **{"i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8"},
+    "b1": "bool",
+}
 
-# What texts may depend on: the width of an integer, and the first float from which on all are whole numbers.
+# What texts may depend on: the width of an integer and the shift that leaves nothing but its sign; the first float from which
+# on all are whole numbers.
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "f4": {"whole": 2.0**23},
     "f8": {"whole": 2.0**52},
-    "i4": {"bits": 32},
-    "i8": {"bits": 64},
+    "i1": {"bits": 8, "out": 7},
+    "i2": {"bits": 16, "out": 15},
+    "i4": {"bits": 32, "out": 31},
+    "i8": {"bits": 64, "out": 63},
+    "u1": {"bits": 8, "out": 8},
     "b1": {},
 }
 
@@ -170,8 +182,9 @@ def constant(value: Number, kind: str) -> str:
     if value != value or value in (math.inf, -math.inf) or value != int(value):
         raise TypeError(f"the constant {value!r} has no place in a computation of dtype {DTYPE_NAMES[kind]}")
     bits = _PARAMETERS[kind]["bits"]
-    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        name = {"i4": "int", "i8": "int64_t"}[kind]
+    low, high = (0, 2**bits) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    if not low <= value < high:
+        name = {"i4": "int"}.get(kind, f"{DTYPE_NAMES[kind]}_t")
         raise OverflowError(f"value cannot be converted to type {name} without overflow")
     return f"F({int(value)})"
 

@@ -503,7 +503,7 @@ def _pow_int(a: list[str], fresh: Fresh) -> Lines:
         f"    {left} = F({left} >> F(1))",
         f"if {a[1]} < F(0):",
         f"    {result} = F(1) if {a[0]} == F(1) else F(0)",
-        f"    if {a[0]} == F(-1):",
+        f"    if {a[0]} == -1:",
         f"        {result} = F(-1) if {a[1]} & F(1) else F(1)",
     ], result
 
@@ -537,8 +537,8 @@ def pow(a: Number, b: Number) -> Number:
 
 
 # Integers: x86 traps on a division by zero and on the smallest integer over -1, so both divide by 1 instead.
-# For -1 that is the same remainder; what a division by zero gives does not matter, as the caller raises.
-_SAFE = "(F(1) if ({1} == F(0)) | ({1} == F(-1)) else {1})"
+# For -1, which no unsigned integer is, that is the same remainder; what a division by zero gives does not matter, as the caller raises.
+_SAFE = "(F(1) if ({1} == F(0)) | ({1} == -1) else {1})"
 
 
 def _divide_by_zero(fn: Callable[[int, int], int], a: Number, b: Number) -> int:
@@ -620,7 +620,7 @@ def _floor_divide_cuda(a: list[str], fresh: Fresh) -> Lines:
         "float": _floor_divide_float,
         "python:float": _floor_divide_python,
         "cuda:float": _floor_divide_cuda,
-        "int": f"(F(-{{0}}) if {{1}} == F(-1) else F({{0}} // {_SAFE}))",
+        "int": f"(F(-{{0}}) if {{1}} == -1 else F({{0}} // {_SAFE}))",
     }
 )
 def floor_divide(a: Number, b: Number) -> Number:
@@ -685,7 +685,7 @@ def lshift(a: int, b: int) -> int:
     return _wrapped(a << b) if 0 <= b < 64 else 0
 
 
-@primitive(spell={"int": "F({0} >> ({1} if ({1} >= F(0)) & ({1} < F({bits})) else F({bits} - 1)))"})
+@primitive(spell={"int": "F({0} >> ({1} if ({1} >= F(0)) & ({1} < F({bits})) else F({out})))"})
 def rshift(a: int, b: int) -> int:
     return a >> (b if 0 <= b < 64 else 63)
 

@@ -96,7 +96,9 @@ def machine() -> str:
     magic = cpu_target.target_context.codegen().magic_tuple()
     # Kernels call these modules' helpers, whose text is inlined into machine code but does not stand in the kernel's file.
     here = Path(__file__).parent
-    helpers = [hashlib.sha256((here / f).read_bytes()).hexdigest() for f in ("vmath.py", "launch.py")]
+    helpers = [
+        hashlib.sha256((here / f).read_bytes()).hexdigest() for f in ("vmath.py", "launch.py", "cpu/half.py")
+    ]
     return repr((numba.__version__, sys.version_info[:2], magic, helpers))
 
 
@@ -104,14 +106,15 @@ def machine() -> str:
 def _types() -> dict[str, Any]:
     from numba import types as t
 
-    plain = dict(f4=t.float32, f8=t.float64, i8=t.int64, i4=t.int32, u1=t.uint8, b1=t.uint8)
+    plain = dict(f4=t.float32, f8=t.float64, i8=t.int64, i4=t.int32, i2=t.int16, i1=t.int8, u1=t.uint8)
+    plain |= dict(b1=t.uint8, f2=t.uint16)  # as kernels see their memory
     return plain | {"*" + k: t.CPointer(v) for k, v in plain.items()}
 
 
 def kernel(name: str, source: str, params: Sequence[str], contract: bool = False) -> Kernel:
     """The compiled form of function `{name}_{hash}` in `source`, whose text says `@NAME@` for its own name.
 
-    `params` are codes: f4 f8 i8 i4 u1 b1, with * for a pointer. `contract` lets multiplications and additions fuse.
+    `params` are codes: f2 f4 f8 i8 i4 i2 i1 u1 b1, with * for a pointer. `contract` lets multiplications and additions fuse.
     """
     signature = " ".join(params)
     key = (name, source, signature, contract)

@@ -11,7 +11,7 @@ memory it would make LLVM's overlap check choose the scalar loop (measured: add_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,9 +34,15 @@ SCALARS = {
     "f8": "np.float64",
     "i8": "np.int64",
     "i4": "np.int32",
-    "b1": "bool",
+    "i2": "np.int16",
+    "i1": "np.int8",
     "u1": "np.uint8",
+    "b1": "bool",
 }
+
+
+# LLVM leaves open what a float beyond a narrow integer becomes; PyTorch's compilers go through these.
+_BY_WAY_OF = {"u1": "np.int64", "i1": "np.int32", "i2": "np.int32"}
 
 
 class Operand(NamedTuple):
@@ -49,7 +55,7 @@ class Operand(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _preamble() -> str:
+def vmath_helpers() -> str:
     """Makes vmath's texts the CPU's spelling of their primitives, at the first kernel: vmath imports Numba."""
     from nbgrad.kernels import vmath
 
@@ -57,6 +63,11 @@ def _preamble() -> str:
         if prim in PRIMS:  # some texts are parts of others
             emit.register_text("cpu", kind, prim, text)
     return vmath.PREAMBLE
+
+
+def halves(codes: Iterable[str]) -> str:
+    """What a kernel imports if its memory holds float16."""
+    return "from nbgrad.kernels.cpu.half import from_half, to_half\n" if "f2" in codes else ""
 
 
 @lru_cache(maxsize=4096)
@@ -71,14 +82,13 @@ def elementwise(
     target: str = "cpu",
 ) -> tuple[str, tuple[str, ...]]:
     """Source (its function is called @NAME@) and parameter codes. `kind` is the dtype in which one element is computed."""
-    preamble = _preamble() if target == "cpu" else ""
     names = {v.name: f"a{k}" for k, v in enumerate(inputs)}
     emitted = emit.emit(exprs, target, kind, names)
     head = _HEAD.format(
         title=title,
         text="; ".join(str(e) for e in exprs),
         scalar=SCALARS[kind],
-        preamble=preamble,
+        preamble=(vmath_helpers() if target == "cpu" else "") + halves([*outputs, *(v.code for v in inputs)]),
     )
     arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
@@ -87,25 +97,25 @@ def elementwise(
     codes = ["i8", "i8", *(["*i8"] if nd else []), *("*" + c for c in outputs)]
     codes += ["*" + v.code for _, v in arrays] + [_number_code(kind) for _, v in numbers]
 
-    once = [f"a{k} = {_read(f'n{k}', _number_code(kind), kind, v.logical)}" for k, v in numbers]
+    once = [f"a{k} = {read(f'n{k}', _number_code(kind), kind, v.logical)}" for k, v in numbers]
     body: list[str] = []
     for k, v in enumerate(inputs):
         if v.step == "=":
-            body.append(f"    a{k} = {_read(f'o0[{_at(0, out_steps[0], nd)}]', v.code, kind, v.logical)}")
+            body.append(f"    a{k} = {read(f'o0[{_at(0, out_steps[0], nd)}]', v.code, kind, v.logical)}")
     for k, v in arrays:
         if v.step != "s":
             element = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
-            body.append(f"    a{k} = {_read(element, v.code, kind, v.logical)}")
+            body.append(f"    a{k} = {read(element, v.code, kind, v.logical)}")
     body += ["    " + line for line in emitted.lines]
     body += [
-        f"    o{k}[{_at(k, out_steps[k], nd)}] = {_write(r, c, kind)}"
+        f"    o{k}[{_at(k, out_steps[k], nd)}] = {write(r, c, kind)}"
         for k, (r, c) in enumerate(zip(emitted.results, outputs))
     ]
     fixed = []
     for k, v in arrays:
         if v.step == "s":
             at = f"p{k + len(outputs)}" if nd else "0"
-            fixed.append(f"a{k} = {_read(f'x{k}[{at}]', v.code, kind, v.logical)}")
+            fixed.append(f"a{k} = {read(f'x{k}[{at}]', v.code, kind, v.logical)}")
     if nd:
         count = len(outputs) + len(inputs)
         moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
@@ -133,16 +143,22 @@ def _at(operand: int, step: str, nd: bool) -> str:
     return f"p{operand} + j" if step == "v" else f"p{operand} + j * s{operand}"
 
 
-def _read(text: str, code: str, kind: str, logical: bool) -> str:
+def read(text: str, code: str, kind: str, logical: bool) -> str:
     """Load one element as the computing dtype (or as a truth value)."""
     if logical or kind == "b1":
         return f"{text} != 0"
+    if code == "f2":
+        text, code = f"from_half({text})", "f4"
     return text if code == kind else f"F({text})"
 
 
-def _write(result: str, code: str, kind: str) -> str:
+def write(result: str, code: str, kind: str) -> str:
     if code in ("b1", kind):
         return result
+    if code == "f2":
+        return f"to_half({result if kind == 'f4' else f'np.float32({result})'})"
+    if kind[0] == "f" and code in _BY_WAY_OF:
+        return f"{SCALARS[code]}({_BY_WAY_OF[code]}({result}))"
     return f"{SCALARS[code]}({result})"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from nbgrad.expr.prims import ne
 from nbgrad.ops.registry import method
 
 _copies: dict[tuple[Spec, Spec], Kernel] = {}
-_fills: dict[tuple[Spec, str], Kernel] = {}
+_fills: dict[Spec, Kernel] = {}
 _X = var("x")
 
 
@@ -38,7 +40,7 @@ def copy_memory(to: Tensor, source: Tensor) -> None:
         to_bool = to._spec.dtype is _dtypes.bool_ and source._spec.dtype is not _dtypes.bool_
         body = ne(_X, 0) if to_bool else _X
         k = _copies[key] = Kernel.of(
-            "copy", (body,), ("x",), (), (source._spec,), (to._spec,), source._spec.dtype.np.str[1:]
+            "copy", (body,), ("x",), (), (source._spec,), (to._spec,), source._spec.dtype.kind
         )
     k.launch(k.address, k.n, to._buf, source._buf)
 
@@ -50,26 +52,38 @@ def fill_memory(t: Tensor, value: Any) -> None:
     if not value and not (isinstance(value, float) and np.signbit(value)) and sp.extent == sp.numel:
         t._buf[: sp.numel * sp.itemsize] = 0
         return
-    code = sp.dtype.np.str[1:]
-    k = _fills.get((sp, code))
+    k = _fills.get(sp)
     if k is None:
         if len(_fills) > 4096:
             _fills.clear()
-        k = _fills[sp, code] = Kernel.of(
-            "fill", (_X,), ("x",), (), (float if code[0] == "f" else int,), (sp,), code
+        kind = sp.dtype.kind
+        k = _fills[sp] = Kernel.of(
+            "fill", (_X,), ("x",), (), (float if kind[0] == "f" else int,), (sp,), kind
         )
-    if code == "b1":
-        value = bool(value)
-    if code[0] != "f":
-        value = int(value)
-        if code != "b1" and not np.iinfo(sp.dtype.np).min <= value <= np.iinfo(sp.dtype.np).max:
-            raise RuntimeError(
-                f"value cannot be converted to type {_C_TYPES[sp.dtype.name]} without overflow"
-            )
-    k.launch(k.address, k.n, t._buf, value)
+    k.launch(k.address, k.n, t._buf, fitting(value, sp.dtype))
 
 
-_C_TYPES = {"int64": "int64_t", "int32": "int32_t", "bool": "bool"}
+def fitting(value: Any, d: dtype) -> Any:
+    """A number as an element of that dtype; what is beyond it is refused, but for negative integers, which wrap in unsigned ones."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise OverflowError(
+            "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
+        )
+    if d is _dtypes.bool_:
+        return bool(value)
+    low, high = _limits(d)
+    if not d.is_signed and isinstance(value, int):
+        low = -high
+    if not low <= value <= high and not (d.is_floating_point and not math.isfinite(value)):
+        name = d.c_name if d.is_floating_point or d is _dtypes.int32 else f"{d.name}_t"
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+    return float(value) if d.is_floating_point else int(value)
+
+
+@lru_cache(maxsize=16)
+def _limits(d: dtype) -> tuple[Any, Any]:
+    info = _dtypes.finfo(d) if d.is_floating_point else _dtypes.iinfo(d)
+    return info.min, info.max
 
 
 def zeros(sp: Spec) -> Tensor:
@@ -167,7 +181,15 @@ def _caster(name: str, d: dtype) -> None:
 
 
 for _name, _d in dict(
-    float=_dtypes.float32, double=_dtypes.float64, long=_dtypes.int64, int=_dtypes.int32, bool=_dtypes.bool_
+    byte=_dtypes.uint8,
+    char=_dtypes.int8,
+    short=_dtypes.int16,
+    int=_dtypes.int32,
+    long=_dtypes.int64,
+    half=_dtypes.float16,
+    float=_dtypes.float32,
+    double=_dtypes.float64,
+    bool=_dtypes.bool_,
 ).items():
     _caster(_name, _d)
 

@@ -126,7 +126,7 @@ class Place:
 
 
 _addresses: dict[tuple[str, str, bool], int] = {}
-_by_size = {1: "u1", 4: "i4", 8: "i8"}
+_by_size = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
 
 
 def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> None:
@@ -134,7 +134,7 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
         return
     sp = memory._spec
     if move == "add":
-        code = sp.dtype.np.str[1:]
+        code = sp.dtype.code
         if code == "b1":
             move, code = "or", "u1"
     else:
@@ -554,7 +554,7 @@ def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> tuple
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor) and number_type(value) is None:
         if isinstance(value, complex):
-            raise RuntimeError(f"value cannot be converted to type {_c(self)} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")
         name = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
     rest: list[Tensor | None] = []
@@ -1018,7 +1018,9 @@ _masked_put = stanza(
 def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
     _need_tensor("masked_fill", "mask", 1, mask)
     if mask.dtype is not _dtypes.bool_:
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {_c(mask)}")
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.c_name}"
+        )
     _layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     if isinstance(value, Tensor):
         if value.ndim:
@@ -1032,12 +1034,6 @@ def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
             f"masked_fill(): argument 'value' (position 2) must be Number, not {type(value).__name__}"
         )
     return mask, _as_kind(value, input)
-
-
-def _c(t: Tensor) -> str:
-    return {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}[
-        t.dtype.name
-    ]
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:

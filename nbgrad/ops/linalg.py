@@ -18,8 +18,8 @@ from nbgrad._plan import Plan, number_type, plan_for
 from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, c_name, check_write, hooks, requires, wrap
-from nbgrad.ops.copy import copy_memory, resize, zeros
+from nbgrad._tensor import Tensor, c_name, check_write, empty, hooks, requires, wrap
+from nbgrad.ops.copy import copy_memory, resize, to_dtype, zeros
 from nbgrad.ops.elementwise import _add, add, mul
 from nbgrad.ops.movement import _t, reshape
 from nbgrad.ops.registry import method
@@ -59,6 +59,9 @@ def _make(a: Spec, b: Spec) -> Run:
     out = spec(d, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
     if not out.numel or not a.shape[-1]:
         return lambda x, y: zeros(out)
+    if d is _dtypes.float16:  # no BLAS has it, and a sum is not rounded at each step
+        product = _make(a.like(dtype=_dtypes.float32), b.like(dtype=_dtypes.float32))
+        return lambda x, y: to_dtype(product(_widened(x), _widened(y)), d)
     nbytes, kind = out.numel * out.itemsize, d.np
     shape_a, shape_b, shape = tuple(a.shape), tuple(b.shape), tuple(out.shape)
     steps_a, steps_b = (tuple([s * d.itemsize for s in sp.strides]) for sp in (a, b))
@@ -84,6 +87,13 @@ def _make(a: Spec, b: Spec) -> Run:
         return wrap(buf, out)
 
     return run_on_copies
+
+
+def _widened(t: Tensor) -> Tensor:
+    """In float32, lying in memory as before."""
+    out = empty(t._spec.like(dtype=_dtypes.float32))
+    copy_memory(out, t)
+    return out
 
 
 def _turned(sp: Spec) -> Spec:
@@ -382,6 +392,9 @@ def _adding(
         plan = plans.get(key)
         if plan is None:
             check(key[0], key[1], _turned(key[2]) if turn == "nt" else key[2])
+        if mat1._spec.dtype is _dtypes.float16:  # rounded once
+            wide = forward(_widened(input), _widened(mat1), _widened(mat2), beta, alpha)
+            return to_dtype(wide, _dtypes.float16)
         out = run(mat1, mat2)
         if plan is None:
             if len(plans) >= _KEPT:

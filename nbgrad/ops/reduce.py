@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,9 @@ class Reduction(NamedTuple):
     identity: dict[str, str] | None = None
 
 
-_NEG = {"f4": "-inf", "f8": "-inf", "i8": "-9223372036854775808", "i4": "-2147483648", "b1": "False"}
-_POS = {"f4": "inf", "f8": "inf", "i8": "9223372036854775807", "i4": "2147483647", "b1": "True"}
+_INTS = [d for d in _dtypes.all_dtypes if d.category == _dtypes.INT]
+_NEG = {"f4": "-inf", "f8": "-inf", "b1": "False"} | {d.code: str(np.iinfo(d.np).min) for d in _INTS}
+_POS = {"f4": "inf", "f8": "inf", "b1": "True"} | {d.code: str(np.iinfo(d.np).max) for d in _INTS}
 SUM = Reduction("sum", "sum")
 MEAN = Reduction("mean", "sum", finish=_r / _n, numbers=("n",))
 PROD = Reduction("prod", "prod")
@@ -89,8 +91,8 @@ def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtyp
     if results and not kept and len(gone) == 1 and total >= 2 * _SPLIT:
         return _in_two_steps(kind, sp, gone[0], out, accumulate)
     columns = bool(kept) and kept[-1][1] == 1 and kept[-1][0] >= 8 and not (gone and gone[-1][1] == 1)
-    code = sp.dtype.np.str[1:]
-    compute = code if kind.combine not in ("sum", "prod") or code[0] == "f" else "i8"
+    code = sp.dtype.code
+    compute = sp.dtype.kind if kind.combine not in ("sum", "prod") or code[0] == "f" else "i8"
     identity = (kind.identity or {}).get(accumulate, "")
     finish = kind.finish
     run_step = gone[-1][1] if gone else 1
@@ -102,7 +104,7 @@ def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtyp
         code,
         compute,
         accumulate,
-        out_dtype.np.str[1:],
+        out_dtype.code,
         run_step == 1,
         columns,
         kind.numbers,
@@ -161,13 +163,7 @@ def _in_two_steps(kind: Reduction, sp: Spec, run_of: tuple[int, int], out: Spec,
     number of threads."""
     n, step = run_of
     whole = n // _SPLIT
-    middle = {
-        "f8": _dtypes.float64,
-        "f4": _dtypes.float32,
-        "i8": _dtypes.int64,
-        "i4": _dtypes.int32,
-        "b1": _dtypes.bool_,
-    }[accumulate]
+    middle = next(d for d in _dtypes.all_dtypes if d.code == accumulate)
     first = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
     last = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
     body = _make(
@@ -386,7 +382,7 @@ def _others(x: Tensor, dim: int, cat: Any) -> Tensor:
 
 def _prod_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     d = input._spec.dtype
-    return run(PROD, input, dims, keepdim, _sum_dtype(d, None), d.np.str[1:] if d.is_floating_point else "i8")
+    return run(PROD, input, dims, keepdim, _sum_dtype(d, None), d.kind if d.is_floating_point else "i8")
 
 
 @differentiable(
@@ -437,7 +433,7 @@ def _shared(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> T
 
 def _extreme_forward(kind: Reduction, input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     d = input._spec.dtype
-    return run(kind, input, dims, keepdim, d, d.np.str[1:])
+    return run(kind, input, dims, keepdim, d, d.kind)
 
 
 @differentiable("Amax", input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim))
@@ -535,8 +531,8 @@ def _arg_run(word: str, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def _arg_make(word: str, sp: Spec, dim: int) -> Any:
-    source, signature = templates.extreme(word, sp.dtype.np.str[1:])
-    made = build.kernel(f"arg{word}_{sp.dtype.np.str[1:]}", source, signature)
+    source, signature = templates.extreme(word, sp.dtype.code, sp.dtype.kind)
+    made = build.kernel(f"arg{word}_{sp.dtype.code}", source, signature)
     shape = _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True)
     outer = _merge([(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d != dim])
     n, step = (tuple.__getitem__(sp.shape, dim), sp.strides[dim]) if sp.ndim else (1, 1)
@@ -656,7 +652,9 @@ def argmin(
 
 
 def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
-    got = run(kind, input, _dims(dim, input.ndim), keepdim, _dtypes.bool_, "b1")
+    # PyTorch's first truth values were uint8, and of those its result still is.
+    byte = (input if out is None else out)._spec.dtype is _dtypes.uint8
+    got = run(kind, input, _dims(dim, input.ndim), keepdim, _dtypes.uint8 if byte else _dtypes.bool_, "b1")
     return (
         got
         if out is None
@@ -712,7 +710,6 @@ def scalar_like(t: Tensor) -> Tensor:
 @differentiable("LinalgVectorNorm", input=_norm_rule)
 def _norm(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
     d = input._spec.dtype
-    code = d.np.str[1:]
     if ord == 2:
         return run(NORM2, input, dims, keepdim, d, "f8")
     if ord == 1:
@@ -720,7 +717,7 @@ def _norm(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
     if ord == 0:
         return run(NORM0, input, dims, keepdim, d, "f8")
     if math.isinf(ord):
-        return run(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim, d, code)
+        return run(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim, d, d.kind)
     return run(NORM_P, input, dims, keepdim, d, "f8", float(ord))
 
 
@@ -766,12 +763,25 @@ def norm(
 # ---------------------------------------------------------------- softmax and its kin
 
 
+def _wide(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """What several kernels compute is of float16 computed in float32, and rounded once."""
+
+    @wraps(forward)
+    def compute(input: Tensor, **static: Any) -> Tensor:
+        if input._spec.dtype is not _dtypes.float16:
+            return forward(input, **static)
+        return to_dtype(forward(to_dtype(input, _dtypes.float32), **static), _dtypes.float16)
+
+    return compute
+
+
 @differentiable(
     "Logsumexp",
     input=lambda g, input, y, dims, keepdim: e.mul(
         _kept(g, input.ndim, dims, keepdim), e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))
     ),
 )
+@_wide
 def _logsumexp(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     if input.numel() == 0:
         return e.log(_sum(e.exp(input), dims=dims, keepdim=keepdim))
@@ -800,6 +810,7 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | N
 @differentiable(
     "Softmax", input=lambda g, y, dims: e.mul(y, e.sub(g, _sum(e.mul(g, y), dims=dims, keepdim=True)))
 )
+@_wide
 def _softmax(input: Tensor, *, dims: Ints) -> Tensor:
     if input.numel() == 0:
         return empty(input._spec.dense())
@@ -810,6 +821,7 @@ def _softmax(input: Tensor, *, dims: Ints) -> Tensor:
 @differentiable(
     "LogSoftmax", input=lambda g, y, dims: e.sub(g, e.mul(e.exp(y), _sum(g, dims=dims, keepdim=True)))
 )
+@_wide
 def _log_softmax(input: Tensor, *, dims: Ints) -> Tensor:
     if input.numel() == 0:
         return empty(input._spec.dense())

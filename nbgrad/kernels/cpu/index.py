@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-_WALK = '''"""{title}."""
+from nbgrad.kernels.templates import halves, read, write
 
+_WALK = '''"""{title}."""
+{imports}
 
 def @NAME@(start, stop, meta, o, x, at):
     d_out = meta[0]
@@ -63,7 +65,7 @@ _POINTS = """\
 _MOVES = {
     "read": ("Read what lies at the places of x into o", "o[q] = x[{p}]"),
     "write": ("Write o over what lies at the places of x", "x[{p}] = o[q]"),
-    "add": ("Add o to what lies at the places of x", "x[{p}] += o[q]"),
+    "add": ("Add o to what lies at the places of x", "x[{p}] = {sum}"),
     "or": ("Join o, truth values, to what lies at the places of x", "x[{p}] |= o[q]"),
 }
 
@@ -73,6 +75,16 @@ def walk(move: str, code: str, points: bool) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
     `points` there are no inner dimensions, which halves the time of a scatter."""
     title, statement = _MOVES[move]
-    inner = (_POINTS if points else _ROWS).format(move=statement.format(p="p" if points else "p + j * step"))
+    at = "p" if points else "p + j * step"
+    kind = "f4" if code == "f2" else code
+    total = write(f"{read(f'x[{at}]', code, kind, False)} + {read('o[q]', code, kind, False)}", code, kind)
+    inner = (_POINTS if points else _ROWS).format(move=statement.format(p=at, sum=total))
     pointer = "*" + code
-    return _WALK.format(title=title, inner=inner), ("i8", "i8", "*i8", pointer, pointer, "*i8")
+    return _WALK.format(title=title, imports=halves((code,)), inner=inner), (
+        "i8",
+        "i8",
+        "*i8",
+        pointer,
+        pointer,
+        "*i8",
+    )

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
-from nbgrad.kernels.templates import SCALARS, _preamble, _read, _write
+from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 LANES = 64
 BLOCK = 1024  # elements after which the lanes are emptied with compensation; a multiple of LANES
@@ -173,10 +173,12 @@ def reduction(
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `prologue` is of `x` and numbers, computed in `kind`; `finish` of `r` (and numbers), in
     the accumulator's dtype."""
-    preamble = _preamble() + f"from nbgrad.kernels.cpu.stack import stack_{accumulator}"
+    imports = (
+        vmath_helpers() + halves((code, out)) + f"from nbgrad.kernels.cpu.stack import stack_{accumulator}"
+    )
     stack = f"stack_{accumulator}({{0}})"
     if target == "cuda":
-        preamble, stack = "from numba import cuda", f"cuda.local.array({{0}}, {SCALARS[accumulator]})"
+        imports, stack = "from numba import cuda", f"cuda.local.array({{0}}, {SCALARS[accumulator]})"
     names = {"x": "a"} | {n: f"m{k}" for k, n in enumerate(numbers)}
     before = emit.emit((prologue,), target, kind, names)
     kept = accumulator if accumulator != "b1" else "b1"
@@ -186,10 +188,10 @@ def reduction(
     identity = identity or _IDENTITY[combine]
     first = identity if accumulator == "b1" else f"A({identity})"
     pair = COMBINE[combine]
-    join = lambda a, b: f"A({pair.format(a=a, b=b)})" if accumulator[0] == "i" else pair.format(a=a, b=b)  # noqa: E731
+    join = lambda a, b: f"A({pair.format(a=a, b=b)})" if accumulator[0] in "iu" else pair.format(a=a, b=b)  # noqa: E731
     indent = lambda text, by: text.strip("\n").replace("\n        ", "\n" + " " * by).strip()  # noqa: E731
     once = [f"m{k} = F(n{k})" for k in range(len(numbers))] + [f"w{k} = A(n{k})" for k in range(len(numbers))]
-    result = f"{_write(after.results[0], out, accumulator)}"
+    result = f"{write(after.results[0], out, accumulator)}"
     if out == "b1" and accumulator != "b1":
         result = f"{after.results[0]} != A(0)"
 
@@ -207,7 +209,7 @@ def reduction(
         WIDTH=WIDTH,
         identity=first,
         value=value,
-        load=f"a = {_read('x[q]', code, kind, False)}",
+        load=f"a = {read('x[q]', code, kind, False)}",
         combine_lane=join("u", value),
     )
     head = _HEAD.format(
@@ -216,7 +218,7 @@ def reduction(
         text=prologue,
         finish=finish,
         acc=accumulator,
-        preamble=preamble,
+        preamble=imports,
         scalar=SCALARS[kind],
         accumulator=SCALARS[accumulator],
     )
@@ -254,7 +256,7 @@ def reduction(
 
 _ARG = '''"""{title}: the first place of the {word} along a dimension, and its value."""
 import numpy as np
-
+{imports}
 
 def @NAME@(start, stop, meta, o, place, x):
     d = meta[0]
@@ -267,21 +269,27 @@ def @NAME@(start, stop, meta, o, place, x):
             size = meta[3 + e]
             p += (rest % size) * meta[3 + d + e]
             rest //= size
-        best = x[p]
+        best = {first}
         at = 0
         for k in range(1, n):
-            v = x[p + k * step]
+            v = {other}
             if v {sign} best or (v != v and best == best):
                 best = v
                 at = k
-        o[row] = best
+        o[row] = {result}
         place[row] = at
 '''
 
 
-def extreme(word: str, code: str) -> tuple[str, tuple[str, ...]]:
+def extreme(word: str, code: str, kind: str) -> tuple[str, tuple[str, ...]]:
     """Value and index of the first maximum or minimum ("max", "min"); a NaN is the extreme, the first one wins."""
     source = _ARG.format(
-        title=f"{word} along a dimension", word=f"{word}imum", sign=">" if word == "max" else "<"
+        title=f"{word} along a dimension",
+        word=f"{word}imum",
+        sign=">" if word == "max" else "<",
+        imports=halves((code,)),
+        first=read("x[p]", code, kind, False),
+        other=read("x[p + k * step]", code, kind, False),
+        result=write("best", code, kind),
     )
     return source, ("i8", "i8", "*i8", "*" + code, "*i8", "*" + code)

@@ -18,6 +18,9 @@ _KINDS = {
     "f8": (types.float64, np.float64),
     "i8": (types.int64, np.int64),
     "i4": (types.int32, np.int32),
+    "i2": (types.int16, np.int16),
+    "i1": (types.int8, np.int8),
+    "u1": (types.uint8, np.uint8),
     "b1": (types.uint8, np.bool_),
 }
 
@@ -43,4 +46,6 @@ def _define(code: str) -> Any:
     return stack
 
 
-stack_f4, stack_f8, stack_i8, stack_i4, stack_b1 = (_define(c) for c in ("f4", "f8", "i8", "i4", "b1"))
+stack_f4, stack_f8 = _define("f4"), _define("f8")
+stack_i8, stack_i4, stack_i2, stack_i1, stack_u1 = (_define(c) for c in ("i8", "i4", "i2", "i1", "u1"))
+stack_b1 = _define("b1")
