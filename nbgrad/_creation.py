@@ -147,6 +147,28 @@ def _flatten(data: Any, shape: Sequence[int], out: list[Any], depth: int = 0) ->
         _flatten(x, shape, out, depth + 1)
 
 
+def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
+    if d.is_floating_point:
+        with np.errstate(
+            over="ignore"
+        ):  # what is too large is inf; doubles come to float16 by way of float32
+            wide = np.array(values, np.float64 if d is _dtypes.float64 else np.float32)
+            return wide.astype(d.np, copy=False)
+    if d is _dtypes.bool_:
+        return np.array([bool(v) for v in values], d.np)
+    if not any(isinstance(v, float) for v in values):
+        try:
+            return np.array(values, d.np)
+        except OverflowError:  # refused below, in PyTorch's words, but for what wraps in an unsigned integer
+            pass
+    if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
+        raise ValueError("Overflow when unpacking long long")
+    try:
+        return np.array([_dtypes.fitting(v, d) for v in values]).astype(d.np)
+    except RuntimeError:
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+
+
 def _from_data(data: Any, dtype: Any) -> Tensor:
     if isinstance(data, Tensor):
         d = data.dtype if dtype is None else _dtypes.to_dtype(dtype)
@@ -170,17 +192,8 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     d = inferred if dtype is None else _dtypes.to_dtype(dtype, "tensor")
     values: list[Any] = []
     _flatten(data, shape, values)
-    if d.category == 1 and inferred.is_floating_point:
-        values = [int(v) for v in values]
-    elif d is _dtypes.bool_:
-        values = [bool(v) for v in values]
-    try:
-        array = np.array(values, dtype=d.np).reshape(shape)
-    except OverflowError:
-        if d is _dtypes.int64:
-            raise ValueError("Overflow when unpacking long long") from None
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
-    return _from_array(array)
+    array = _of_numbers(values, d)
+    return _from_array(array.reshape(shape))
 
 
 def tensor(
@@ -375,6 +388,8 @@ def arange(
     if dtype is None:
         dtype = get_default_dtype() if any(isinstance(v, float) for v in values) else _dtypes.int64
     d = _dtypes.to_dtype(dtype)
+    if d is _dtypes.bool_:
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(np.isfinite(v) for v in (start, end)):
@@ -385,10 +400,13 @@ def arange(
         n = -(-(end - start) // step)
     else:
         n = int(np.ceil((float(end) - float(start)) / float(step)))
+    if d is _dtypes.int64 and not int(step):
+        raise ValueError("step must be nonzero")  # of int64 PyTorch counts in whole steps
     sp = _spec("arange", (n,), d, device, requires_grad)
     # PyTorch accumulates in double for floats: start + step * i, rounded once.
     if d.is_floating_point:
-        array = (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
+        with np.errstate(over="ignore"):
+            array = (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
     else:
         array = (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
     t = _from_array(array)
@@ -412,21 +430,19 @@ def linspace(
         raise RuntimeError("number of steps must be non-negative")
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     sp = _spec("linspace", (steps,), dtype, device, requires_grad)
+    if sp.dtype is _dtypes.bool_:
+        raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     d = sp.dtype.np
+    a, b = np.array([_dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(d)
     if steps == 1:
-        array = np.array([start], d)
+        array = np.array([a], d)
     else:
-        # Symmetric about the middle, in the dtype itself, as PyTorch computes it.
-        a, b = d.type(start), d.type(end)
+        # Symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes it.
         real = d.type if d.kind == "f" else np.float64
-        step = real(real(end) - real(start)) / real(max(steps - 1, 1))
+        step = real(real(b) - real(a)) / real(max(steps - 1, 1))
         i = np.arange(steps)
-        low = start + step * i.astype(real) if d.kind != "f" else a + step * i.astype(d)
-        high = (
-            end - step * (steps - 1 - i).astype(real)
-            if d.kind != "f"
-            else b - step * (steps - 1 - i).astype(d)
-        )
+        low = real(a) + step * i.astype(real)
+        high = real(b) - step * (steps - 1 - i).astype(real)
         array = np.where(i < steps // 2, low, high).astype(d)
     return _out(_finish(_from_array(array), requires_grad), out)
 

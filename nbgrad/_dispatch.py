@@ -16,7 +16,7 @@ import numpy as np
 from nbgrad import _backend, _layout
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
-from nbgrad._plan import check_cast, dtypes_of, keep, launch, number_type, plan_for
+from nbgrad._plan import check_cast, check_numbers, dtypes_of, keep, launch, number_type, plan_for
 from nbgrad._record import record, record1, record2, record_op
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
@@ -154,6 +154,8 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> T
         check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact)
         return into(op.name, out, call(op, args), args, op.exact)
     plan = plan_for(op, operands)
+    if op.fits:
+        check_numbers(plan, args)
     buf = _backend.of(plan.out.device).empty(plan.nbytes)
     launch(plan, buf, args)
     t = wrap(buf, plan.out)
@@ -205,6 +207,8 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
     check_write(t, recorded, filled=True)  # that its elements are apart is seen by the plan
     plan = plan_for(op, operands, t._spec)
+    if op.fits:
+        check_numbers(plan, args)
     args = [t, *(_apart(t, a) for a in args[1:])]
     if recorded:
         mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)

@@ -11,7 +11,9 @@ This module has globals called `float`, `int` and `bool`, as PyTorch has; the bu
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -325,6 +327,29 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+def fitting(value: Any, d: dtype) -> Any:
+    """A Python number as an element of that dtype; one beyond it is refused, but for negative integers, which wrap in unsigned ones."""
+    if isinstance(value, builtins.int) and not -(2**63) <= value < 2**64:
+        raise OverflowError(
+            "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
+        )
+    if d is bool_:
+        return builtins.bool(value)
+    low, high = _limits(d)
+    if not d.is_signed and isinstance(value, builtins.int):
+        low = -high
+    if not low <= value <= high and not (d.is_floating_point and not math.isfinite(value)):
+        name = d.c_name if d.is_floating_point or d is int32 else f"{d.name}_t"
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+    return builtins.float(value) if d.is_floating_point else builtins.int(value)
+
+
+@lru_cache(maxsize=16)
+def _limits(d: dtype) -> tuple[Any, Any]:
+    info = finfo(d) if d.is_floating_point else iinfo(d)
+    return info.min, info.max
 
 
 # PyTorch's short names. Last, because three of them hide builtins.

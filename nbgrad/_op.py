@@ -47,6 +47,10 @@ class ElementwiseOp:
         self.check: Callable[..., None] | None = None
         self.kernel: Callable[..., None] | None = None
         self.settings: tuple[str, ...] = ()  # the numbers that do not decide the dtype
+        self.fits: tuple[
+            str, ...
+        ] = ()  # the numbers that are refused if the dtype cannot hold them; others wrap
+        self.opmath = False  # float16 is computed with numbers as they are, not rounded to float16 first
         self.exact: str | None = (
             None  # the words that refuse an `out` of another dtype than the result's; None: it is cast
         )

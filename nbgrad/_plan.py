@@ -35,6 +35,7 @@ class Plan:
     __slots__ = (
         "address",
         "by_mask",
+        "compute",
         "kind",
         "launch",
         "n",
@@ -46,15 +47,24 @@ class Plan:
     )
 
     def __init__(
-        self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, kind: str, inplace: bool = False
+        self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, compute: dtype, inplace: bool = False
     ) -> None:
         """`operands` are specs, or for numbers their Python type; in place the output takes the first one's memory."""
-        self.op, self.operands, self.out, self.kind = op, operands, out, kind
+        self.op, self.operands, self.out, self.compute, self.kind = op, operands, out, compute, compute.kind
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
         self.by_mask: list[Any] = [None] * 4  # the rules of one or two tensor operands, found by counting
+        rounded = compute is _dtypes.float16 and not op.opmath
         run = Kernel.of(
-            op.name, (op.body,), op.params, op.logical, operands, (out,), kind, 0 if inplace else -1
+            op.name,
+            (op.body,),
+            op.params,
+            op.logical,
+            operands,
+            (out,),
+            compute.kind,
+            0 if inplace else -1,
+            op.settings if rounded else op.params,
         )
         self.address, self.n, self.launch = run.address, run.n, run.launch
 
@@ -77,8 +87,10 @@ class Kernel:
         outs: Sequence[Spec],
         kind: str,
         over: int = -1,
+        exact: Sequence[str] | None = None,
     ) -> Kernel:
-        """`over` is the operand whose memory the first output takes, if any; the launch is not given it."""
+        """`over` is the operand whose memory the first output takes, if any; the launch is not given it. `exact` names the numbers
+        that are not rounded to float16; without it, none is."""
         shape = outs[0].shape
         specs = [o for k, o in enumerate(operands) if isinstance(o, Spec) and k != over]
         read = [o.strides for o in outs] + [
@@ -104,7 +116,7 @@ class Kernel:
         given = tuple(
             templates.Operand(p, o.dtype.code, "=" if k == over else next(letters), p in logical)
             if isinstance(o, Spec)
-            else templates.Operand(p, "", "n", p in logical)
+            else templates.Operand(p, "" if exact is None or p in exact else "f2", "n", p in logical)
             for k, (p, o) in enumerate(zip(params, operands))
         )
         codes = tuple(o.dtype.code for o in outs)
@@ -201,7 +213,7 @@ def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = N
         check_cast(result, out.dtype)
     if op.kernel is not None:
         op.kernel(compute, operands)
-    return Plan(op, operands, out, compute.kind, inplace)
+    return Plan(op, operands, out, compute, inplace)
 
 
 def check_cast(result: dtype, to: dtype) -> None:
@@ -229,6 +241,12 @@ def forget_plans() -> None:
 
 
 _dtypes.on_new_default.append(forget_plans)
+
+
+def check_numbers(plan: Plan, args: Sequence[Any]) -> None:
+    for name, value in zip(plan.op.params, args):
+        if name in plan.op.fits and not isinstance(value, Tensor):
+            _dtypes.fitting(value, plan.compute)
 
 
 def launch(plan: Plan, buf: Any, args: Sequence[Any]) -> None:

@@ -46,7 +46,8 @@ _BY_WAY_OF = {"u1": "np.int64", "i1": "np.int32", "i2": "np.int32"}
 
 
 class Operand(NamedTuple):
-    """One input: the variable it stands for, how it is stored, how it steps; `logical` variables are read as truth values."""
+    """One input: the variable it stands for, how it is stored, how it steps; `logical` variables are read as truth values. A number
+    has no code, or that of float16, to which it is rounded."""
 
     name: str
     code: str
@@ -97,7 +98,7 @@ def elementwise(
     codes = ["i8", "i8", *(["*i8"] if nd else []), *("*" + c for c in outputs)]
     codes += ["*" + v.code for _, v in arrays] + [_number_code(kind) for _, v in numbers]
 
-    once = [f"a{k} = {read(f'n{k}', _number_code(kind), kind, v.logical)}" for k, v in numbers]
+    once = [f"a{k} = {_number(f'n{k}', v, kind)}" for k, v in numbers]
     body: list[str] = []
     for k, v in enumerate(inputs):
         if v.step == "=":
@@ -137,6 +138,12 @@ def _number_code(kind: str) -> str:
     return "f8" if kind[0] == "f" else "i8"
 
 
+def _number(text: str, operand: Operand, kind: str) -> str:
+    """A number given by value, as the computing dtype; float16 as its code says that it is rounded first, as PyTorch does."""
+    value = read(text, _number_code(kind), kind, operand.logical)
+    return f"from_half(to_half({value}))" if operand.code == "f2" else value
+
+
 def _at(operand: int, step: str, nd: bool) -> str:
     if not nd:
         return "i"
@@ -156,7 +163,7 @@ def write(result: str, code: str, kind: str) -> str:
     if code in ("b1", kind):
         return result
     if code == "f2":
-        return f"to_half({result if kind == 'f4' else f'np.float32({result})'})"
+        return f"to_half(np.float32({result}))"
     if kind[0] == "f" and code in _BY_WAY_OF:
         return f"{SCALARS[code]}({_BY_WAY_OF[code]}({result}))"
     return f"{SCALARS[code]}({result})"

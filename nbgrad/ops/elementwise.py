@@ -69,22 +69,27 @@ def _rsub(input, other):
     return other - input
 
 
-@stanza
+@stanza(opmath=True)
 def mul(input, other):
     return input * other
 
 
-@stanza(name="div", promote="float", vjp=lambda g, input, other: (g / other, -g * ((input / other) / other)))
+@stanza(
+    name="div",
+    opmath=True,
+    promote="float",
+    vjp=lambda g, input, other: (g / other, -g * ((input / other) / other)),
+)
 def _true_divide(input, other):
     return input / other
 
 
-@stanza(name="div_floor", node="DivBackward2", kernel=_refuse("div_floor_cpu", bools=True))
+@stanza(name="div_floor", opmath=True, node="DivBackward2", kernel=_refuse("div_floor_cpu", bools=True))
 def _floor_divide(input, other):
     return p.floor_divide(input, other)
 
 
-@stanza(name="div_trunc", node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
+@stanza(name="div_trunc", opmath=True, node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
 def _trunc_divide(input, other):
     return p.trunc(input / other)
 
@@ -186,6 +191,7 @@ def erf(input):
     name="pow_number",
     node="PowBackward0",
     method=False,
+    fits=("exponent",),
     vjp=lambda g, input, exponent: (
         choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))),
         None,
@@ -375,6 +381,7 @@ def minimum(input, other):
     node="ClampBackward1",
     method=False,
     exact=_SAME,
+    fits=("min", "max"),
     kernel=_refuse("clamp_scalar_cpu", bools=True),
     vjp=lambda g, input, min, max: (
         choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
@@ -408,6 +415,7 @@ def _low(name: str, node: str) -> Any:
         node=node,
         method=False,
         exact=_SAME,
+        fits=("min",),
         kernel=_refuse("clamp_min_scalar_cpu", bools=True),
         vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None),
     )(lambda input, min: p.maximum(min, input))
@@ -419,6 +427,7 @@ def _high(name: str, node: str) -> Any:
         node=node,
         method=False,
         exact=_SAME,
+        fits=("max",),
         kernel=_refuse("clamp_max_scalar_cpu", bools=True),
         vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None),
     )(lambda input, max: p.minimum(max, input))
@@ -530,7 +539,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
         )
-    return call(_where.op, (condition, input, other), out)
+    args = (condition, input, other)
+    numbers = [v for v in (input, other) if not isinstance(v, Tensor)]
+    if numbers:
+        d = dtypes_of(_where.op, operands_of(_where.op, args))[0]
+        for value in numbers if d is not _dtypes.float16 else ():  # one too large for float16 is inf here
+            _dtypes.fitting(value, d)
+    return call(_where.op, args, out)
 
 
 # PyTorch's formula changes at weight 0.5, so that both ends are exact.
@@ -667,12 +682,12 @@ def bitwise_xor(input, other):
     return p.bitwise_xor(input, other)
 
 
-@stanza(kernel=_refuse("lshift_cpu", floats=True))
+@stanza(kernel=_refuse("lshift_cpu", floats=True, bools=True))
 def bitwise_left_shift(input, other):
     return p.lshift(input, other)
 
 
-@stanza(kernel=_refuse("rshift_cpu", floats=True))
+@stanza(kernel=_refuse("rshift_cpu", floats=True, bools=True))
 def bitwise_right_shift(input, other):
     return p.rshift(input, other)
 
@@ -690,6 +705,7 @@ def bitwise_not(input):
     node="AddBackward0",
     method=False,
     settings=("alpha",),
+    fits=("alpha",),
     vjp=lambda g, alpha: (g, g * alpha, None),
 )
 def _add_scaled(input, other, alpha):
@@ -701,6 +717,7 @@ def _add_scaled(input, other, alpha):
     node="SubBackward0",
     method=False,
     settings=("alpha",),
+    fits=("alpha",),
     vjp=lambda g, alpha: (g, -g * alpha, None),
     check=_no_bool_sub,
 )
@@ -816,6 +833,18 @@ def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:  # typ
 
 method(remainder)
 method(fmod)
+
+
+@method
+def remainder_(input: Tensor, other: Any) -> Tensor:
+    _refuse_zero(input, other)
+    return inplace(_remainder.op, (input, other))
+
+
+@method
+def fmod_(input: Tensor, other: Any) -> Tensor:
+    _refuse_zero(input, other)
+    return inplace(_fmod.op, (input, other))
 
 
 @method

@@ -346,10 +346,24 @@ def _dims_taken(x: Any) -> int:
     return x.ndim if isinstance(x, Tensor) and x._spec.dtype is _dtypes.bool_ else 1
 
 
+def _masked_bytes(x: Tensor) -> Tensor:
+    """An index of uint8 is a mask, as all were before PyTorch had bool."""
+    if x._spec.ndim:
+        warnings.warn(
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return to_dtype(x, _dtypes.bool_)
+
+
 def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     """Apply what is a view, and leave the rest: per dimension of the view, an index tensor or None."""
     given = _as_items(index)
     items = [x if isinstance(x, (str, float)) else _as_item(x) for x in given]
+    items = [
+        _masked_bytes(x) if isinstance(x, Tensor) and x._spec.dtype is _dtypes.uint8 else x for x in items
+    ]
     taken = sum(_dims_taken(x) for x in items)
     if taken > self._spec.ndim:
         if len(items) == 1 and type(items[0]) is int and index is not given:
@@ -441,7 +455,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
                 dims.append(dim)
                 arrays.append(found)
                 dim += 1
-        elif x._spec.dtype.is_floating_point:
+        elif x._spec.dtype not in (_dtypes.int64, _dtypes.int32):
             raise IndexError(_NOT_INDEX)
         else:
             if dim >= len(shape):
@@ -1001,6 +1015,7 @@ _masked = stanza(
     node="MaskedFillBackward0",
     method=False,
     logical=("mask",),
+    fits=("value",),
     vjp=lambda g, mask: (p.where(mask, 0.0, g), p.where(mask, g, 0.0)),
 )(lambda input, mask, value: p.where(mask, value, input))
 

@@ -26,6 +26,8 @@ def stanza(
     check: Callable[..., None] | None = None,
     kernel: Callable[..., None] | None = None,
     settings: tuple[str, ...] = (),
+    fits: tuple[str, ...] = (),
+    opmath: bool = False,
     exact: str | None = None,
     number_node: str | None = None,
     tensors: tuple[str, ...] = (),
@@ -44,6 +46,7 @@ def stanza(
             exact,
             number_node,
         )
+        op.fits, op.opmath = fits, opmath
         op.tensors = tensors or op.tensors
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name
