@@ -1,0 +1,34 @@
+"""Memory by its address: `at_f4(address)` is a pointer to float32, for kernels that walk tables of buffers.
+
+Un-jitted, it is a pointer of ctypes, which reads and writes at an index in the same way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from numba import types
+from numba.extending import lower_builtin, type_callable
+
+_KINDS = {"f4": (types.float32, ctypes.c_float), "f8": (types.float64, ctypes.c_double)}
+
+
+def _define(code: str) -> Any:
+    element, c_type = _KINDS[code]
+
+    def at(address: int) -> Any:
+        return ctypes.cast(int(address), ctypes.POINTER(c_type))
+
+    @type_callable(at)
+    def typing(context: Any) -> Any:
+        return lambda address: types.CPointer(element) if isinstance(address, types.Integer) else None
+
+    @lower_builtin(at, types.Integer)
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return at
+
+
+at_f4, at_f8 = (_define(c) for c in ("f4", "f8"))

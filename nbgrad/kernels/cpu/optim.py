@@ -1,0 +1,139 @@
+"""One step of an optimiser over any number of parameters, as source.
+
+Promises the optimisers: a table has one row of integers per parameter, its length and the addresses of what is read and written;
+`begin` runs once per row, counts the step and works out in float64 the numbers that do not depend on elements; `update` runs over
+all elements of all rows as one range, which a launcher may cut anywhere. Learning rates and their like are memory that
+the kernels read, so a schedule compiles nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from nbgrad.expr import emit
+from nbgrad.expr.node import Expr
+from nbgrad.kernels.templates import SCALARS, _preamble
+
+_BEGIN = '''"""{title}, per parameter: counts the step, and works out {names}."""
+from math import inf, nan
+import math
+import numpy as np
+from nbgrad.kernels.cpu.memory import at_{step}
+{preamble}
+F = np.float64
+
+
+def @NAME@(start, stop, table, numbers, out):
+    {read}
+    for row in range(start, stop):
+        {count}
+        {lines}
+        {store}
+'''
+
+_UPDATE = '''"""{title}, per element: {text}"""
+from math import inf, nan
+import math
+import numpy as np
+from nbgrad.kernels.cpu.memory import at_{code}
+{preamble}
+F = {scalar}
+
+
+def @NAME@(start, stop, table, numbers):
+    row = 0
+    first = 0  # where the row begins in the range of all rows
+    while start >= first + table[row * {width}]:
+        first += table[row * {width}]
+        row += 1
+    at = start
+    while at < stop:
+        length = table[row * {width}]
+        {read}
+        {pointers}
+        for i in range(at - first, min(stop - first, length)):
+            {load}
+            {lines}
+            {store}
+        first += length
+        at = first
+        row += 1
+'''
+
+Code = tuple[str, tuple[str, ...]]
+
+
+def _block(lines: Iterable[str], indent: int) -> str:
+    return ("\n" + " " * indent).join(lines)
+
+
+@lru_cache(maxsize=256)
+def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], ...], step: str) -> Code:
+    """Source and parameter codes of the kernel per row. `given` are the names of the numbers in their order, "step" that of
+    the count, which has the dtype `step` and lies at the address in the row's second place ("": there is none)."""
+    names = {name: f"n{k}" for k, name in enumerate(given)} | {"step": "step"}
+    emitted = emit.emit([e for _, e in derived], "cpu", "f8", names)
+    count = [f"counter = at_{step}(table[row * 2 + 1])", "counter[0] += 1", "step = F(counter[0])"]
+    source = _BEGIN.format(
+        title=title,
+        names=", ".join(name for name, _ in derived),
+        step=step or "f8",
+        preamble=_preamble(),
+        read=_block([f"n{k} = numbers[{k}]" for k in range(len(given))], 4),
+        count=_block(count if step else [], 8),
+        lines=_block(emitted.lines, 8),
+        store=_block((f"out[row * {len(derived)} + {k}] = {r}" for k, r in enumerate(emitted.results)), 8),
+    )
+    return _without_gaps(source), ("i8", "i8", "*i8", "*f8", "*f8")
+
+
+@lru_cache(maxsize=256)
+def update(
+    title: str, derived: tuple[str, ...], inputs: tuple[str, ...], results: tuple[tuple[str, Expr], ...], code: str
+) -> Code:
+    """Source and parameter codes of the kernel over elements: `inputs` names the buffers in the order of a row's addresses,
+    `results` those that are written."""
+    at = {name: f"x{k}" for k, name in enumerate(inputs)}
+    names = {name: f"a{k}" for k, name in enumerate(inputs)}
+    names |= {name: f"n{k}" for k, name in enumerate(derived)}
+    emitted = emit.emit([e for _, e in results], "cpu", code, names)
+    width = len(inputs) + 1
+    source = _UPDATE.format(
+        title=title,
+        text="; ".join(f"{name} = {e}" for name, e in results),
+        code=code,
+        preamble=_preamble(),
+        scalar=SCALARS[code],
+        width=width,
+        read=_block((f"n{k} = F(numbers[row * {len(derived)} + {k}])" for k in range(len(derived))), 8),
+        pointers=_block((f"{x} = at_{code}(table[row * {width} + {k + 1}])" for k, x in enumerate(at.values())), 8),
+        load=_block((f"{names[name]} = {x}[i]" for name, x in at.items()), 12),
+        lines=_block(emitted.lines, 12),
+        store=_block((f"{at[name]}[i] = {r}" for (name, _), r in zip(results, emitted.results)), 12),
+    )
+    return _without_gaps(source), ("i8", "i8", "*i8", "*f8")
+
+
+def _without_gaps(source: str) -> str:
+    """A hole that nothing fills leaves no line."""
+    return "\n".join(line for line in source.split("\n") if line == "" or line.strip())
+
+
+_first_byte, _address = ctypes.c_char.from_buffer, ctypes.addressof
+
+
+def addresses(buffers: Sequence[Any]) -> list[int]:
+    """Where buffers, none of them empty, lie; a quarter of the time of `array.ctypes.data`."""
+    return [_address(_first_byte(b)) for b in buffers]
+
+
+def overlap(starts: Sequence[int], lengths: Sequence[int]) -> bool:
+    """Whether any two of these stretches of memory share a byte."""
+    order = np.argsort(starts)
+    begin_, end = np.asarray(starts)[order], (np.asarray(starts) + np.asarray(lengths))[order]
+    return bool((begin_[1:] < np.maximum.accumulate(end)[:-1]).any())

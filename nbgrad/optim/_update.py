@@ -1,0 +1,264 @@
+"""How an optimiser that is a scalar rule takes a step: one pass of a kernel over all parameters of a group.
+
+Promises the optimisers that saying what happens to one element is enough. A `Rule` is two plain functions, which run on
+expressions (to become kernels) and on tensors: for what the kernel does not take (memory with gaps, mixed dtypes) and where the
+step itself is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import is_
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._creation import zeros_like
+from nbgrad._storage import Spec
+from nbgrad._tape.modes import state as modes
+from nbgrad._tensor import Tensor, check_write, storage_of
+from nbgrad.autograd.grad_mode import enable_grad, set_grad_enabled
+from nbgrad.expr.node import as_expr, free_vars, parameters, var
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import optim as _kernels
+from nbgrad.ops.copy import scalar
+from nbgrad.optim.optimizer import Optimizer
+
+
+class Rule:
+    """`prepare(numbers..., step)` gives by name the numbers that the body reads; `body(p, g, buffers..., n)`, n being those, gives
+    the new p and buffers. `writes` is how often PyTorch writes to a parameter in a step, which its version counter shows."""
+
+    def __init__(
+        self, name: str, prepare: Callable[..., dict[str, Any]], body: Callable[..., Any], writes: int = 1
+    ) -> None:
+        self.name, self.prepare, self.body, self.writes = name, prepare, body, writes
+        given = parameters(prepare)
+        self.counts = "step" in given
+        self.numbers = tuple(n for n in given if n != "step")
+        self.buffers = tuple(parameters(body)[2:-1])
+        self._built: dict[tuple[str, str], Built] = {}
+
+    def built(self, code: str, step: str) -> Built:
+        """The kernels for elements and counts of these dtypes."""
+        found = self._built.get((code, step))
+        if found is None:
+            found = self._built[code, step] = self._build(code, step)
+        return found
+
+    def _build(self, code: str, step: str) -> Built:
+        prepared = {k: as_expr(e) for k, e in self.prepare(*map(var, parameters(self.prepare))).items()}
+        inputs = ("p", "g", *self.buffers)
+        results = self.body(*map(var, inputs), SimpleNamespace(**{n: var(n) for n in prepared}))
+        derived = tuple((n, e) for n, e in prepared.items() if n in free_vars(*results))
+        names = tuple(n for n, _ in derived)
+        begin = _kernels.begin(self.name, self.numbers, derived, step)
+        update = _kernels.update(self.name, names, inputs, tuple(zip(("p", *self.buffers), results)), code)
+        return Built(
+            build.kernel(f"{self.name}_begin", *begin).address,
+            build.kernel(f"{self.name}_update", *update).address,
+            len(derived),
+        )
+
+    def by_tensors(self, row: Row, numbers: Sequence[Any]) -> None:
+        """The same step by ops on tensors."""
+        p, grad, step, *buffers = row
+        if self.counts:
+            step.add_(1)
+            numbers = [*numbers, step.item()]
+        results = self.body(p, grad, *buffers, SimpleNamespace(**self.prepare(*numbers)))
+        for t, value in zip((p, *buffers), results):
+            t.copy_(value)
+        storage_of(p).version += self.writes - 1
+
+
+class Built(NamedTuple):
+    """Addresses of the kernel per parameter and the kernel per element, and how many numbers the one leaves to the other."""
+
+    begin: int
+    update: int
+    derived: int
+
+
+Row = tuple[Any, ...]  # parameter, gradient, count (None if the rule has none), buffers
+
+
+def _same(a: list[Any], b: list[Any]) -> bool:
+    return len(a) == len(b) and all(map(is_, a, b))
+
+
+class Table:
+    """What one launch takes, kept from step to step while parameters and state stay where they are."""
+
+    def __init__(self, rule: Rule, rows: Sequence[Row], kept: list[Any], specs: list[Any]) -> None:
+        self.rule, self.kept, self.specs = rule, kept, specs
+        taken = [k for k, row in enumerate(rows) if _fits(row)]
+        for k in taken:
+            check_write(rows[k][0], False)
+        self.slow = [k for k in range(len(rows)) if k not in set(taken)]
+        self.batches = [_Batch(rule, rows, [k for k in taken if _codes(rows[k]) == codes], *codes)
+                        for codes in dict.fromkeys(_codes(rows[k]) for k in taken)]  # fmt: skip
+
+    def run(self, rows: Sequence[Row], numbers: Sequence[Any]) -> None:
+        if self.batches:
+            packed = np.array(numbers, np.float64).view(np.uint8)
+            for batch in self.batches:
+                batch.run(rows, packed)
+        for k in self.slow:
+            self.rule.by_tensors(rows[k], [float(x) for x in numbers])
+
+
+class _Batch:
+    """The rows of one dtype."""
+
+    def __init__(self, rule: Rule, rows: Sequence[Row], chosen: list[int], code: str, step: str) -> None:
+        self.chosen = chosen
+        self.built = rule.built(code, step)
+        held = [[rows[k][0], *rows[k][3:]] for k in chosen]
+        self.length = [r[0]._spec.numel for r in held]
+        self.total = sum(self.length)
+        self.table = np.empty((len(chosen), 3 + len(rule.buffers)), np.int64)
+        self.table[:, 0] = self.length
+        for k, column in enumerate(zip(*held)):
+            self.table[:, k + (2 if k else 1)] = _kernels.addresses([t._buf for t in column])
+        self.counts = np.zeros((len(chosen), 2), np.int64)
+        if rule.counts:
+            self.counts[:, 1] = _kernels.addresses([rows[k][2]._buf for k in chosen])
+        self.derived = np.empty(len(chosen) * self.built.derived).view(np.uint8)
+        # Parameters that share memory are stepped one after the other.
+        written = [n * held[0][0]._spec.itemsize for n in self.length] if held else []
+        self.cut = 1 if _kernels.overlap(self.table[:, 1], written) else self.total
+        self.written = [(t, rule.writes if k == 0 else 1) for r in held for k, t in enumerate(r)]
+        self.written += [(rows[k][2], 1) for k in chosen if rule.counts]
+        for t, _ in self.written:
+            storage_of(t)
+
+    def run(self, rows: Sequence[Row], numbers: Any) -> None:
+        self.table[:, 2] = _kernels.addresses([rows[k][1]._buf for k in self.chosen])
+        backend = _backend.of(rows[self.chosen[0]][0]._spec.device)
+        count, table = len(self.chosen), self.table.reshape(-1).view(np.uint8)
+        counts = self.counts.reshape(-1).view(np.uint8)
+        backend.launch(3, "", 1)(self.built.begin, count, counts, numbers, self.derived)
+        backend.launch(2, "", self.cut)(self.built.update, self.total, table, self.derived)
+        for t, times in self.written:
+            t._storage.version += times  # type: ignore[union-attr]
+
+
+def _codes(row: Row) -> tuple[str, str]:
+    return row[0]._spec.dtype.np.str[1:], "" if row[2] is None else row[2]._spec.dtype.np.str[1:]
+
+
+def _fits(row: Row) -> bool:
+    """Whether all of a row is memory of one layout without gaps, so that the order of its elements does not matter."""
+    p, grad, step, *buffers = row
+    sp: Spec = p._spec
+    if step is not None and not step._spec.dtype.is_floating_point:
+        return False
+    return (
+        sp.dtype.is_floating_point
+        and sp.numel > 0
+        and _layout.is_dense(sp.shape, sp.strides)
+        and all(_alike(t._spec, sp) for t in (grad, *buffers))
+    )
+
+
+def _alike(a: Spec, b: Spec) -> bool:
+    return a is b or (a.dtype is b.dtype and a.shape == b.shape and a.strides == b.strides)
+
+
+class RuleOptimizer(Optimizer):
+    """An optimiser whose step is a rule for one element. A subclass says which (`_rule`), with what numbers, and `_init`."""
+
+    _begun = "step"  # what the state of a parameter has once it has been stepped
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._tables: dict[Any, Table] = {}
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        """The rule of a group; `first` where the state of a parameter is fresh."""
+        raise NotImplementedError
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        """The values of the rule's numbers."""
+        raise NotImplementedError
+
+    def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
+        """State of a parameter before its first step."""
+        counted = {"step": scalar(0.0, _count_dtype())} if rule.counts else {}
+        return counted | {name: zeros_like(p) for name in rule.buffers}
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            loss = None
+            if closure is not None:
+                with enable_grad():
+                    loss = closure()
+            for number, group in enumerate(self.param_groups):
+                self._step_group(number, group)
+        return loss
+
+    def _step_group(self, number: int, group: dict[str, Any]) -> None:
+        later, first = self._rule(group, False), self._rule(group, True)
+        rows: dict[Rule, list[Row]] = {later: [], first: []}
+        names, counts, stateful = later.buffers, later.counts, bool(later.buffers or later.counts)
+        for p in group["params"]:
+            grad = p.grad
+            if grad is None:
+                continue
+            into = rows[later]
+            state: dict[str, Any] = {}
+            if stateful:
+                state = self.state[p]
+                if state.get(self._begun) is None:
+                    state.update(self._init(p, group, later))
+                    into = rows[first]
+            into.append((p, grad, state["step"] if counts else None, *[state[n] for n in names]))
+        for rule, found in rows.items():
+            if found:
+                self._run(number, rule, found, self._numbers(group))
+
+    def _run(self, number: int, rule: Rule, rows: list[Row], numbers: Sequence[Any]) -> None:
+        if modes.grad:
+            for row in rows:
+                rule.by_tensors(row, numbers)
+            return
+        kept = [t._buf for p, _, *others in rows for t in (p, *others) if t is not None]
+        specs = [t._spec for row in rows for t in row if t is not None]
+        table = self._tables.get((number, rule))
+        if table is None or not (_same(kept, table.kept) and _same(specs, table.specs)):
+            table = self._tables[number, rule] = Table(rule, rows, kept, specs)
+        table.run(rows, numbers)
+
+
+def _count_dtype() -> _dtypes.dtype:
+    return _dtypes.float64 if _dtypes.get_default_dtype() is _dtypes.float64 else _dtypes.float32
+
+
+def check_options(**options: Any) -> None:
+    """Refuse options that PyTorch refuses, named as its messages name them; only those that are given."""
+    words = {"lr": "learning rate", "eps": "epsilon value"}
+    lr = options.get("lr")
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    for name, value in options.items():
+        if not 0.0 <= value:
+            raise ValueError(f"Invalid {words.get(name, name + ' value')}: {value}")
+
+
+def check_ways(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    if fused:
+        if differentiable:
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if foreach:
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def check_capturable(group: dict[str, Any]) -> None:
+    if group["capturable"] and any(p.grad is not None for p in group["params"]):
+        raise AssertionError(
+            "If capturable=True, params and state_steps must be on supported devices: "
+            "['cuda', 'xpu', 'hpu', 'privateuseone', 'xla']."
+        )

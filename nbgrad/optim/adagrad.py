@@ -1,0 +1,75 @@
+"""Adagrad: gradients over the root of the sum of all squares so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad._creation import full_like
+from nbgrad._tensor import Tensor
+from nbgrad.ops.elementwise import sqrt
+from nbgrad.optim._update import Rule, RuleOptimizer, check_options, check_ways
+from nbgrad.optim.optimizer import Params
+
+
+@lru_cache
+def _rule(decays: bool, maximize: bool) -> Rule:
+    def prepare(lr: Any, lr_decay: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
+        return dict(rate=lr / (1 + (step - 1) * lr_decay), eps=eps, decay=weight_decay)
+
+    def body(p: Any, g: Any, sum: Any, n: Any) -> Any:
+        g = -g if maximize else g
+        g = g + p * n.decay if decays else g
+        total = sum + g * g
+        return p - g * n.rate / (sqrt(total) + n.eps), total
+
+    return Rule("adagrad", prepare, body)
+
+
+class Adagrad(RuleOptimizer):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_options(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay)
+        check_options(initial_accumulator_value=initial_accumulator_value, eps=eps)
+        defaults = dict(
+            lr=lr,
+            lr_decay=lr_decay,
+            eps=eps,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            fused=fused,
+        )
+        super().__init__(params, defaults)
+        check_ways(fused, foreach, differentiable)
+        for group in self.param_groups:  # PyTorch's Adagrad has its state from the start
+            for p in group["params"]:
+                self.state[p] = self._init(p, group, self._rule(group, True))
+
+    def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
+        start = group["initial_accumulator_value"]
+        return super()._init(p, group, rule) | {"sum": full_like(p, start)}
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        return _rule(bool(group["weight_decay"] != 0), group["maximize"])
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        return group["lr"], group["lr_decay"], group["eps"], group["weight_decay"]
+
+
+__all__ = ["Adagrad"]

@@ -1,0 +1,142 @@
+"""Adam and AdamW: steps of the size of a gradient's mean over its spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad._tensor import Tensor
+from nbgrad.ops.elementwise import maximum, sqrt
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, check_ways
+from nbgrad.optim.optimizer import Params
+
+
+@lru_cache
+def _rule(decays: bool, decoupled: bool, amsgrad: bool, maximize: bool) -> Rule:
+    def prepare(lr: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
+        return dict(
+            rate=lr / (1 - beta1**step),
+            spread=(1 - beta2**step) ** 0.5,
+            fresh1=1 - beta1,
+            beta2=beta2,
+            fresh2=1 - beta2,
+            eps=eps,
+            decay=weight_decay,
+            keep=1 - lr * weight_decay,
+        )
+
+    def moments(p: Any, g: Any, m: Any, v: Any, n: Any) -> Any:
+        g = -g if maximize else g
+        if decays and decoupled:
+            p = p * n.keep
+        elif decays:
+            g = g + p * n.decay
+        return p, m + (g - m) * n.fresh1, v * n.beta2 + g * g * n.fresh2
+
+    def stepped(p: Any, m: Any, v: Any, n: Any) -> Any:
+        return p - m * n.rate / (sqrt(v) / n.spread + n.eps)
+
+    def plain(p: Any, g: Any, exp_avg: Any, exp_avg_sq: Any, n: Any) -> Any:
+        p, m, v = moments(p, g, exp_avg, exp_avg_sq, n)
+        return stepped(p, m, v, n), m, v
+
+    def capped(p: Any, g: Any, exp_avg: Any, exp_avg_sq: Any, max_exp_avg_sq: Any, n: Any) -> Any:
+        p, m, v = moments(p, g, exp_avg, exp_avg_sq, n)
+        top = maximum(max_exp_avg_sq, v)
+        return stepped(p, m, top, n), m, v, top
+
+    return Rule("adam", prepare, capped if amsgrad else plain, writes=2 if decays and decoupled else 1)
+
+
+class Adam(RuleOptimizer):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        check_options(lr=lr, eps=eps)
+        for k in range(2):
+            if not 0.0 <= betas[k] < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
+        check_options(weight_decay=weight_decay)
+        if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
+            raise ValueError("betas must be either both floats or both Tensors")
+        defaults = dict(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
+        super().__init__(params, defaults)
+        check_ways(fused, foreach, differentiable)
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        check_capturable(group)
+        decays = bool(group["weight_decay"] != 0)
+        return _rule(decays, group["decoupled_weight_decay"], group["amsgrad"], group["maximize"])
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        return group["lr"], *group["betas"], group["eps"], group["weight_decay"]
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameters themselves, not by way of the gradient."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True
+
+
+__all__ = ["Adam", "AdamW"]

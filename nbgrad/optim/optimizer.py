@@ -1,0 +1,289 @@
+"""What all optimisers are: groups of parameters with options, state per parameter, hooks around a step.
+
+Promises users PyTorch's `Optimizer`: the layout of `state_dict()` is the same, so either loads what the other saved; and
+promises the optimisers that their `step` runs between the hooks.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+from nbgrad._tape.node import RemovableHandle
+from nbgrad._tensor import Tensor
+
+Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+
+
+class _Required:
+    """Stands in `defaults` for an option that every group must bring."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def _type_name(x: object) -> str:
+    module, name = type(x).__module__, type(x).__qualname__
+    return name if module == "builtins" else f"{module}.{name}"
+
+
+def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        for _, hook in list(self._step_pre_hooks):
+            result = hook(self, args, kwargs)
+            if result is not None:
+                if not (isinstance(result, tuple) and len(result) == 2):
+                    raise RuntimeError(
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}."
+                    )
+                args, kwargs = result
+        out = step(self, *args, **kwargs)
+        for _, hook in list(self._step_post_hooks):
+            hook(self, args, kwargs)
+        return out
+
+    return hooked
+
+
+class Optimizer:
+    """The base: a subclass hands its defaults to `__init__` and says what `step` does."""
+
+    _HOOKS = (
+        "_step_pre_hooks",
+        "_step_post_hooks",
+        "_state_dict_pre_hooks",
+        "_state_dict_post_hooks",
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+    )
+    _step_pre_hooks: list[Any]
+    _step_post_hooks: list[Any]
+    _state_dict_pre_hooks: list[Any]
+    _state_dict_post_hooks: list[Any]
+    _load_state_dict_pre_hooks: list[Any]
+    _load_state_dict_post_hooks: list[Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _between_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                + params.type()
+            )
+        self.state: dict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        self._prepare()
+        groups: list[Any] = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _prepare(self) -> None:
+        """What is neither saved nor copied: made by the constructor, and by what makes one without it."""
+        for name in self._HOOKS:
+            if name not in self.__dict__:
+                setattr(self, name, [])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self) -> str:
+        lines = [type(self).__name__ + " ("]
+        for i, group in enumerate(self.param_groups):
+            lines += ["", f"Parameter Group {i}"] if i else [f"Parameter Group {i}"]
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        given = param_group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead."
+            )
+        params, names = _named([given] if isinstance(given, Tensor) else list(given))
+        param_group["params"] = params
+        if names:
+            param_group["param_names"] = names
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {_type_name(p)}"
+                )
+            if not self.defaults.get("differentiable") and not (p.is_leaf or p.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
+            param_group.setdefault(name, default)
+        if len(params) != len(set(params)):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
+        known = set(chain.from_iterable(group["params"] for group in self.param_groups))
+        if ("param_names" in param_group) != any("param_names" in g for g in self.param_groups or [param_group]):
+            without = "without" if "param_names" not in param_group else "with"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. "
+                f"cannot add param group {without} names to the optimizer"
+            )
+        if not known.isdisjoint(params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    # -- state --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Options of the groups, and state by the number that a parameter has, counted through the groups."""
+        for _, hook in list(self._state_dict_pre_hooks):
+            hook(self)
+        numbers: dict[int, int] = {}
+        for p in chain.from_iterable(group["params"] for group in self.param_groups):
+            numbers.setdefault(id(p), len(numbers))
+        groups = [
+            {k: v for k, v in group.items() if k != "params"}
+            | {"params": [numbers[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
+        state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        packed: dict[str, Any] = {"state": state, "param_groups": groups}
+        for _, hook in list(self._state_dict_post_hooks):
+            replaced = hook(self, packed)
+            packed = packed if replaced is None else replaced
+        return packed
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state_dict = state_dict.copy()
+        for _, hook in list(self._load_state_dict_pre_hooks):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
+        groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
+        if len(groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        owners = {}
+        for group, loaded in zip(groups, saved):
+            owners.update({n: (p, loaded) for n, p in zip(loaded["params"], group["params"])})
+            loaded["params"] = group["params"]
+            if "param_names" in group and "param_names" not in loaded:
+                loaded["param_names"] = group["param_names"]
+        state: dict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in owners:
+                p, loaded = owners[key]
+                state[p] = _fitted(value, p, loaded)
+            else:
+                state[key] = value
+        self.__setstate__({"state": state, "param_groups": saved})
+        for _, hook in list(self._load_state_dict_post_hooks):
+            hook(self)
+
+    # -- what users call ----------------------------------------------------------------------------------------------
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for p in chain.from_iterable(group["params"] for group in self.param_groups):
+            grad = p.grad
+            if grad is None:
+                continue
+            if set_to_none:
+                p.grad = None
+                continue
+            if grad.grad_fn is not None:
+                grad.detach_()
+            else:
+                grad.requires_grad_(False)
+            grad.zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        raise NotImplementedError
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(optimizer, args, kwargs)` before a step; it may return other (args, kwargs)."""
+        return RemovableHandle(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        return RemovableHandle(self._step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        return _registered(self._state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` may return another state_dict."""
+        return _registered(self._state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` may return another state_dict."""
+        return _registered(self._load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        return _registered(self._load_state_dict_post_hooks, hook, prepend)
+
+
+def _registered(hooks: list[Any], hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.insert(0, hooks.pop())
+    return handle
+
+
+def _named(params: list[Any]) -> tuple[list[Any], list[str]]:
+    """Parameters, and their names if they are pairs of both."""
+    if not any(isinstance(p, tuple) for p in params):
+        return params, []
+    if not all(isinstance(p, tuple) for p in params):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    return [p for _, p in params], [name for name, _ in params]
+
+
+def _fitted(value: Any, p: Tensor, group: dict[str, Any], key: str = "") -> Any:
+    """Loaded state in the dtype of its parameter. Counts stay as they are, but for what kernels read."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            return value.float() if group.get("capturable") or group.get("fused") else value
+        return value.to(p.dtype) if p.is_floating_point() else value
+    if isinstance(value, dict):
+        return {k: _fitted(v, p, group, k) for k, v in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return type(value)(_fitted(v, p, group) for v in value)  # type: ignore[call-arg]
+    return value

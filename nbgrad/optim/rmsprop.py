@@ -1,0 +1,103 @@
+"""RMSprop: gradients over the root of their mean square."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad._tensor import Tensor
+from nbgrad.ops.elementwise import sqrt
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
+from nbgrad.optim.optimizer import Params
+
+
+@lru_cache
+def _rule(decays: bool, momentum: bool, centered: bool, maximize: bool) -> Rule:
+    def prepare(lr: Any, alpha: Any, eps: Any, weight_decay: Any, momentum: Any, step: Any) -> dict[str, Any]:
+        return dict(rate=lr, alpha=alpha, fresh=1 - alpha, eps=eps, decay=weight_decay, momentum=momentum)
+
+    def downhill(p: Any, g: Any, n: Any) -> Any:
+        g = -g if maximize else g
+        return g + p * n.decay if decays else g
+
+    def scaled(g: Any, square: Any, n: Any) -> Any:
+        return g / (sqrt(square) + n.eps)
+
+    def mean(average: Any, value: Any, n: Any) -> Any:
+        return average + (value - average) * n.fresh
+
+    def mean_square(average: Any, g: Any, n: Any) -> Any:
+        return average * n.alpha + g * g * n.fresh
+
+    def plain(p: Any, g: Any, square_avg: Any, n: Any) -> Any:
+        g = downhill(p, g, n)
+        square = mean_square(square_avg, g, n)
+        return p - scaled(g, square, n) * n.rate, square
+
+    def heavy(p: Any, g: Any, square_avg: Any, momentum_buffer: Any, n: Any) -> Any:
+        g = downhill(p, g, n)
+        square = mean_square(square_avg, g, n)
+        kept = momentum_buffer * n.momentum + scaled(g, square, n)
+        return p - kept * n.rate, square, kept
+
+    def plain_centered(p: Any, g: Any, square_avg: Any, grad_avg: Any, n: Any) -> Any:
+        g = downhill(p, g, n)
+        square, average = mean_square(square_avg, g, n), mean(grad_avg, g, n)
+        return p - scaled(g, square - average * average, n) * n.rate, square, average
+
+    def heavy_centered(p: Any, g: Any, square_avg: Any, momentum_buffer: Any, grad_avg: Any, n: Any) -> Any:
+        g = downhill(p, g, n)
+        square, average = mean_square(square_avg, g, n), mean(grad_avg, g, n)
+        kept = momentum_buffer * n.momentum + scaled(g, square - average * average, n)
+        return p - kept * n.rate, square, kept, average
+
+    bodies = {
+        (False, False): plain,
+        (True, False): heavy,
+        (False, True): plain_centered,
+        (True, True): heavy_centered,
+    }
+    return Rule("rmsprop", prepare, bodies[momentum, centered])
+
+
+class RMSprop(RuleOptimizer):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        defaults = dict(
+            lr=lr,
+            momentum=momentum,
+            alpha=alpha,
+            eps=eps,
+            centered=centered,
+            weight_decay=weight_decay,
+            capturable=capturable,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+        )
+        super().__init__(params, defaults)
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        check_capturable(group)
+        decays = bool(group["weight_decay"] != 0)
+        return _rule(decays, group["momentum"] > 0, group["centered"], group["maximize"])
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        return group["lr"], group["alpha"], group["eps"], group["weight_decay"], group["momentum"]
+
+
+__all__ = ["RMSprop"]
