@@ -14,6 +14,7 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from typing import Any as _Any
 
 from nbgrad import autograd as autograd
 from nbgrad import nn as nn
@@ -74,3 +75,14 @@ from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 
 __version__ = "0.1.0"
+
+# What not every program needs is loaded when it is first named (PEP 562).
+_lazy = {"optim": "nbgrad.optim"}
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _lazy:
+        from importlib import import_module
+
+        return import_module(_lazy[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -143,7 +143,7 @@ class _Batch:
         backend.launch(3, "", 1)(self.built.begin, count, counts, numbers, self.derived)
         backend.launch(2, "", self.cut)(self.built.update, self.total, table, self.derived)
         for t, times in self.written:
-            t._storage.version += times  # type: ignore[union-attr]
+            t._storage.version += times
 
 
 def _codes(row: Row) -> tuple[str, str]:
@@ -244,7 +244,7 @@ def check_options(**options: Any) -> None:
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
     for name, value in options.items():
-        if not 0.0 <= value:
+        if not 0.0 <= value:  # noqa: SIM300  in this order Python's own refusal reads as under PyTorch
             raise ValueError(f"Invalid {words.get(name, name + ' value')}: {value}")
 
 

@@ -38,6 +38,8 @@ def _type_name(x: object) -> str:
 def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if "_opt_called" in self.__dict__:  # a schedule wants to know
+            self._opt_called = True
         for _, hook in list(self._step_pre_hooks):
             result = hook(self, args, kwargs)
             if result is not None:
@@ -51,7 +53,13 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             hook(self, args, kwargs)
         return out
 
+    hooked._between_hooks = True  # type: ignore[attr-defined]
     return hooked
+
+
+def tracks_steps(optimizer: Optimizer) -> bool:
+    """Whether `optimizer.step` still is the one of its class."""
+    return hasattr(optimizer.step, "_between_hooks")
 
 
 class Optimizer:
@@ -65,6 +73,7 @@ class Optimizer:
         "_load_state_dict_pre_hooks",
         "_load_state_dict_post_hooks",
     )
+    _opt_called: bool
     _step_pre_hooks: list[Any]
     _step_post_hooks: list[Any]
     _state_dict_pre_hooks: list[Any]
@@ -151,7 +160,9 @@ class Optimizer:
                 stacklevel=3,
             )
         known = set(chain.from_iterable(group["params"] for group in self.param_groups))
-        if ("param_names" in param_group) != any("param_names" in g for g in self.param_groups or [param_group]):
+        if ("param_names" in param_group) != any(
+            "param_names" in g for g in self.param_groups or [param_group]
+        ):
             without = "without" if "param_names" not in param_group else "with"
             raise ValueError(
                 "all optimizer param groups should be with/without names. "

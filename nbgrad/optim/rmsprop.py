@@ -52,13 +52,9 @@ def _rule(decays: bool, momentum: bool, centered: bool, maximize: bool) -> Rule:
         kept = momentum_buffer * n.momentum + scaled(g, square - average * average, n)
         return p - kept * n.rate, square, kept, average
 
-    bodies = {
-        (False, False): plain,
-        (True, False): heavy,
-        (False, True): plain_centered,
-        (True, True): heavy_centered,
-    }
-    return Rule("rmsprop", prepare, bodies[momentum, centered])
+    if centered:
+        return Rule("rmsprop", prepare, heavy_centered if momentum else plain_centered)
+    return Rule("rmsprop", prepare, heavy if momentum else plain)
 
 
 class RMSprop(RuleOptimizer):

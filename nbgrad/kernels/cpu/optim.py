@@ -94,7 +94,11 @@ def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], .
 
 @lru_cache(maxsize=256)
 def update(
-    title: str, derived: tuple[str, ...], inputs: tuple[str, ...], results: tuple[tuple[str, Expr], ...], code: str
+    title: str,
+    derived: tuple[str, ...],
+    inputs: tuple[str, ...],
+    results: tuple[tuple[str, Expr], ...],
+    code: str,
 ) -> Code:
     """Source and parameter codes of the kernel over elements: `inputs` names the buffers in the order of a row's addresses,
     `results` those that are written."""
@@ -111,7 +115,9 @@ def update(
         scalar=SCALARS[code],
         width=width,
         read=_block((f"n{k} = F(numbers[row * {len(derived)} + {k}])" for k in range(len(derived))), 8),
-        pointers=_block((f"{x} = at_{code}(table[row * {width} + {k + 1}])" for k, x in enumerate(at.values())), 8),
+        pointers=_block(
+            (f"{x} = at_{code}(table[row * {width} + {k + 1}])" for k, x in enumerate(at.values())), 8
+        ),
         load=_block((f"{names[name]} = {x}[i]" for name, x in at.items()), 12),
         lines=_block(emitted.lines, 12),
         store=_block((f"{at[name]}[i] = {r}" for (name, _), r in zip(results, emitted.results)), 12),
@@ -132,8 +138,8 @@ def addresses(buffers: Sequence[Any]) -> list[int]:
     return [_address(_first_byte(b)) for b in buffers]
 
 
-def overlap(starts: Sequence[int], lengths: Sequence[int]) -> bool:
+def overlap(starts: Any, lengths: Any) -> bool:
     """Whether any two of these stretches of memory share a byte."""
     order = np.argsort(starts)
-    begin_, end = np.asarray(starts)[order], (np.asarray(starts) + np.asarray(lengths))[order]
-    return bool((begin_[1:] < np.maximum.accumulate(end)[:-1]).any())
+    ends = np.maximum.accumulate((np.asarray(starts) + np.asarray(lengths))[order])
+    return bool((np.asarray(starts)[order][1:] < ends[:-1]).any())
