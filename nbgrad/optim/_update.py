@@ -150,14 +150,16 @@ def _codes(row: Row) -> tuple[str, str]:
     return row[0]._spec.dtype.np.str[1:], "" if row[2] is None else row[2]._spec.dtype.np.str[1:]
 
 
+_TAKEN = (_dtypes.float32, _dtypes.float64)
+
+
 def _fits(row: Row) -> bool:
     """Whether all of a row is memory of one layout without gaps, so that the order of its elements does not matter."""
     p, grad, step, *buffers = row
     sp: Spec = p._spec
-    if step is not None and not step._spec.dtype.is_floating_point:
-        return False
     return (
-        sp.dtype.is_floating_point
+        sp.dtype in _TAKEN
+        and (step is None or step._spec.dtype in _TAKEN)
         and sp.numel > 0
         and _layout.is_dense(sp.shape, sp.strides)
         and all(_alike(t._spec, sp) for t in (grad, *buffers))

@@ -114,7 +114,7 @@ def test_sgd_by_hand() -> None:
 
 def test_mixed_dtypes_in_a_group() -> None:
     alone = {}
-    for dtype in (T.float32, T.float64):
+    for dtype in (T.float32, T.float64, T.float16):
         p = alone[dtype] = T.ones(3, dtype=dtype, requires_grad=True)
         p.grad = T.arange(3, dtype=dtype)
         T.optim.Adam([p], lr=0.1).step()

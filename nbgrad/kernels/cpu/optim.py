@@ -17,7 +17,7 @@ import numpy as np
 
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
-from nbgrad.kernels.templates import SCALARS, _preamble
+from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 _BEGIN = '''"""{title}, per parameter: counts the step, and works out {names}."""
 from math import inf, nan
@@ -83,7 +83,7 @@ def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], .
         title=title,
         names=", ".join(name for name, _ in derived),
         step=step or "f8",
-        preamble=_preamble(),
+        preamble=vmath_helpers(),
         read=_block([f"n{k} = numbers[{k}]" for k in range(len(given))], 4),
         count=_block(count if step else [], 8),
         lines=_block(emitted.lines, 8),
@@ -111,7 +111,7 @@ def update(
         title=title,
         text="; ".join(f"{name} = {e}" for name, e in results),
         code=code,
-        preamble=_preamble(),
+        preamble=vmath_helpers(),
         scalar=SCALARS[code],
         width=width,
         read=_block((f"n{k} = F(numbers[row * {len(derived)} + {k}])" for k in range(len(derived))), 8),
