@@ -116,11 +116,11 @@ def test_mixed_dtypes_in_a_group() -> None:
     alone = {}
     for dtype in (T.float32, T.float64, T.float16):
         p = alone[dtype] = T.ones(3, dtype=dtype, requires_grad=True)
-        p.grad = T.arange(3, dtype=dtype)
+        p.grad = T.arange(1, 4, dtype=dtype)
         T.optim.Adam([p], lr=0.1).step()
     together = [T.ones(3, dtype=d, requires_grad=True) for d in alone]
     for p in together:
-        p.grad = T.arange(3, dtype=p.dtype)
+        p.grad = T.arange(1, 4, dtype=p.dtype)
     T.optim.Adam(together, lr=0.1).step()
     assert all(T.equal(p, alone[p.dtype]) for p in together)
 
