@@ -209,7 +209,7 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     plan = plan_for(op, operands, t._spec)
     if op.fits:
         check_numbers(plan, args)
-    args = [t, *(_apart(t, a) for a in args[1:])]
+    args = [t, *(apart(t, a) for a in args[1:])]
     if recorded:
         mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)
         names = op.reads(tuple(p for p, m in zip(op.params, mask) if m))
@@ -243,12 +243,14 @@ def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     return total
 
 
-def _apart(t: Tensor, other: Any) -> Any:
-    """Refuse an operand that overlaps what is written in part, as PyTorch does where it can tell."""
+def apart(t: Tensor, other: Any) -> Any:
+    """Refuse an operand that overlaps what is written in part, as PyTorch does where it can tell; where it cannot, read a copy."""
     if not isinstance(other, Tensor) or other is t or other._storage is None or t._storage is None:
         return other
     if other._storage.memory is not t._storage.memory or (
-        other._spec.strides == t._spec.strides and other.storage_offset() == t.storage_offset()
+        other._spec.strides == t._spec.strides
+        and other._spec.numel == t._spec.numel
+        and other.storage_offset() == t.storage_offset()
     ):
         return other
     a, b = t.storage_offset(), other.storage_offset()

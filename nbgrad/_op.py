@@ -57,6 +57,7 @@ class ElementwiseOp:
         self.number_node: str | None = (
             None  # what shows as grad_fn where a number is among the operands, if something else
         )
+        self.refuses: str | None = None  # PyTorch's name of an op that it has no derivative for
         self.flat: frozenset[str] = frozenset()  # inputs that only comparisons read: the graph ends there
         self.tensors: tuple[str, ...] = (
             self.params if len(self.params) == 1 else ()
@@ -80,6 +81,10 @@ class ElementwiseOp:
             return dict.fromkeys(self.params, diff.ZERO)
         found = diff.vjp(self.body, wrt, g=GRAD, out=OUT, rule=self.rule, inputs=wrt if self.rule else None)
         return {p: found.get(p, diff.ZERO) for p in self.params}
+
+    def check_derivative(self) -> None:
+        if self.refuses is not None:
+            raise RuntimeError(f"derivative for {self.refuses} is not implemented")
 
     def reads(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """The values, by name, that the gradients of the wanted inputs are made of: what must be saved."""

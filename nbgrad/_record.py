@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _layout
+from nbgrad._dtypes import float64
 from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad._plan import _PLANS, Kernel, Plan
 from nbgrad._storage import Spec, Storage, spec
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import FREED, AccumulateGrad, Node, sequence
+from nbgrad._tape.node import FREED, Node, sequence
 from nbgrad._tensor import (
     Tensor,
+    accumulation,
     accumulator,
     edge,
     hooks,
@@ -129,6 +131,8 @@ def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
         plan.by_mask[mask[0] + 2 * (True in mask[1:])] = rule
     node = Node()
     edges = [edge(a) if wanted else (None, 0) for a, wanted in zip(args, mask)]
+    if plan.op.refuses:  # PyTorch's node that has no gradient knows only of inputs that want one
+        edges = [e for e, wanted in zip(edges, mask) if wanted]
     node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
     saved = [args[k] for k in rule.tensor_positions]
     if rule.saves_output:
@@ -203,7 +207,7 @@ class Packed:
             )
         out = share(got, got._buf, got._spec)
         target, number = self.edge
-        if isinstance(target, AccumulateGrad):
+        if target is not None and target.rule is accumulation:
             out._rg = 1  # a leaf again, whose gradient goes where that of the saved one goes
             meta(out).accumulator = weakref.ref(target)
         elif target is not None:
@@ -216,15 +220,120 @@ def unpack(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if saved is None:
         raise RuntimeError(FREED)
-    for k in range(
-        len(saved) - 1, -1, -1
-    ):  # in PyTorch's order, as the message names the first that was written to
+    packed = False
+    # In PyTorch's order, as the message names the first that was written to.
+    for k in range(len(saved) - 1, -1, -1):
         t = saved[k]
-        if type(t) is Packed:
-            return tuple(s.get() if type(s) is Packed else s for s in saved)
         if t._storage is not None and t._storage.version != node.versions[k]:
-            raise modified(t, node.versions[k], node.rule.made_by(node, k))
-    return saved
+            if type(t) is not Packed:
+                raise modified(t, node.versions[k], node.rule.made_by(node, k))
+            packed = True
+    return tuple([s.get() if type(s) is Packed else s for s in saved]) if packed else saved
+
+
+def unpack_one(node: Node, k: int) -> Any:
+    """As `unpack`, for those who look at one value only. One that an op made itself comes with its history."""
+    if node.saved is None:
+        raise RuntimeError(FREED)
+    kept = node.saved[k]
+    number = node.rule.output_at(node, k)
+    t = kept.shadow if type(kept) is Output else kept
+    if type(t) is Packed:
+        t = t.get()
+    elif t is not None and t._storage is not None and t._storage.version != node.versions[k]:
+        raise modified(t, node.versions[k], node.rule.made_by(node, k))
+    return t if number is None or not t._spec.dtype.is_floating_point else as_output(t, node, number)
+
+
+class Output:
+    """What a custom node saved of its own outputs, and which one it is."""
+
+    __slots__ = ("number", "shadow")
+
+    def __init__(self, shadow: Any, number: int) -> None:
+        self.shadow, self.number = shadow, number
+
+
+_shown: weakref.WeakValueDictionary[tuple[int, int | None], SavedTensor] = weakref.WeakValueDictionary()
+
+
+class SavedTensor:
+    """One saved value as `_raw_saved_*` shows it: what `register_hooks` can replace by what a hook packs. Its place is None
+    where the op can save this value, and did not."""
+
+    def __new__(cls, *_: object) -> SavedTensor:
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+
+    @classmethod
+    def of(cls, node: Node, place: int | None) -> SavedTensor:
+        found = _shown.get((id(node), place))
+        if found is None:
+            found = _shown[id(node), place] = new(cls)
+            found._node, found._place = node, place
+        return found
+
+    _node: Node
+    _place: int | None
+
+    def _kept(self) -> Any:
+        if self._place is None or self._node.saved is None:
+            return None
+        kept = self._node.saved[self._place]
+        return kept.shadow if type(kept) is Output else kept
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the value, or what a hook made of it."""
+        kept = self._kept()
+        return kept.packed if type(kept) is Packed else kept
+
+    @property
+    def unpack_hook(self) -> Any:
+        kept = self._kept()
+        return kept.unpack if type(kept) is Packed else None
+
+    def unpack(self) -> Tensor | None:
+        if self._place is None:
+            return None
+        if self._node.saved is not None and self._node.rule.output_at(self._node, self._place) is not None:
+            raise RuntimeError(
+                "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
+                "use out-of-place `.detach()` instead"
+            )
+        return unpack_one(self._node, self._place)
+
+    def register_hooks(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        """Keep `pack_hook(value)` instead of the value, and read `unpack_hook` of that in backward."""
+        if not (callable(pack_hook) and callable(unpack_hook)):
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. The following argument types are supported:\n    1. (self: "
+                "torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+                f"Invoked with: {self!r}, {pack_hook!r}, {unpack_hook!r}"
+            )
+        saved, k, kept = self._node.saved, self._place, self._kept()
+        if saved is None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+                "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+                "the graph a second time or if you need to access saved variables after calling backward."
+            )
+        if k is None or kept is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if type(kept) is Packed:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
+                "allowed at a time."
+            )
+        packed: Any = Packed(kept.detach(), pack_hook, unpack_hook)
+        packed.edge = edge(kept)
+        if type(saved[k]) is Output:
+            packed = Output(packed, saved[k].number)
+        self._node.saved = (*saved[:k], packed, *saved[k + 1 :])
+
+    def __repr__(self) -> str:
+        return f"<torch._C._autograd.SavedTensor object at {id(self):#x}>"
 
 
 class ElementwiseRule:
@@ -250,7 +359,7 @@ class ElementwiseRule:
         )
         if self.saves_output:
             simple = _OUTPUT if simple == _NOTHING else _OTHERWISE
-        if op.flat:
+        if op.flat or op.refuses:
             simple = _OTHERWISE
         self.saves = simple
         self.number_names = tuple(
@@ -289,6 +398,7 @@ class ElementwiseRule:
 
     def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
         op = self.plan.op
+        op.check_derivative()
         values: dict[str, Any] = {GRAD: g, **dict(zip(self.saved_names, saved))}
         values.update(zip(self.number_names, node.static))
         if self.saves_output:
@@ -305,6 +415,7 @@ class ElementwiseRule:
     def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
         """Build the function that turns g and the saved values into gradients: one launch for all that need computing."""
         op, plan = self.plan.op, self.plan
+        op.check_derivative()
         by_name: dict[str, Any] = {GRAD: g, OUT: plan.out, **dict(zip(op.params, plan.operands))}
         results: list[
             tuple[str, Any, Any]
@@ -373,18 +484,29 @@ class ElementwiseRule:
 
         return either
 
-    def read(self, node: Node, name: str) -> Any:
-        """`grad_fn._saved_<name>` by PyTorch's names: self, other, result."""
-        saved = unpack(node)
-        names = {"self": self.plan.op.params[0], "result": OUT}
-        names["other"] = self.plan.op.params[1] if len(self.plan.op.params) > 1 else ""
-        wanted = names.get(name, name)
-        if wanted in self.saved_names:
-            value = saved[self.saved_names.index(wanted)]
-            return as_output(value, node, 0) if wanted == OUT else value
+    def read(self, node: Node, name: str, raw: bool) -> Any:
+        """`grad_fn._saved_<name>` by PyTorch's names: self, other, result. Where no overload of PyTorch's takes a number, it
+        saves one as a tensor."""
+        op = self.plan.op
+        wanted = self.names(node).get(name, "")
         if wanted in self.number_names:
-            return node.static[self.number_names.index(wanted)]
-        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+            value = node.static[self.number_names.index(wanted)]
+            if wanted in op.settings or op.number_node is not None:
+                return value
+            whole = isinstance(value, int)
+            return SavedTensor.of(node, None) if raw else hooks.scalar(value, None if whole else float64)
+        return read_saved(node, wanted, name, raw)
+
+    def names(self, node: Node) -> dict[str, str]:
+        op = self.plan.op
+        public = {"input": "self", OUT: "result"}
+        return {public.get(n, n): n for n in op.reads(op.params)}
+
+    def output_at(self, node: Node, k: int) -> int | None:
+        return 0 if k >= len(self.tensors) else None
+
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        return (self.plan.out,)
 
 
 def _plain(how: str, g: Tensor, operand: Any) -> Tensor | None:
@@ -557,8 +679,9 @@ class OpRule:
     """The gradient of an `Op` for one choice of inputs that want it: what is saved, and the calls of its rules, written out as source
     once, because collecting a rule's arguments by name at each call cost more than the rule."""
 
-    def __init__(self, op: Op, mask: tuple[bool, ...], given: tuple[bool, ...]) -> None:
-        """`given` says which of the inputs are there at all (an optional one may be None)."""
+    def __init__(self, op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> None:
+        """`given` says which of the inputs are there at all (an optional one may be None); `several`, that the op's result is a
+        tuple: its rules get a list of gradients, though only one of the outputs may have one."""
         self.op, self.mask, self.node_name = op, mask, op.node_name
         if "all" in op.rules:
             asked = set(op.reads["all"])
@@ -590,7 +713,8 @@ class OpRule:
             )
         )
         scope: dict[str, Any] = dict(op.rules)
-        exec(f"def run(g, saved, static, layout, wanted):\n    return ({text})", scope)
+        listed = "if type(g) is not list: g = [g]" if several else ""
+        exec(f"def run(g, saved, static, layout, wanted):\n    {listed}\n    return ({text})", scope)
         self.run = scope["run"]
 
     def made_by(self, node: Node, k: int) -> str:
@@ -609,19 +733,48 @@ class OpRule:
         if graph and self.outputs:
             first = len(self.inputs)
             saved = (*saved[:first], *(as_output(t, node, k) for t, k in zip(saved[first:], self.outputs)))
-        static, layout = node.static
+        static, layout, _ = node.static
         return self.run(g, saved, static, layout, mask)
 
-    def read(self, node: Node, name: str) -> Any:
-        saved = unpack(node)
-        wanted = {"self": self.op.inputs[0] if self.op.inputs else "", "result": OUT}.get(name, name)
-        if wanted in self.saved_names:
-            k = self.saved_names.index(wanted)
-            first = len(self.inputs)
-            return as_output(saved[k], node, self.outputs[k - first]) if k >= first else saved[k]
-        if wanted in node.static[0]:
-            return node.static[0][wanted]
-        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        result = node.static[2]
+        return (result,) if isinstance(result, Spec) else result[: node.outputs]
+
+    def read(self, node: Node, name: str, raw: bool) -> Any:
+        wanted = self.names(node).get(name, "")
+        if wanted not in node.static[0]:
+            return read_saved(node, wanted, name, raw)
+        return read_saved(node, "", name, raw) if raw else node.static[0][wanted]
+
+    def names(self, node: Node) -> dict[str, str]:
+        """PyTorch calls an integer output `indices`, others by number if there are several."""
+        layouts = node.static[2]
+        public = {OUT: "result"}
+        if self.op.inputs:
+            public[self.op.inputs[0]] = "self"
+        for k, known in enumerate(() if isinstance(layouts, Spec) else layouts):
+            public[f"{OUT}{k}"] = f"result{k}" if known.dtype.is_floating_point else "indices"
+        read = {n for reads in self.op.reads.values() for n in reads}
+        return {
+            public.get(n, n): n
+            for n in sorted(read)
+            if n in public or n in self.op.inputs or n in node.static[0]
+        }
+
+    def output_at(self, node: Node, k: int) -> int | None:
+        first = len(self.inputs)
+        return self.outputs[k - first] if k >= first else None
+
+
+def read_saved(node: Node, wanted: str, name: str, raw: bool) -> Any:
+    """What a node saved, or would have saved for another choice of inputs that want a gradient: None."""
+    if wanted:
+        names = node.rule.saved_names
+        place = names.index(wanted) if wanted in names else None
+        if raw:
+            return SavedTensor.of(node, place)
+        return None if place is None else unpack_one(node, place)
+    raise AttributeError(f"'{node.name()}' object has no attribute '_{'raw_' if raw else ''}saved_{name}'")
 
 
 def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
@@ -642,7 +795,7 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
             node.next = (a._node or accumulator(a),)
             if a._nr:
                 node.numbers = (a._nr,)
-            node.static = (static, (a._spec,))
+            node.static = (static, (a._spec,), result._spec)
             node.rule = rule
             node.seq = next(sequence)
             if shared.rare:
@@ -662,7 +815,8 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     rule = op.by_mask.get(key)
     if rule is None:
         mask = tuple([bool(wanted >> k & 1) for k in range(len(tensors))])
-        rule = op.by_mask[key] = OpRule(op, mask, tuple([t is not None for t in tensors]))
+        rule = OpRule(op, mask, tuple([t is not None for t in tensors]), not isinstance(result, Tensor))
+        op.by_mask[key] = rule
     node = Node()
     edges: list[Node | None] = []
     numbers, layout = [], []
@@ -675,11 +829,13 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
         else:
             edges.append(None)
             numbers.append(0)
-    node.next, node.numbers, node.static = tuple(edges), tuple(numbers), (static, tuple(layout))
+    node.next, node.numbers = tuple(edges), tuple(numbers)
     single = isinstance(result, Tensor)
     outs = (result,) if single else result
-    if not single:
-        node.outputs = len(outs)
+    layouts = result._spec if single else tuple([o._spec for o in outs])
+    node.static = (static, tuple(layout), layouts)
+    if not single:  # integers come last, and get no gradient
+        node.outputs = sum([o._spec.dtype.is_floating_point for o in outs])
     if rule.saved_names:
         saved = [tensors[k] for k in rule.inputs]
         for k in rule.outputs:

@@ -375,6 +375,10 @@ class Tensor:
             counted.version = self._storage.version if self._storage is not None else 0
             self._buf, self._spec, self._storage = value._buf, value._spec, counted
 
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
     def __hash__(self) -> int:
         return id(self)
 
@@ -523,8 +527,8 @@ class ViewRule:
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
         return (hooks.embed(g, self.base, self.at, self.offset),)
 
-    def read(self, node: Node, name: str) -> Any:
-        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        return (self.at,)
 
 
 def view_node(t: Tensor, base: Tensor) -> Node:
@@ -550,7 +554,7 @@ class Hooks:
     as_strided: Callable[..., Tensor]
     to_dtype: Callable[[Tensor, Any], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
-    scalar: Callable[[Any], Tensor]
+    scalar: Callable[..., Tensor]
     elementwise_function: Callable[..., Callable[..., Tensor]]
     resize: Callable[[Tensor, Any], None]
     ones_like: Callable[[Tensor], Tensor]
@@ -580,6 +584,8 @@ def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
     `recorded` says that grad mode is on and some operand requires grad, the target counted in; `filled` that every element gets
     the same value, so that it does not matter if several of them are one.
     """
+    if shared.rare and state.before_write is not None:
+        state.before_write(t)
     storage = t._storage
     if storage is not None and storage.inference and not state.inference:
         raise RuntimeError(
@@ -709,8 +715,8 @@ class CopySlices:
         hooks.copy_(part, hooks.zeros(self.at.dense()) if first is None else first)
         return (total, *others)
 
-    def read(self, node: Node, name: str) -> Any:
-        raise AttributeError(f"'CopySlices' object has no attribute '_saved_{name}'")
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        return (self.base,)
 
 
 def _like_memory(g: Tensor, base: Spec) -> Tensor:
@@ -755,12 +761,16 @@ class Accumulation:
                 _accumulate(leaf, ad, grad, graph)
         if ad.post_hooks:
             for _, hook in list(ad.post_hooks):
-                hook(leaf)
+                got = hook(leaf)
+                if isinstance(got, Tensor):
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+                if got is not None:
+                    raise TypeError(f"expected Variable, but hook returned '{type(got).__name__}'")
         return ()
 
     @staticmethod
-    def read(node: Node, name: str) -> Any:
-        raise AttributeError(f"'AccumulateGrad' object has no attribute '_saved_{name}'")
+    def layouts(node: Node) -> tuple[Spec, ...]:
+        return (node.static._spec,)
 
 
 accumulation = Accumulation()
@@ -775,6 +785,8 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     if graph:
         ad.grad = grad if have is None else hooks.add(have, grad)
     elif have is not None:
+        if state.before_write is not None:
+            state.before_write(have)
         hooks.add_(have, grad)
     elif fresh and _same_layout(leaf._spec, grad._spec):
         ad.grad = grad  # memory that the cast made
@@ -906,7 +918,8 @@ def c_name(d: _dtypes.dtype) -> str:
 def run_backward(
     roots: list[tuple[Node, int, Any]], keep: bool, graph: bool, wanted: engine.Wanted | None = None
 ) -> None:
-    engine.run(roots, keep, graph, add_grads, prepare, finish, watch, wanted)
+    run = engine.run if state.task is None else engine.run_nested
+    run(roots, keep, graph, add_grads, prepare, finish, watch, wanted)
 
 
 def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:

@@ -8,6 +8,8 @@ Values are opaque: `add(total, grad, owned)` is handed in, and may write into a 
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any
@@ -20,12 +22,13 @@ Wanted = dict[Node, dict[int, Callable[[Any], None] | None]]
 
 
 class Task:
-    """One backward, for those who ask from inside which nodes it runs."""
+    """One backward, for those who ask from inside: which nodes it runs, what to call at its end, how many it is inside of."""
 
-    __slots__ = ("_inside", "needed", "roots")
-    needed: set[Node] | None
     roots: list[Node]
-    _inside: set[Node] | None
+    needed: set[Node] | None = None
+    depth = 0
+    callbacks: list[Callable[[], object]] | None = None
+    _inside: set[Node] | None = None
 
     def executes(self, node: Node) -> bool:
         if self.needed is not None:
@@ -33,6 +36,37 @@ class Task:
         if self._inside is None:
             self._inside = set(_reached(self.roots))
         return node in self._inside
+
+    def call_at_end(self, callback: Callable[[], object]) -> None:
+        if self.callbacks is None:
+            self.callbacks = []
+        self.callbacks.append(callback)
+
+
+_LEVELS_ON_A_STACK = 16  # of backwards inside backwards: Python's limit of 1000 frames leaves some 60 to each
+
+
+def run_nested(*args: Any) -> None:
+    """`run` inside another backward. Every so many levels it goes on in a thread that does nothing else, for the room on its stack,
+    so that the depth has no limit; modes go there and come back."""
+    if (state.task.depth + 1) % _LEVELS_ON_A_STACK:
+        run(*args)
+        return
+    here, failed = vars(state), []
+
+    def there() -> None:
+        vars(state).update(here)
+        try:
+            run(*args)
+        except BaseException as error:
+            failed.append(error)
+        here.update(vars(state))
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(there,), daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed.pop()
 
 
 def run(
@@ -54,9 +88,13 @@ def run(
     starts = [root[0] for root in roots]
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
-    task.roots, task.needed, task._inside = starts, needed, None
+    task.roots = starts
+    if needed is not None:
+        task.needed = needed
     before, observed = (state.grad, state.task), shared.anomaly
-    state.grad, state.task = graph, task
+    if before[1] is not None:
+        task.depth = before[1].depth + 1
+    state.grad, state.task = graph and not state.inference, task
     try:
         following: Node | None = None
         while roots:  # emptied, so that no gradient outlives its use
@@ -89,7 +127,10 @@ def run(
             else:
                 if node.hooked:
                     grads = prepare(node, grads, True)
-                results = (watch if observed else node.rule.apply)(node, grads, needed, graph)
+                if grads is None and not node.undefined:  # a hook took it away
+                    results = (None,) * len(node.next)
+                else:
+                    results = (watch if observed else node.rule.apply)(node, grads, needed, graph)
                 if node.hooks is not None:
                     results = finish(node, results, grads)
             grads = None
@@ -119,6 +160,9 @@ def run(
             if heap and following is not None and (not following.next or heap[0][0] < -following.seq):
                 heappush(heap, (-following.seq, following))
                 following = None
+        if task.callbacks is not None:
+            for callback in task.callbacks:  # which may ask for more
+                callback()
     finally:
         state.grad, state.task = before
 

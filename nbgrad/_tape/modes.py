@@ -13,19 +13,21 @@ from typing import Any
 class State(threading.local):
     grad = True  # results of ops are recorded
     inference = False  # results are inference tensors: neither recorded nor versioned
+    grad_asked = False  # in inference mode, where nothing is recorded whatever is asked: the grad mode that was asked for
     active = (
         0  # how many transforms or captures are on this thread's stack; 0 keeps the ops on their short way
     )
     saved_hooks: tuple[Any, ...] = ()  # stack of (pack, unpack) pairs
     saved_hooks_disabled: str | None = None  # the message that refuses them
+    before_write: Any = None  # called with each tensor that is about to be written to
     multithreading = True
     node: Any = None  # the node whose backward runs on this thread
     task: Any = None  # the backward that runs on this thread
 
 
 class Shared:
-    """`rare` counts what is on: threads in inference mode, hooks on saved values, and anomaly mode, which is one switch for
-    all threads."""
+    """`rare` counts what is on: threads in inference mode, hooks on saved values or on writes, and anomaly mode, which is one
+    switch for all threads."""
 
     __slots__ = ("_lock", "anomaly", "check_nan", "rare")
 
@@ -52,4 +54,16 @@ def set_anomaly(enabled: bool, check_nan: bool = True) -> None:
 def set_inference(enabled: bool) -> None:
     """Grad mode follows: nothing is recorded in inference mode, and leaving it by `inference_mode(False)` records again."""
     shared.count(enabled - state.inference)
-    state.inference, state.grad = enabled, not enabled
+    state.inference, state.grad, state.grad_asked = enabled, not enabled, False
+
+
+def grad_mode() -> bool:
+    """What a user sees; inside inference mode it can be on, and still nothing is recorded."""
+    return state.grad_asked if state.inference else state.grad
+
+
+def set_grad_mode(enabled: bool) -> None:
+    if state.inference:
+        state.grad_asked = enabled
+    else:
+        state.grad = enabled

@@ -81,9 +81,15 @@ class Node:
         return RemovableHandle(self.prehooks, hook)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("_saved_", "_raw_saved_")):
-            return self.rule.read(self, name.partition("saved_")[2])
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        kind, _, saved = name.partition("saved_")
+        if kind in ("_", "_raw_") and hasattr(self.rule, "read"):
+            return self.rule.read(self, saved, kind == "_raw_")
+        raise AttributeError(f"'{type(shown(self)).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        known = self.rule.names(self) if hasattr(self.rule, "names") else ()
+        raw = [f"_raw_saved_{name}" for name in known if hasattr(self, f"_raw_saved_{name}")]
+        return [*super().__dir__(), *[f"_saved_{name}" for name in known], *raw]
 
     def __repr__(self) -> str:
         return f"<{type(shown(self)).__name__} object at {id(self):#x}>"
@@ -121,7 +127,7 @@ class RemovableHandle:
         self.remove()
 
 
-_HAND_WRITTEN = {"AccumulateGrad", "CopyBackwards", "CopySlices", "Error"}
+_HAND_WRITTEN = {"AccumulateGrad", "CopyBackwards", "CopySlices", "Error", "NotImplemented"}
 _types: dict[str, type[Node]] = {"AccumulateGrad": AccumulateGrad}
 _lock = threading.Lock()
 

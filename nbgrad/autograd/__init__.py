@@ -3,12 +3,12 @@
 This module only re-exports: what a name is stands in the module that it comes from.
 """
 
-from nbgrad._tensor import Tensor as Variable
 from nbgrad.autograd import anomaly_mode as anomaly_mode
 from nbgrad.autograd import function as function
 from nbgrad.autograd import functional as functional
 from nbgrad.autograd import grad_mode as grad_mode
 from nbgrad.autograd import graph as graph
+from nbgrad.autograd import variable as variable
 from nbgrad.autograd._run import backward, grad
 from nbgrad.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from nbgrad.autograd.function import Function, NestedIOFunction
@@ -22,6 +22,7 @@ from nbgrad.autograd.grad_mode import (
     set_multithreading_enabled,
 )
 from nbgrad.autograd.gradcheck import gradcheck, gradgradcheck
+from nbgrad.autograd.variable import Variable
 
 __all__ = [
     "Function",

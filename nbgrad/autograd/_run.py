@@ -13,7 +13,7 @@ from nbgrad._storage import Spec
 from nbgrad._tape.engine import Wanted
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, edge, requires, run_backward, wrap
-from nbgrad.autograd.graph import GradientEdge, spec_of
+from nbgrad.autograd.graph import GradientEdge
 from nbgrad.ops.copy import full, to_dtype, zeros
 from nbgrad.ops.join import stack
 
@@ -227,7 +227,7 @@ def _make_grads(outputs: Sequence[Any], grads: Any, count: int, batched: bool = 
     for k, (out, g) in enumerate(zip(outputs, given)):
         if not isinstance(out, (Tensor, GradientEdge)):
             raise AssertionError("Expected output to be a torch.Tensor")
-        known = out._spec if isinstance(out, Tensor) else spec_of(out.node, out.output_nr)
+        known = out._spec if isinstance(out, Tensor) else out.node.rule.layouts(out.node)[out.output_nr]
         if isinstance(g, Tensor):
             if batched and isinstance(out, GradientEdge):
                 raise RuntimeError("Batched grads are not supported with GradientEdge")

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._record import Packed, as_output, save
+from nbgrad._record import Output, SavedTensor, save, unpack_one
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence
@@ -22,7 +22,6 @@ from nbgrad._tensor import (
     accumulator,
     edge,
     history,
-    modified,
     new,
     note_origin,
     origin,
@@ -101,9 +100,7 @@ class BackwardCFunction(Node, FunctionCtx):
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        if self.saved is None:
-            raise RuntimeError(FREED)
-        return self.saved
+        return tuple([SavedTensor.of(self, k) for k in range(_count(self))])
 
     def maybe_clear_saved_tensors(self) -> None:
         self.saved = None
@@ -191,7 +188,7 @@ class Function(metaclass=FunctionMeta):
         if kwargs or (separate and _has_defaults(cls.forward)):
             args = _bound(cls, separate, args, kwargs)
         node: BackwardCFunction = new(cls._backward_cls)
-        node.saved = node.versions = ()
+        node.saved, node.versions = _NOTHING, ()
         needs = []
         targets = []
         numbers = []
@@ -395,45 +392,28 @@ def _keep(node: BackwardCFunction) -> None:
             tensors.append(t)
     node.saved, node.versions = save(tensors)
     if outputs or len(tensors) != len(node.to_save):
-        values = iter(node.saved)
+        values, versions = iter(node.saved), iter(node.versions)
         node.saved = tuple(
             [
-                None if t is None else _Output(next(values), t._nr) if t._node is node else next(values)
+                None if t is None else Output(next(values), t._nr) if t._node is node else next(values)
                 for t in node.to_save
             ]
         )
+        node.versions = tuple([0 if t is None else next(versions) for t in node.to_save])
     del node.to_save
 
 
-class _Output:
-    """A saved output: what was saved, and which output it is."""
+_NOTHING: tuple[Any, ...] = (None,)  # of one that saves nothing; unlike () it goes when the node has run
 
-    __slots__ = ("number", "shadow")
 
-    def __init__(self, shadow: Any, number: int) -> None:
-        self.shadow, self.number = shadow, number
+def _count(node: BackwardCFunction) -> int:
+    if node.saved is None:
+        raise RuntimeError(FREED)
+    return 0 if node.saved is _NOTHING else len(node.saved)
 
 
 def _unpack(node: BackwardCFunction) -> tuple[Any, ...]:
-    if node.saved is None:
-        raise RuntimeError(FREED)
-    versions = iter(node.versions)
-    found: list[Any] = []
-    for kept in node.saved:
-        if kept is None:
-            found.append(None)
-            continue
-        version = next(versions)
-        t = kept.shadow if type(kept) is _Output else kept
-        if type(t) is Packed:
-            t = t.get()
-        elif t._storage is not None and t._storage.version != version:
-            made_by = (
-                f", which is output {kept.number} of {title(node)}," if type(kept) is _Output else origin(t)
-            )
-            raise modified(t, version, made_by)
-        found.append(as_output(t, node, kept.number) if type(kept) is _Output else t)
-    return tuple(found)
+    return tuple([unpack_one(node, k) for k in range(_count(node))])
 
 
 # ---------------------------------------------------------------- backward
@@ -488,8 +468,18 @@ class FunctionRule:
         return checked
 
     @staticmethod
-    def read(node: Node, name: str) -> Any:
-        raise AttributeError(f"'{type(node).__name__}' object has no attribute '_saved_{name}'")
+    def made_by(node: Node, k: int) -> str:
+        kept = (node.saved or ())[k]
+        return f", which is output {kept.number} of {title(node)}," if type(kept) is Output else origin(kept)
+
+    @staticmethod
+    def output_at(node: Node, k: int) -> int | None:
+        kept = (node.saved or ())[k]
+        return kept.number if type(kept) is Output else None
+
+    @staticmethod
+    def layouts(node: Node) -> tuple[Spec | None, ...]:
+        return node.static[1]
 
 
 _rule = FunctionRule()
@@ -533,8 +523,8 @@ class _ErrorRule:
         )
 
     @staticmethod
-    def read(node: Node, name: str) -> Any:
-        raise AttributeError(f"'Error' object has no attribute '_saved_{name}'")
+    def layouts(node: Node) -> tuple[Spec | None, ...]:
+        return node.static
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -552,7 +542,8 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return results
         several = results if isinstance(results, tuple) else (results,)
         node: Node = new(node_type("Error"))
-        node.next, node.numbers, node.saved, node.versions, node.static = (None,), (0,), (), (), None
+        node.next, node.numbers = (None,), (0,)
+        node.static = tuple([t._spec if isinstance(t, Tensor) else None for t in several])
         node.rule, node.seq = _ErrorRule, next(sequence)
         if len(several) != 1:
             node.outputs = len(several)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
-from nbgrad._tape.modes import set_inference, state
+from nbgrad._tape.modes import grad_mode, set_grad_mode, set_inference, state
 
 __all__ = [
     "enable_grad",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def is_grad_enabled() -> bool:
-    return state.grad
+    return grad_mode()
 
 
 def is_inference_mode_enabled() -> bool:
@@ -99,63 +99,65 @@ class Mode:
         return within
 
 
+def _check_bool(name: str, mode: Any) -> None:
+    if not isinstance(mode, bool):
+        raise TypeError(f"{name}(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+
+
 class no_grad(Mode):
     """Nothing is recorded inside: results do not require grad. What factories are asked to require, they still do."""
 
-    __slots__ = ("_before",)
+    __slots__ = ("prev",)
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if function is None else cls()(function)
 
     def __enter__(self) -> None:
-        self._before = state.grad
-        state.grad = False
+        self.prev = grad_mode()
+        set_grad_mode(False)
 
     def __exit__(self, *_: object) -> None:
-        state.grad = self._before
+        set_grad_mode(self.prev)
 
 
 class enable_grad(Mode):
     """Ops are recorded inside, although a `no_grad` is around."""
 
-    __slots__ = ("_before",)
+    __slots__ = ("prev",)
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         return super().__new__(cls) if function is None else cls()(function)
 
     def __enter__(self) -> None:
-        self._before = state.grad
-        state.grad = not state.inference
+        self.prev = grad_mode()
+        set_grad_mode(True)
 
     def __exit__(self, *_: object) -> None:
-        state.grad = self._before
+        set_grad_mode(self.prev)
 
 
 class set_grad_enabled(Mode):
     """Acts when it is made; as a context manager also puts back what was there before."""
 
-    __slots__ = ("_before", "mode")
+    __slots__ = ("mode", "prev")
 
     def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(
-                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
-            )
-        self._before, self.mode = state.grad, mode
-        state.grad = mode and not state.inference
+        _check_bool("set_grad_enabled", mode)
+        self.prev, self.mode = grad_mode(), mode
+        set_grad_mode(mode)
 
     def clone(self) -> set_grad_enabled:
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: Callable[..., Any]) -> Any:
-        state.grad = self._before
+        set_grad_mode(self.prev)
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        state.grad = self.mode and not state.inference
+        set_grad_mode(self.mode)
 
     def __exit__(self, *_: object) -> None:
-        state.grad = self._before
+        set_grad_mode(self.prev)
 
     def __repr__(self) -> str:
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
@@ -176,16 +178,13 @@ class inference_mode(Mode):
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
-        self._before = state.inference, state.grad
-        if self.mode is not state.inference:
-            set_inference(self.mode)
-        state.grad = not self.mode
+        self._before = state.inference, grad_mode()
+        set_inference(self.mode)
 
     def __exit__(self, *_: object) -> None:
         inference, grad = self._before
-        if inference is not state.inference:
-            set_inference(inference)
-        state.grad = grad
+        set_inference(inference)
+        set_grad_mode(grad)
 
 
 class set_multithreading_enabled(Mode):
@@ -194,6 +193,7 @@ class set_multithreading_enabled(Mode):
     __slots__ = ("_before", "mode")
 
     def __init__(self, mode: bool) -> None:
+        _check_bool("set_multithreading_enabled", mode)
         self._before, self.mode = state.multithreading, mode
         state.multithreading = mode
 

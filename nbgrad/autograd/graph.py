@@ -6,16 +6,20 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
 
 from nbgrad._device import device
-from nbgrad._storage import Spec
+from nbgrad._dtypes import dtype, float32
+from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import AccumulateGrad, Node, RemovableHandle, shown
-from nbgrad._tensor import Tensor, edge, requires, written
+from nbgrad._tape.node import Node, RemovableHandle, shown
+from nbgrad._tensor import Tensor, edge, requires, storage_of, written
+from nbgrad.ops.copy import clone
 
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
@@ -40,32 +44,47 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         )
     node, number = edge(tensor)
     assert node is not None
-    node.__dict__.setdefault("_specs", {})[number] = tensor._spec
     return GradientEdge(shown(node), number)
 
 
-def spec_of(node: Node, number: int) -> Spec | None:
-    """What an output of a node looks like, where that is known."""
-    if isinstance(shown(node), AccumulateGrad):
-        return node.static._spec
-    plan = getattr(node.rule, "plan", None)
-    if plan is not None:
-        return plan.out
-    return node.__dict__.get("_specs", {}).get(number)
+class InputMetadata:
+    """What a node expects of one gradient that arrives at it. What has none is shown as PyTorch shows it, as a float number."""
+
+    __slots__ = ("_spec",)
+    is_nested_tensor = is_cpp_nested_tensor = False
+
+    def __init__(self, known: Spec | None) -> None:
+        self._spec = known if known is not None and known.dtype.is_floating_point else spec(float32, ())
+
+    @property
+    def shape(self) -> list[int]:
+        return list(self._spec.shape)
+
+    @property
+    def dtype(self) -> dtype:
+        return self._spec.dtype
+
+    @property
+    def device(self) -> device:
+        return self._spec.device
+
+    def __repr__(self) -> str:
+        return f"<torch._C._autograd._InputMetadata object at {id(self):#x}>"
 
 
-def _input_metadata(node: Node) -> tuple[Spec | None, ...]:
-    return tuple(spec_of(node, k) for k in range(node.outputs))
+def _input_metadata(node: Node) -> tuple[InputMetadata, ...]:
+    return tuple([InputMetadata(known) for known in node.rule.layouts(node)])
 
 
-def _call(node: Node, *grads: Any) -> tuple[Any, ...]:
+def _call(node: Node, *grads: Any) -> Any:
     """Run one node by hand, as its `grad_fn(...)`."""
     if len(grads) != node.outputs:
         raise TypeError(f"expected {node.outputs} arguments, got {len(grads)} instead")
     for k, g in enumerate(grads):
         if g is not None and not isinstance(g, Tensor):
             raise TypeError(f"argument {k} is not a Variable")
-    return tuple(node.rule.apply(node, grads[0] if node.outputs == 1 else list(grads), None, state.grad))
+    found = node.rule.apply(node, grads[0] if node.outputs == 1 else list(grads), None, state.grad)
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 Node._input_metadata = property(_input_metadata)  # type: ignore[attr-defined]
@@ -133,6 +152,65 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         state.saved_hooks_disabled = before
 
 
+class _Saved:
+    """Stands for a saved value in the node that saved it."""
+
+
+class _AllowMutationOnSavedContext:
+    """The values saved in the block: as they are in `original`, and in `cloned` those that have been written to since."""
+
+    def __init__(self) -> None:
+        self.original: WeakKeyDictionary[_Saved, Tensor] = WeakKeyDictionary()
+        self.cloned: WeakKeyDictionary[_Saved, Tensor] = WeakKeyDictionary()
+        self._in_memory: dict[int, WeakSet[_Saved]] = {}  # by the memory's id
+
+    def clear(self) -> None:
+        self.original.clear()
+        self.cloned.clear()
+        self._in_memory.clear()
+
+    def pack(self, t: Tensor) -> _Saved:
+        saved = _Saved()
+        self.original[saved] = t
+        self._in_memory.setdefault(id(storage_of(t).memory), WeakSet()).add(saved)
+        return saved
+
+    def unpack(self, saved: _Saved) -> Tensor:
+        found = self.cloned.get(saved)
+        if found is None:
+            found = self.original.get(saved)
+        if found is None:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was originally "
+                "recorded."
+            )
+        return found
+
+    def before_write(self, t: Tensor) -> None:
+        """Copy what has been saved of the memory that is about to be written to."""
+        memory = storage_of(t).memory
+        for saved in list(self._in_memory.pop(id(memory), ())):
+            kept = self.original.get(saved)
+            if kept is not None and storage_of(kept).memory is memory:
+                self.cloned[saved] = clone(kept.detach())
+                del self.original[saved]
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+    """Inside, what is saved may be written to: a saved value is copied before the first write. Backward must run inside too."""
+    context = _AllowMutationOnSavedContext()
+    with saved_tensors_hooks(context.pack, context.unpack):
+        if state.before_write is not None:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        state.before_write = context.before_write
+        try:
+            yield context
+        finally:
+            context.clear()
+            state.before_write = None
+
+
 # ---------------------------------------------------------------- several gradients at once
 
 
@@ -165,6 +243,8 @@ def register_multi_grad_hook(
         return _Handles([t.register_hook(first) for t in tensors if requires(t)])
 
     nodes = [edge(t)[0] for t in tensors]
+    if None in nodes:
+        raise AssertionError("Expected gradient function to be set")
     pending: dict[Any, tuple[list[Tensor | None], list[int]]] = {}
 
     def one_of(k: int) -> Callable[[Tensor], None]:
@@ -172,7 +252,7 @@ def register_multi_grad_hook(
             task = state.task
             with lock:
                 if task not in pending:
-                    missing = sum(node is not None and task.executes(node) for node in nodes)
+                    missing = sum(task.executes(node) for node in nodes if node is not None)
                     pending[task] = [None] * len(tensors), [missing]
                 grads, missing_now = pending[task]
                 grads[k] = grad

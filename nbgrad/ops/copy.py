@@ -9,7 +9,7 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device as _device
-from nbgrad._dispatch import differentiable
+from nbgrad._dispatch import apart, differentiable
 from nbgrad._dtypes import dtype
 from nbgrad._op import Op
 from nbgrad._plan import Kernel, number_type
@@ -239,7 +239,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     )
     check_write(self, state.grad and (requires(self) or requires(src)), filled=same)
     if not same:
-        copy_memory(self, _clone(src.detach()) if together else src)  # it may be read where it is written
+        copy_memory(self, apart(self, src.detach()) if together else src)
     return written_by(self, _copied, (self, src), {})
 
 

@@ -89,6 +89,27 @@ def _floor_divide(input, other):
     return p.floor_divide(input, other)
 
 
+# Floor division by its own name is an op for which PyTorch has no derivative, unlike `div` of that rounding mode.
+_no_derivative = dict(
+    name="div_floor",
+    node="NotImplemented",
+    kernel=_refuse("div_floor_cpu", bools=True),
+    method=False,
+    shared=False,
+    opmath=True,
+)
+
+
+@stanza(refuses="aten::floor_divide", **_no_derivative)
+def _floor_divided(input, other):
+    return p.floor_divide(input, other)
+
+
+@stanza(refuses="aten::floor_divide_", **_no_derivative)
+def _floor_divided_(input, other):
+    return p.floor_divide(input, other)
+
+
 @stanza(name="div_trunc", opmath=True, node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
 def _trunc_divide(input, other):
     return p.trunc(input / other)
@@ -810,12 +831,14 @@ def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tens
 
 @method
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    return div(input, other, rounding_mode="floor", out=out)
+    _refuse_zero(input, other)
+    return _floor_divided(input, other, out=out)
 
 
 @method
 def floor_divide_(input: Tensor, other: Any) -> Tensor:
-    return div_(input, other, rounding_mode="floor")
+    _refuse_zero(input, other)
+    return inplace(_floor_divided_.op, (input, other))
 
 
 _remainder, _fmod = remainder, fmod

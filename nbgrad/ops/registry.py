@@ -31,6 +31,7 @@ def stanza(
     exact: str | None = None,
     number_node: str | None = None,
     tensors: tuple[str, ...] = (),
+    refuses: str | None = None,
     method: bool = True,
     shared: bool = True,
 ) -> Any:
@@ -47,7 +48,7 @@ def stanza(
             number_node,
         )
         op.fits, op.opmath = fits, opmath
-        op.tensors = tensors or op.tensors
+        op.tensors, op.refuses = tensors or op.tensors, refuses
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name
         f.__doc__ = body.__doc__
