@@ -23,7 +23,7 @@ from nbgrad._plan import number_type
 from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import OVERLAP, Tensor, check_write, empty, hooks, requires, wrap
+from nbgrad._tensor import OVERLAP, Tensor, check_write, empty, hooks, requires, storage_of, wrap
 from nbgrad.expr import prims as p
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import index as _kernels
@@ -1056,7 +1056,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
-    return inplace(_masked.op, (self, *_masking(self, mask, value)))
+    mask, value = _masking(self, mask, value)
+    if isinstance(value, Tensor) and storage_of(value).memory is storage_of(self).memory:
+        value = clone(value)  # PyTorch reads the number before it writes
+    return inplace(_masked.op, (self, mask, value))
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
