@@ -73,6 +73,7 @@ from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
+from nbgrad.ops.rows import *  # noqa: F403
 
 __version__ = "0.1.0"
 

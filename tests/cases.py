@@ -339,6 +339,62 @@ for name in ("softmax", "log_softmax"):
     op(f"{name}/functional", *MATRIX, forms="", where=F, kwargs=(("dim", -1),))
     case(f"{name}_dtype", lambda T, x, n=name: getattr(T, n)(x, 0, dtype=T.float64), *MATRIX)
 
+# A row longer than the lanes of a kernel, in one run and side by side.
+LONG: tuple[Operands, ...] = (((2, 150),), ((2, 70, 3),))
+for name in ("softmax", "log_softmax"):
+    case(f"{name}_long", lambda T, x, n=name: getattr(T, n)(x, 1), *LONG, dtypes=FLOATS)
+
+# ---- normalisation
+NORM: dict[str, Any] = {"where": F, "forms": "", "dtypes": FLOATS}
+op("layer_norm", ((5, 4),), ((2, 3, 4),), ((0, 4),), ((2, 100, 4),), args=((4,),), **NORM)
+case(
+    "layer_norm_affine",
+    lambda T, x, w, b: T.nn.functional.layer_norm(x, (3, 4), w, b, 0.1),
+    ((5, 3, 4), (3, 4), (3, 4)),
+    ((70, 3, 4), (3, 4), (3, 4)),
+    ((3, 4), (3, 4), (3, 4)),
+    dtypes=FLOATS,
+)
+case(
+    "layer_norm_weight",
+    lambda T, x, w: T.nn.functional.layer_norm(x, (4,), w),
+    ((5, 4), (4,)),
+    dtypes=FLOATS,
+)
+op("rms_norm", ((5, 4),), ((2, 3, 4),), ((0, 4),), args=((4,),), **NORM)
+case(
+    "rms_norm_weight",
+    lambda T, x, w: T.nn.functional.rms_norm(x, (3, 4), w, 0.1),
+    ((5, 3, 4), (3, 4)),
+    ((70, 3, 4), (3, 4)),
+    dtypes=FLOATS,
+)
+CHANNELS: tuple[Operands, ...] = (
+    ((5, 4), (4,), (4,)),
+    ((5, 4, 3), (4,), (4,)),
+    ((5, 1, 3, 2), (1,), (1,)),
+    ((2, 2, 90), (2,), (2,)),
+)
+case(
+    "batch_norm",
+    lambda T, x, w, b: T.nn.functional.batch_norm(x, None, None, w, b, training=True),
+    *CHANNELS,
+    dtypes=FLOATS,
+)
+case(
+    "batch_norm_plain",
+    lambda T, x: T.nn.functional.batch_norm(x, None, None, training=True, eps=0.1),
+    ((5, 4),),
+    ((5, 4, 3),),
+    dtypes=FLOATS,
+)
+case(
+    "batch_norm_fixed",
+    lambda T, x, w, b: T.nn.functional.batch_norm(x, w.detach(), b.detach() ** 2 + 1, w, b, eps=0.1),
+    *CHANNELS,
+    dtypes=FLOATS,
+)
+
 # ---- products
 op("dot", ((4,), (4,)), ((0,), (0,)), ((1,), (1,)), forms="mo", ref=np.dot)
 op("mv", ((3, 4), (4,)), ((0, 4), (4,)), ((3, 0), (0,)), forms="mo", ref=np.dot)

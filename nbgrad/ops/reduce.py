@@ -760,7 +760,7 @@ def norm(
     return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
 
 
-# ---------------------------------------------------------------- softmax and its kin
+# ---------------------------------------------------------------- the logarithm of a sum of powers
 
 
 def _wide(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -807,50 +807,6 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | N
     return got if out is None else into("logsumexp", out, got, (input,))
 
 
-@differentiable(
-    "Softmax", input=lambda g, y, dims: e.mul(y, e.sub(g, _sum(e.mul(g, y), dims=dims, keepdim=True)))
-)
-@_wide
-def _softmax(input: Tensor, *, dims: Ints) -> Tensor:
-    if input.numel() == 0:
-        return empty(input._spec.dense())
-    power = e.exp(e.sub(input, _amax(input, dims=dims, keepdim=True)))
-    return e.div(power, _sum(power, dims=dims, keepdim=True))
-
-
-@differentiable(
-    "LogSoftmax", input=lambda g, y, dims: e.sub(g, e.mul(e.exp(y), _sum(g, dims=dims, keepdim=True)))
-)
-@_wide
-def _log_softmax(input: Tensor, *, dims: Ints) -> Tensor:
-    if input.numel() == 0:
-        return empty(input._spec.dense())
-    low = e.sub(input, _amax(input, dims=dims, keepdim=True))
-    return e.sub(low, e.log(_sum(e.exp(low), dims=dims, keepdim=True)))
-
-
-def _normalised(function: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
-    if dtype is not None:
-        input = to_dtype(input, _dtypes.to_dtype(dtype))
-    d = _layout.wrap_dim(dim, input.ndim)
-    if not input._spec.dtype.is_floating_point and input._spec.numel:
-        kernel = (
-            f"{name}_lastdim_kernel_impl" if d == builtins.max(input.ndim - 1, 0) else f"{name}_kernel_impl"
-        )
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input._spec.dtype.scalar_name}'")
-    return function(input, dims=_dims(d, input.ndim))
-
-
-@method
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    return _normalised(_softmax, input, dim, dtype, "softmax")
-
-
-@method
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    return _normalised(_log_softmax, input, dim, dtype, "log_softmax")
-
-
 __all__ = [
     "all",
     "amax",
@@ -858,13 +814,11 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
-    "log_softmax",
     "logsumexp",
     "max",
     "mean",
     "min",
     "norm",
     "prod",
-    "softmax",
     "sum",
 ]

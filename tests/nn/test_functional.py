@@ -148,6 +148,25 @@ REFUSED: dict[str, Loss] = {
     "softmax without dim": lambda f, t: f.softmax(t[0]),
     "dropout, p": lambda f, t: f.dropout(t[0], 1.5),
     "old reduction words": lambda f, t: f.mse_loss(t[0], t[0], size_average=False),
+    "layer_norm of ints": lambda f, t: f.layer_norm(t[0].long(), (4,)),
+    "layer_norm over nothing": lambda f, t: f.layer_norm(t[0], ()),
+    "layer_norm over a number": lambda f, t: f.layer_norm(t[0], 4),
+    "layer_norm over another shape": lambda f, t: f.layer_norm(t[0], (3,)),
+    "layer_norm, weight": lambda f, t: f.layer_norm(t[0], (4,), t[0][0, :3]),
+    "layer_norm, bias of another dtype": lambda f, t: f.layer_norm(t[0], (4,), None, t[0][0].double()),
+    "layer_norm of a number": lambda f, t: f.layer_norm(3, (4,)),
+    "rms_norm of ints": lambda f, t: f.rms_norm(t[0].long(), (4,)),
+    "rms_norm over another shape": lambda f, t: f.rms_norm(t[0], (5,)),
+    "batch_norm of one": lambda f, t: f.batch_norm(t[0][:1], None, None, training=True),
+    "batch_norm without statistics": lambda f, t: f.batch_norm(t[0], None, None),
+    "batch_norm, running mean": lambda f, t: f.batch_norm(t[0], t[0][0, :3], t[0][0], training=True),
+    "batch_norm, running variance": lambda f, t: f.batch_norm(t[0], t[0][0], t[0][0, :2]),
+    "batch_norm, weight": lambda f, t: f.batch_norm(t[0], t[0][0], t[0][0], t[0][0, :2]),
+    "batch_norm of ints": lambda f, t: f.batch_norm(t[0].long(), None, None, training=True),
+    "batch_norm, weight of another dtype": lambda f, t: f.batch_norm(
+        t[0], t[0][0], t[0][0], t[0][0].double()
+    ),
+    "cross_entropy of ints": lambda f, t: f.cross_entropy(t[0].long(), t[1]),
     "one_hot, negative": lambda f, t: f.one_hot(-t[1]),
     "one_hot, too few": lambda f, t: f.one_hot(t[1], 1),
 }
@@ -183,6 +202,22 @@ def test_logits_far_out_stay_finite() -> None:
     rows = T.tensor([[1000.0, 0.0], [0.0, 1000.0]], requires_grad=True)
     F.cross_entropy(rows, T.tensor([0, 0])).backward()
     assert rows.grad.tolist() == [[0, 0], [-0.5, 0.5]]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_running_statistics(torch: ModuleType, dtype: str) -> None:
+    """Both are written to, once each, and the graph does not see it."""
+
+    def steps(module: ModuleType) -> list[Any]:
+        d = getattr(module, dtype)
+        mean, var = module.zeros(4, dtype=d), module.ones(4, dtype=d)
+        x = module.tensor(np.linspace(-3, 9, 24).reshape(3, 4, 2) ** 2, dtype=d, requires_grad=True)
+        for _ in range(2):
+            out = module.nn.functional.batch_norm(x, mean, var, training=True, momentum=0.3)
+        return [out, mean, var, mean.requires_grad, mean._version, var._version]
+
+    assert_same(steps(T), steps(torch), "running statistics")
 
 
 def test_dropout() -> None:

@@ -1,0 +1,291 @@
+"""Programs over rows, as source: what a row needs to know about all of itself before it can write its elements.
+
+Promises the ops: a `Program` says once, in scalar expressions, what is folded over a row, which scalars follow, and what is written
+to each element; two loops are made of it. In `runs` a row's elements lie together (in one run, or in several at a pitch); in `columns`
+neighbouring rows lie side by side, and many are worked at a time. A row stays in the cache between its steps, so memory is read and
+written once. Sums are taken in lanes of the elements' dtype that are emptied into a float64, scalars are computed in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nbgrad.expr import emit
+from nbgrad.expr.node import Expr, free_vars
+from nbgrad.kernels.templates import SCALARS, vmath_helpers
+
+LANES = 64
+FLUSH = 64  # additions after which a lane is emptied
+WIDTH = 64  # rows that `columns` works side by side
+
+_START = {"sum": "0.0", "max": "-inf"}
+_JOIN = {"sum": "{0} + {1}", "max": "{0} if {0} > {1} else {1}"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One walk over a row: `fold` names what is summed or maximised, `write` what is stored per element, `then` the scalars that follow."""
+
+    fold: dict[str, tuple[str, Expr]] = field(default_factory=dict)
+    write: dict[str, Expr] = field(default_factory=dict)
+    then: dict[str, Expr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Program:
+    """`elements` are inputs with an element per element, `lines` those that all rows share, `each` those with one per row, `numbers`
+    come by value. `results` are scalars to keep, one per row. `columns` are sums over rows, left as one partial sum per chunk of
+    rows. With `chosen` or `mark`, an integer per row, `at`, names one of its elements: `chosen` are results that read that element (0 where
+    there is no such), `mark`, of scalars, is added to it in the output."""
+
+    name: str
+    steps: tuple[Step, ...]
+    elements: tuple[str, ...]
+    lines: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    columns: dict[str, Expr] = field(default_factory=dict)
+    chosen: dict[str, Expr] = field(default_factory=dict)
+    mark: Expr | None = None
+
+    @property
+    def points(self) -> bool:
+        return bool(self.chosen) or self.mark is not None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.write))
+
+
+_HEAD = '''"""{title}, {how}."""
+from math import inf, nan
+import math
+import numpy as np
+{preamble}from nbgrad.kernels.cpu.stack import stack_f4, stack_f8
+F = {scalar}
+A = np.float64
+
+'''
+
+Lines = list[str]
+
+
+def _deeper(lines: Lines, levels: int = 1) -> Lines:
+    return ["    " * levels + line for line in lines]
+
+
+class _Writer:
+    """What the two loops share: parameters, and expressions written out. `side` follows the name of what is kept for each of several
+    rows side by side."""
+
+    def __init__(self, program: Program, code: str, side: str = "") -> None:
+        self.program, self.code, self.side = program, code, side
+        self.preamble = vmath_helpers()  # which also tells `emit` the vectorisable spellings
+        self.known = {*program.each, *program.numbers}  # the scalars that a row has so far
+
+    def scalar(self, name: str) -> str:
+        return f"s_{name}" if name in self.program.numbers else f"s_{name}{self.side}"
+
+    def element(self, exprs: dict[str, Expr], place: str, line: str = "") -> tuple[Lines, dict[str, str]]:
+        """Lines that compute expressions of the element at a place, and the names of their values."""
+        p, used = self.program, free_vars(*exprs.values())
+        read = {n: f"x_{n}[{place}]" for n in p.elements} | {n: f"l_{n}[{line}]" for n in p.lines}
+        read |= {n: f"o_{n}[{place}]" for n in p.outputs}
+        lines = [f"v_{n} = {text}" for n, text in read.items() if n in used]
+        names = {n: f"v_{n}" if n in read else self.scalar(n) for n in used}
+        done = emit.emit(tuple(exprs.values()), "cpu", self.code, names)
+        return lines + done.lines, dict(zip(exprs, done.results))
+
+    def walked(self, step: Step) -> dict[str, Expr]:
+        return {f: e for f, (_, e) in step.fold.items()} | step.write
+
+    def after(self, step: Step) -> Lines:
+        """The scalars that follow a step, in float64."""
+        lines: Lines = []
+        for name, expr in step.then.items():
+            names = {n: f"a_{n}" for n in sorted(free_vars(expr))}
+            for n, a in names.items():
+                text = f"n_{n}" if n in self.program.numbers else f"A({self.scalar(n)})"
+                lines.append(f"{a} = {text if n in self.known else f'total_{n}{self.side}'}")
+            done = emit.emit((expr,), "cpu", "f8", names)
+            lines += [*done.lines, f"{self.scalar(name)} = F({done.results[0]})"]
+            self.known.add(name)
+        return lines
+
+    def at_chosen(self, place: str, row: str) -> Lines:
+        """What is done with the one element of a row that an integer names."""
+        p = self.program
+        if not p.points:
+            return []
+        lines = [f"o_{c}[{row}] = F(0)" for c in p.chosen]
+        marks = {} if p.mark is None else {"mark": p.mark}
+        inside, found = self.element(p.chosen | marks, "place")
+        inside += [f"o_{c}[{row}] = {found[c]}" for c in p.chosen]
+        inside += [f"o_{p.outputs[0]}[place] += {found[m]}" for m in marks]
+        return [*lines, f"at = e_at[{row}]", "if 0 <= at < n:", f"    place = {place}", *_deeper(inside)]
+
+    def source(self, how: str, body: Lines) -> tuple[str, tuple[str, ...]]:
+        p, pointer = self.program, "*" + self.code
+        names = [
+            *(f"o_{n}" for n in (*p.outputs, *p.results, *p.columns, *p.chosen)),
+            *(f"x_{n}" for n in p.elements),
+        ]
+        names += [*(f"l_{n}" for n in p.lines), *(f"e_{n}" for n in p.each)]
+        codes = ["i8", "i8", "*i8", *[pointer] * len(names)]
+        if p.points:
+            names, codes = [*names, "e_at"], [*codes, "*i8"]
+        names, codes = [*names, *(f"n_{n}" for n in p.numbers)], [*codes, *["f8"] * len(p.numbers)]
+        numbers = [f"s_{n} = F(n_{n})" for n in p.numbers]
+        head = _HEAD.format(title=p.name, how=how, preamble=self.preamble, scalar=SCALARS[self.code])
+        definition = f"def @NAME@(start, stop, meta, {', '.join(names)}):"
+        return "\n".join([head, definition, *_deeper([*numbers, *body]), ""]), tuple(codes)
+
+
+def runs(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
+    """The loop over rows that are runs. `meta` holds: pitch of rows, runs of a row, their pitch, their length; with `columns` also
+    the number of rows and how many make a chunk, which is then what one item is."""
+    w = _Writer(program, code)
+    body = ["row_pitch = meta[0]", "runs = meta[1]", "run_pitch = meta[2]", "n = meta[3]"]
+    body += [f"lane_{f} = stack_{code}({LANES})" for step in program.steps for f in step.fold]
+    row = ["begin = row * row_pitch", *(f"s_{n} = e_{n}[row]" for n in program.each)]
+    for step in program.steps:
+        row += _folding(w, step) if step.fold else _writing(w, step)
+        row += w.after(step)
+    row += [f"o_{n}[row] = s_{n}" for n in program.results]
+    row += w.at_chosen("begin + at", "row")
+    if not program.columns:
+        return w.source("rows that are runs", [*body, "for row in range(start, stop):", *_deeper(row)])
+    body += ["rows = meta[4]", "chunk = meta[5]", "for item in range(start, stop):"]
+    body += ["    for k in range(n):", *(f"        o_{c}[item * n + k] = F(0)" for c in program.columns)]
+    body += ["    for row in range(item * chunk, min(item * chunk + chunk, rows)):", *_deeper(row, 2)]
+    return w.source("chunks of rows that are runs", body)
+
+
+def _folding(w: _Writer, step: Step) -> Lines:
+    """Lanes side by side; every so often, and at the end, they are joined in halves and emptied into the total."""
+    kinds = {f: kind for f, (kind, _) in step.fold.items()}
+    clear = [f"for k in range({LANES}):", *(f"    lane_{f}[k] = F({_START[k]})" for f, k in kinds.items())]
+    lines, found = w.element(w.walked(step), "q", "at + k")
+    flush = [f"half = {LANES // 2}", "while half > 0:", "    for k in range(half):"]
+    for f, kind in kinds.items():
+        lines += [f"u = lane_{f}[k]", f"w = {found[f]}", f"lane_{f}[k] = {_JOIN[kind].format('u', 'w')}"]
+        flush += [f"        u = lane_{f}[k]", f"        w = lane_{f}[k + half]"]
+        flush += [f"        lane_{f}[k] = {_JOIN[kind].format('u', 'w')}"]
+    flush.append("    half //= 2")
+    for f, kind in kinds.items():
+        flush += [f"part = A(lane_{f}[0])", f"total_{f} = {_JOIN[kind].format(f'total_{f}', 'part')}"]
+    lines += [f"o_{o}[q] = {found[o]}" for o in step.write]
+    return [
+        *(f"total_{f} = A({_START[kind]})" for f, kind in kinds.items()),
+        *clear,
+        "added = 0",
+        "for run in range(runs):",
+        "    p = begin + run * run_pitch",
+        f"    for at in range(0, n, {LANES}):",
+        f"        for k in range(min({LANES}, n - at)):",
+        *_deeper(["q = p + at + k", *lines], 3),
+        "        added += 1",
+        f"        if added == {FLUSH}:",
+        *_deeper([*flush, *clear, "added = 0"], 3),
+        *flush,
+    ]
+
+
+def _writing(w: _Writer, step: Step) -> Lines:
+    columns = w.program.columns if step is w.program.steps[-1] else {}
+    lines, found = w.element(step.write | columns, "p + k", "k")
+    lines += [f"o_{o}[p + k] = {found[o]}" for o in step.write]
+    lines += [f"o_{c}[item * n + k] += {found[c]}" for c in columns]
+    return [
+        "for run in range(runs):",
+        "    p = begin + run * run_pitch",
+        "    for k in range(n):",
+        *_deeper(lines, 2),
+    ]
+
+
+def columns(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
+    """The loop over rows that lie side by side. `meta` holds: length of a row, rows side by side, blocks that these are cut into."""
+    w = _Writer(program, code, "[j]")
+    body = ["n = meta[0]", "inner = meta[1]", "blocks = meta[2]"]
+    body += [f"total_{f} = stack_f8({WIDTH})" for step in program.steps for f in step.fold]
+    kept = [*program.each, *(s for step in program.steps for s in step.then)]
+    body += [f"s_{s} = stack_{code}({WIDTH})" for s in kept]
+    item = [
+        f"first = item % blocks * {WIDTH}",
+        f"width = min({WIDTH}, inner - first)",
+        "row = item // blocks * inner + first",
+        "begin = item // blocks * n * inner + first",
+        *_side_by_side([f"s_{n}[j] = e_{n}[row + j]" for n in program.each]),
+    ]
+    for step in program.steps:
+        lines, found = w.element(w.walked(step), "p + j")
+        item += _side_by_side([f"total_{f}[j] = A({_START[kind]})" for f, (kind, _) in step.fold.items()])
+        for f, (kind, _) in step.fold.items():
+            lines += [
+                f"u = total_{f}[j]",
+                f"w = A({found[f]})",
+                f"total_{f}[j] = {_JOIN[kind].format('u', 'w')}",
+            ]
+        lines += [f"o_{o}[p + j] = {found[o]}" for o in step.write]
+        item += ["for r in range(n):", "    p = begin + r * inner", *_deeper(_side_by_side(lines))]
+        item += _side_by_side(w.after(step))
+    item += _side_by_side([f"o_{n}[row + j] = s_{n}[j]" for n in program.results])
+    item += _side_by_side(w.at_chosen("begin + at * inner + j", "row + j"))
+    return w.source("rows that lie side by side", [*body, "for item in range(start, stop):", *_deeper(item)])
+
+
+def _side_by_side(lines: Lines) -> Lines:
+    return ["for j in range(width):", *_deeper(lines)] if lines else []
+
+
+_CLASSES = '''"""The loss of rows whose log-probability at their class is known{title}."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o_loss, o_share, o_bad, e_low, e_at{parameter}):
+    rows = meta[0]
+    classes = meta[1]
+    ignored = meta[2]
+    how = meta[3]  # 0: a loss per row, 1: their sum, 2: their mean
+    total = 0.0
+    weights = 0.0
+    o_bad[0] = 0
+    for row in range(rows):
+        at = e_at[row]
+        loss = F(0)
+        share = F(0)
+        if at != ignored:
+            if at < 0 or at >= classes:
+                o_bad[0] = 1
+            else:
+                share = {weight}
+                loss = -share * e_low[row]
+        o_share[row] = share
+        total += loss
+        weights += share
+        if how == 0:
+            o_loss[row] = loss
+    if how == 1:
+        o_loss[0] = F(total)
+    if how == 2:
+        o_loss[0] = F(np.float64(total) / np.float64(weights))
+        for row in range(rows):
+            if o_share[row] != 0:
+                o_share[row] = F(o_share[row] / weights)
+'''
+
+
+def classes(code: str, weighted: bool) -> tuple[str, tuple[str, ...]]:
+    """Losses, and what each row counts for (0: ignored); `o_bad` becomes 1 if a row names a class that is none. On one thread."""
+    text = _CLASSES.format(
+        title=", with a weight per class" if weighted else "",
+        scalar=SCALARS[code],
+        parameter=", l_weight" if weighted else "",
+        weight="l_weight[at]" if weighted else "F(1)",
+    )
+    pointer = "*" + code
+    codes = ("i8", "i8", "*i8", pointer, pointer, "*i8", pointer, "*i8", *[pointer] * weighted)
+    return text, codes

@@ -1,0 +1,356 @@
+"""Losses as functions, with PyTorch's names, defaults, warnings and refusals.
+
+A loss that PyTorch records as one node is one node here: its value is an elementwise op and a reduction, or a program over rows,
+and its rule is an op itself, so that every derivative exists.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from nbgrad import _dtypes, _layout
+from nbgrad._dispatch import differentiable
+from nbgrad._tensor import Tensor
+from nbgrad.expr import prims as p
+from nbgrad.ops import elementwise as e
+from nbgrad.ops import index as at
+from nbgrad.ops import reduce as r
+from nbgrad.ops import rows
+from nbgrad.ops.copy import to_dtype
+from nbgrad.ops.movement import broadcast_to, reshape
+from nbgrad.ops.registry import stanza
+
+# ---------------------------------------------------------------- what losses share
+
+
+def _reduction(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
+    if size_average is not None or reduce is not None:
+        if reduce is False:
+            found = "none"
+        else:
+            found = "sum" if size_average is False else "mean"
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
+            stacklevel=4,
+        )
+        return found
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return loss
+    return r.mean(loss) if reduction == "mean" else r.sum(loss)
+
+
+Rule = Callable[..., Tensor]
+
+
+def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
+    """The mean or sum of `each(input, target)` as one node; `by_*(g, input, target, scale)` are its gradients."""
+
+    @differentiable(node, input=by_input, target=by_target)
+    def total(input: Tensor, target: Tensor, *, scale: float, reduction: str) -> Tensor:
+        return _reduced(each(input, target), reduction)
+
+    def loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
+        if reduction == "none":
+            return each(input, target)
+        n = input.numel()
+        scale = 1 / n if reduction == "mean" and n else 1.0
+        return total(input, target, scale=scale, reduction=reduction)
+
+    return loss
+
+
+def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in their common shape and dtype."""
+    if target.size() != input.size():
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=3,
+        )
+        shape = _layout.broadcast_shapes(input.shape, target.shape)
+        input, target = broadcast_to(input, shape), broadcast_to(target, shape)
+    d = _dtypes.promote_types(input.dtype, target.dtype)
+    return to_dtype(input, d), to_dtype(target, d)
+
+
+# ---------------------------------------------------------------- regression
+
+
+_squared = stanza(
+    lambda input, target: (input - target) * (input - target), name="mse_loss", method=False, shared=False
+)
+_squared_back = stanza(
+    lambda grad, input, target, scale: grad * (2 * scale * (input - target)),
+    name="mse_loss_backward",
+    method=False,
+    shared=False,
+)
+_mse = _pointwise(
+    "MseLoss",
+    _squared,
+    lambda g, input, target, scale: _squared_back(g, input, target, scale),
+    lambda g, input, target, scale: _squared_back(g, target, input, scale),
+)
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    reduction = _reduction(reduction, size_average, reduce)
+    input, target = _paired(input, target)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"mse_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    if weight is not None:
+        return _weighted(_squared(input, target), weight, reduction)
+    return _mse(input, target, reduction)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    reduction = _reduction(reduction, size_average, reduce)
+    input, target = _paired(input, target)
+    loss = e.abs(e.sub(input, target))
+    return _reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+
+
+def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    if weight.size() != loss.size():
+        raise ValueError("Weights and input must have the same size.")
+    loss = e.mul(loss, weight)
+    return e.div(r.sum(loss), r.sum(weight)) if reduction == "mean" else _reduced(loss, reduction)
+
+
+# ---------------------------------------------------------------- two classes
+
+
+def _log_sigmoid(x: Any) -> Any:
+    return p.minimum(x, 0) - p.log1p(p.exp(-p.abs(x)))
+
+
+_logits = stanza(
+    lambda input, target: (1 - target) * input - _log_sigmoid(input),
+    name="binary_cross_entropy_with_logits",
+    vjp=lambda g, input, target: (g * (p.sigmoid(input) - target), -g * input),
+    method=False,
+    shared=False,
+)
+_logits_back = stanza(
+    lambda grad, input, target, scale: grad * (scale * (p.sigmoid(input) - target)),
+    name="binary_cross_entropy_with_logits_backward",
+    method=False,
+    shared=False,
+)
+_logits_pos = stanza(
+    lambda input, target, pos: (1 - target) * input - (1 + (pos - 1) * target) * _log_sigmoid(input),
+    name="binary_cross_entropy_with_pos_weight",
+    node="BinaryCrossEntropyWithLogitsBackward0",
+    vjp=lambda g, input, target, pos: (
+        g * ((pos * target + 1 - target) * p.sigmoid(input) - pos * target),
+        g * ((1 - pos) * _log_sigmoid(input) - input),
+        -g * target * _log_sigmoid(input),
+    ),
+    method=False,
+    shared=False,
+)
+_bce = _pointwise(
+    "BinaryCrossEntropyWithLogits",
+    _logits,
+    lambda g, input, target, scale: _logits_back(g, input, target, scale),
+    lambda g, input, scale: e.mul(e.mul(g, -scale), input),
+)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    reduction = _reduction(reduction, size_average, reduce)
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type {input.dtype.scalar_name} can't be cast to the desired output type {target.dtype.scalar_name}"
+        )
+    d = _dtypes.promote_types(input.dtype, target.dtype)
+    input, target = to_dtype(input, d), to_dtype(target, d)
+    if weight is None and pos_weight is None:
+        return _bce(input, target, reduction)
+    loss = _logits(input, target) if pos_weight is None else _logits_pos(input, target, pos_weight)
+    return _reduced(loss if weight is None else e.mul(loss, weight), reduction)
+
+
+# ---------------------------------------------------------------- many classes
+
+
+def _class_dim(input: Tensor) -> int:
+    return 0 if input.ndim == 1 else 1
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    reduction = _reduction(reduction, size_average, reduce)
+    for position, (name, t) in enumerate((("input", input), ("target", target))):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"nll_loss_nd(): argument '{name}' (position {position + 1}) must be Tensor, not {type(t).__name__}"
+            )
+    return rows.nll(input, _check_classes(input, target, weight), weight, ignore_index, reduction)
+
+
+def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    shape, classes = tuple(input.shape), input.shape[_class_dim(input)] if input.ndim else 0
+    if not shape:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if len(shape) == 1:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if target.ndim == 1 and target.shape[0] != 1:
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
+            )
+        target = reshape(target, ())
+    elif len(shape) == 2:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if not target.ndim or target.shape[0] != shape[0]:
+            have = target.shape[0] if target.ndim else 0
+            raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({have}).")
+    elif len(shape) == 4 and target.ndim != 3:
+        raise RuntimeError(
+            f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+        )
+    elif len(shape) == 4 and (target.shape[0], *target.shape[1:]) != (shape[0], *shape[2:]):
+        raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(target.shape)}")
+    elif tuple(target.shape) != (shape[0], *shape[2:]):
+        raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(target.shape)}")
+    if target.dtype is not _dtypes.int64:
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.shape)}"
+        )
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{input.dtype.scalar_name}'")
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"
+        )
+    return target
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    reduction = _reduction(reduction, size_average, reduce)
+    for position, (name, t) in enumerate((("input", input), ("target", target))):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"cross_entropy_loss(): argument '{name}' (position {position + 1}) must be Tensor, not "
+                f"{type(t).__name__}"
+            )
+    if input.size() == target.size():
+        return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    if not label_smoothing and input.dtype.is_floating_point:
+        return rows.cross_entropy_of_classes(
+            input, _check_classes(input, target, weight), weight, ignore_index, reduction
+        )
+    dim, classes = _class_dim(input), input.shape[_class_dim(input)]
+    low = rows.log_softmax(input, dim)
+    target = _check_classes(low, target, weight)
+    loss = rows.nll(low, target, weight, ignore_index, reduction)
+    scaled = low if weight is None else e.mul(low, _along(weight, dim, input.ndim))
+    counts = e.ne(target, ignore_index)
+    smooth = e.where(counts, e.neg(r.sum(scaled, dim)), 0.0)
+    if reduction == "mean":
+        # What each counts for; weights are not trained, so this is outside the graph.
+        each = to_dtype(counts, input.dtype)
+        if weight is not None:
+            index = reshape(e.where(counts, target, 0), (-1,))
+            each = e.mul(each, reshape(at.index_select(weight.detach(), 0, index), target.shape))
+        smooth = e.div(r.sum(smooth), r.sum(each))
+    else:
+        smooth = _reduced(smooth, reduction)
+    return e.add(e.mul(loss, 1 - label_smoothing), e.mul(smooth, label_smoothing / classes))
+
+
+def _along(weight: Tensor, dim: int, ndim: int) -> Tensor:
+    return reshape(weight, tuple(-1 if d == dim else 1 for d in range(ndim)))
+
+
+def _of_probabilities(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Tensor:
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {target.dtype.scalar_name}"
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    dim = _class_dim(input)
+    classes = input.shape[dim]
+    if label_smoothing > 0:
+        target = e.add(e.mul(target, 1 - label_smoothing), label_smoothing / classes)
+    product = e.mul(rows.log_softmax(input, dim), target)
+    if weight is not None:
+        product = e.mul(product, _along(weight, dim, input.ndim))
+    if reduction == "none":
+        return e.neg(r.sum(product, dim))
+    total = e.neg(r.sum(product))
+    return total if reduction == "sum" else e.div(total, input.numel() / classes)
+
+
+__all__ = [
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+]

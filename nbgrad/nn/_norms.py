@@ -1,0 +1,147 @@
+"""Normalisation as functions: PyTorch's checks in front of the programs over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nbgrad._dtypes import dtype, finfo
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor
+from nbgrad.ops import elementwise as e
+from nbgrad.ops import rows
+from nbgrad.ops.copy import to_dtype
+
+
+def _checked(
+    name: str, input: Any, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None
+) -> tuple[int, ...]:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if not isinstance(normalized_shape, Sequence):
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
+            f"{type(normalized_shape).__name__}"
+        )
+    own = tuple(int(n) for n in normalized_shape)
+    if not own:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    for word, t in (("weight", weight), ("bias", bias)):
+        if t is not None and tuple(t.shape) != own:
+            raise RuntimeError(
+                f"Expected {word} to be of same shape as normalized_shape, but got {word} of shape {list(t.shape)} and "
+                f"normalized_shape = {list(own)}"
+            )
+    if tuple(input.shape)[-len(own) :] != own:
+        raise RuntimeError(
+            f"Given normalized_shape={list(own)}, expected input with shape [*, {', '.join(map(str, own))}], but got input "
+            f"of size{list(input.shape)}"
+        )
+    return own
+
+
+def _one_dtype(d: dtype, kernel: str, *parameters: Tensor | None) -> None:
+    if not d.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
+    if any(t is not None and t.dtype is not d for t in parameters):
+        raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}")
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    own = _checked("layer_norm", input, normalized_shape, weight, bias)
+    _one_dtype(input.dtype, "LayerNormKernelImpl", weight, bias)
+    return rows.layer_norm(input, len(own), weight, bias, float(eps))[0]
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    own = _checked("native_layer_norm", input, normalized_shape, weight, bias)
+    _one_dtype(input.dtype, "LayerNormKernelImpl", weight, bias)
+    got, mean, rstd = rows.layer_norm(input, len(own), weight, bias, float(eps))
+    shape = (*tuple(input.shape)[: input.ndim - len(own)], *(1,) * len(own))
+    return got, mean.detach().reshape(shape), rstd.detach().reshape(shape)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    own = _checked("rms_norm", input, normalized_shape, weight, None)
+    d = input.dtype
+    if not d.is_floating_point:
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{d.scalar_name}'")
+    eps = float(finfo(d).eps) if eps is None else float(eps)
+    if weight is not None and weight.dtype is not d:
+        return to_dtype(e.mul(rows.rms_norm(input, len(own), None, eps), weight), d)
+    return rows.rms_norm(input, len(own), weight, eps)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    if training:
+        _several_values(tuple(input.shape))
+    channels = input.shape[1] if input.ndim > 1 else 0
+    for word, t in (("running_mean", running_mean), ("running_var", running_var)):
+        if t is None and not training:
+            raise RuntimeError(f"{word} must be defined in evaluation mode")
+    named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))
+    for word, t in named:
+        if t is not None and t.numel() != channels:
+            raise RuntimeError(f"{word} should contain {channels} elements not {t.numel()}")
+    d = input.dtype
+    if not d.is_floating_point:
+        raise NotImplementedError(f"\"batch_norm\" not implemented for '{d.scalar_name}'")
+    stats = [t for t in (running_mean, running_var) if t is not None]
+    for t in (weight, bias, *stats):
+        if t is not None and t.dtype is not d:
+            if t.dtype.itemsize < d.itemsize:
+                raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+            if t is weight or t is bias:
+                raise RuntimeError(
+                    f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}"
+                )
+            raise RuntimeError(f"expected scalar type {d.scalar_name} but found {t.dtype.scalar_name}")
+    if not training:
+        got: Tensor = rows.batch_norm_fixed(input, weight, bias, running_mean, running_var, eps=float(eps))
+        return got
+    got, mean, variance = rows.batch_norm(input, weight, bias, float(eps))
+    n = input.numel() // max(channels, 1)
+    recorded, state.grad = state.grad, False
+    try:
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
+        if running_var is not None:
+            running_var.mul_(1 - momentum).add_(variance, alpha=momentum * n / max(n - 1, 1))
+    finally:
+        state.grad = recorded
+    return got
+
+
+def _several_values(shape: tuple[int, ...]) -> None:
+    per_channel = shape[0]
+    for n in shape[2:]:
+        per_channel *= n
+    if per_channel == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size torch.Size({list(shape)})"
+        )
+
+
+__all__ = ["batch_norm", "layer_norm", "rms_norm"]

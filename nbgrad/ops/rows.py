@@ -1,0 +1,692 @@
+"""Ops that read a whole row before they write its elements: softmax, the losses over classes, normalisation.
+
+Each forward and each first gradient is one program of `kernels/cpu/rows.py`: a row goes through memory once. A fused gradient is an op
+itself, and its own rule is written in ops, so that every further derivative exists. What the statistics of a row would contribute
+stands in these rules as functions of the input; nothing differentiates a saved statistic.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._dispatch import differentiable
+from nbgrad._layout import Ints
+from nbgrad._storage import Spec, spec
+from nbgrad._tensor import Tensor, empty
+from nbgrad.expr import prims as p
+from nbgrad.expr.node import Expr, const, var
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import rows as loops
+from nbgrad.kernels.cpu.rows import Program, Step
+from nbgrad.ops import elementwise as e
+from nbgrad.ops import index as at
+from nbgrad.ops import reduce as r
+from nbgrad.ops.copy import contiguous, to_dtype
+from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
+from nbgrad.ops.registry import method
+
+# ---------------------------------------------------------------- running a program
+
+
+class Walk(NamedTuple):
+    """How rows lie: which loop, how many items it has, its geometry; and how many rows there are, in how many chunks."""
+
+    loop: str
+    items: int
+    meta: Ints
+    rows: int
+    chunks: int = 0
+    length: int = 0
+
+
+@lru_cache(maxsize=4096)
+def _along(shape: Ints, dim: int) -> Walk:
+    """Rows along one dimension of a contiguous tensor."""
+    n, inner = (shape[dim], math.prod(shape[dim + 1 :])) if shape else (1, 1)
+    outer = math.prod(shape[:dim])
+    if inner == 1:
+        return Walk("runs", outer, (n, 1, 0, n), outer)
+    blocks = -(-inner // loops.WIDTH)
+    return Walk("columns", outer * blocks, (n, inner, blocks), outer * inner)
+
+
+@lru_cache(maxsize=4096)
+def _trailing(shape: Ints, dims: int, chunked: bool = False) -> Walk:
+    """Rows of all that the last `dims` dimensions hold; `chunked`, for a program with sums over rows."""
+    rows, n = math.prod(shape[: len(shape) - dims]), math.prod(shape[len(shape) - dims :])
+    if not chunked:
+        return Walk("runs", rows, (n, 1, 0, n), rows)
+    chunk = min(256, max(1, -(-rows // 64)))
+    items = -(-rows // chunk)
+    return Walk("runs", items, (n, 1, 0, n, rows, chunk), rows, items, n)
+
+
+@lru_cache(maxsize=4096)
+def _channels(shape: Ints) -> Walk:
+    """A row for each place along the second dimension."""
+    n, channels, inner = shape[0], shape[1], math.prod(shape[2:])
+    if inner == 1:
+        return _along((n, channels), 0)
+    return Walk("runs", channels, (inner, n, channels * inner, inner), channels)
+
+
+_launches: dict[Any, Any] = {}
+
+
+def _run(program: Program, walk: Walk, sp: Spec, inputs: tuple[Tensor, ...], *numbers: float) -> list[Tensor]:
+    """What a program gives: outputs like `sp`, then one value per row of each result (and of each choice), then, of sums over rows,
+    one line per chunk. Every input is contiguous."""
+    if sp.dtype is _dtypes.float16:  # computed in float32, and rounded once
+        wide = [to_dtype(t, _dtypes.float32) if t.is_floating_point() else t for t in inputs]
+        made = _run(program, walk, sp.like(dtype=_dtypes.float32), tuple(wide), *numbers)
+        return [to_dtype(t, sp.dtype) for t in made]
+    key = (program.name, walk, sp)
+    found = _launches.get(key)
+    if found is None:
+        if len(_launches) > 4096:
+            _launches.clear()
+        found = _launches[key] = _prepare(program, walk, sp)
+    launch, address, items, meta, outs = found
+    made = [empty(o) for o in outs]
+    launch(address, items, meta, *[t._buf for t in made], *[t._buf for t in inputs], *numbers)
+    return made
+
+
+def _prepare(program: Program, walk: Walk, sp: Spec) -> tuple[Any, ...]:
+    code = sp.dtype.np.str[1:]
+    source, codes = (loops.runs if walk.loop == "runs" else loops.columns)(program, code)
+    kernel = build.kernel(f"{program.name}_{code}_{walk.loop}", source, codes, contract=True)
+    per_row = spec(sp.dtype, (walk.rows,), None, sp.device)
+    per_chunk = spec(sp.dtype, (walk.chunks, walk.length), None, sp.device)
+    outs = [sp] * len(program.outputs) + [per_row] * len(program.results)
+    outs += [per_chunk] * len(program.columns) + [per_row] * len(program.chosen)
+    buffers = sum(c[0] == "*" for c in codes)
+    launch = _backend.of(sp.device).launch(
+        buffers, "d" * len(program.numbers), max(sp.numel, 1) if walk.items else 0
+    )
+    return launch, kernel.address, walk.items, np.array(walk.meta, np.int64).view(np.uint8), outs
+
+
+def _dense(t: Tensor) -> Tensor:
+    return t if t._spec.contiguous else contiguous(t)
+
+
+_x, _y, _g, _w, _b, _n = (var(name) for name in "xygwbn")
+_top, _low, _scale = var("top"), var("low"), var("scale")
+
+# ---------------------------------------------------------------- softmax
+
+_TOP = Step({"m": ("max", _x)}, then={"top": var("m")})
+_POWERS = {"s": ("sum", p.exp(_x - _top))}
+_SOFTMAX = Program(
+    "softmax",
+    (
+        _TOP,
+        Step(_POWERS, {"y": p.exp(_x - _top)}, {"all": var("s")}),
+        Step(write={"y": _y / var("all")}),
+    ),
+    ("x",),
+)
+_SOFTMAX_BACK = Program(
+    "softmax_backward",
+    (
+        Step({"s": ("sum", _g * _y)}, then={"all": var("s")}),
+        Step(write={"o": _y * (_g - var("all"))}),
+    ),
+    ("g", "y"),
+)
+_LOG_SOFTMAX = Program(
+    "log_softmax",
+    (_TOP, Step(_POWERS, then={"low": p.log(var("s"))}), Step(write={"y": _x - _top - _low})),
+    ("x",),
+)
+_LOG_SOFTMAX_BACK = Program(
+    "log_softmax_backward",
+    (Step({"s": ("sum", _g)}, then={"all": var("s")}), Step(write={"o": _g - p.exp(_y) * var("all")})),
+    ("g", "y"),
+)
+
+
+def _forward(program: Program, t: Tensor, dim: int) -> Tensor:
+    t = _dense(t)
+    return _run(program, _along(t._spec.shape, dim), t._spec, (t,))[0]
+
+
+def _backward(program: Program, g: Tensor, y: Tensor, dim: int) -> Tensor:
+    return _run(program, _along(y._spec.shape, dim), y._spec, (_dense(g), y))[0]
+
+
+def _total(t: Tensor, dim: int) -> Tensor:
+    return r.sum(t, dim, True)
+
+
+@differentiable(
+    "SoftmaxBackwardData",
+    raw=True,
+    grad=lambda g, out, dim: _softmax_back(g, out, dim=dim),
+    out=lambda g, grad, out, dim: e.sub(
+        e.mul(g, e.sub(grad, _total(e.mul(grad, out), dim))), e.mul(grad, _total(e.mul(g, out), dim))
+    ),
+)
+def _softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
+    return _backward(_SOFTMAX_BACK, grad, out, dim)
+
+
+@differentiable("Softmax", raw=True, input=lambda g, y, dim: _softmax_back(g, y, dim=dim))
+def _softmax(input: Tensor, *, dim: int) -> Tensor:
+    return _forward(_SOFTMAX, input, dim)
+
+
+@differentiable(
+    "LogSoftmaxBackwardData",
+    raw=True,
+    grad=lambda g, out, dim: e.sub(g, _total(e.mul(g, e.exp(out)), dim)),
+    out=lambda g, grad, out, dim: e.neg(e.mul(e.mul(g, e.exp(out)), _total(grad, dim))),
+)
+def _log_softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
+    return _backward(_LOG_SOFTMAX_BACK, grad, out, dim)
+
+
+@differentiable("LogSoftmax", raw=True, input=lambda g, y, dim: _log_softmax_back(g, y, dim=dim))
+def _log_softmax(input: Tensor, *, dim: int) -> Tensor:
+    return _forward(_LOG_SOFTMAX, input, dim)
+
+
+def _normalised(function: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
+    if dtype is not None:
+        input = to_dtype(input, _dtypes.to_dtype(dtype))
+    d = _layout.wrap_dim(dim, input.ndim)
+    if not input._spec.dtype.is_floating_point:
+        if not input._spec.numel:
+            return empty(input._spec.dense())
+        kernel = f"{name}_lastdim_kernel_impl" if d == max(input.ndim - 1, 0) else f"{name}_kernel_impl"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input._spec.dtype.scalar_name}'")
+    return function(input, dim=d)
+
+
+@method
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    return _normalised(_softmax, input, dim, dtype, "softmax")
+
+
+@method
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    return _normalised(_log_softmax, input, dim, dtype, "log_softmax")
+
+
+# ---------------------------------------------------------------- losses over classes
+
+_PICK = Program("pick", (), ("x",), chosen={"low": _x})
+_PLACE = Program("place", (Step(write={"o": const(0.0)}),), (), each=("c",), mark=-var("c"))
+_LOW = Program(
+    "class_low",
+    (_TOP, Step(_POWERS, then={"low": p.log(var("s"))})),
+    ("x",),
+    results=("top", "low"),
+    chosen={"picked": _x - _top - _low},
+)
+_LOW_BACK = Program(
+    "class_low_backward",
+    (Step(write={"o": var("c") * p.exp(_x - _top - _low)}),),
+    ("x",),
+    each=("c", "top", "low"),
+    mark=-var("c"),
+)
+_HOW = {"none": 0, "sum": 1, "mean": 2}
+
+
+def _losses(
+    low: Tensor, index: Tensor, weight: Tensor | None, shape: Ints, classes: int, ignore: int, reduction: str
+) -> tuple[Tensor, Tensor]:
+    """The loss, and what each row counts for in it, given each row's log-probability at its class."""
+    code = low._spec.dtype.np.str[1:]
+    source, codes = loops.classes(code, weight is not None)
+    kernel = build.kernel(f"classes_{code}", source, codes)
+    loss = empty(low._spec.like(shape if reduction == "none" else ()))
+    share = empty(low._spec.like(shape))
+    backend = _backend.of(low._spec.device)
+    bad = backend.empty(8)
+    inputs = [low, index] if weight is None else [low, index, _dense(weight)]
+    meta = np.array([low.numel(), classes, ignore, _HOW[reduction]], np.int64).view(np.uint8)
+    backend.launch(4 + len(inputs), "", 1)(
+        kernel.address, 1, meta, loss._buf, share._buf, bad, *[t._buf for t in inputs]
+    )
+    if backend.to_host(bad, _FLAG)[0]:
+        values = index._host()
+        outside = ((values < 0) | (values >= classes)) & (values != ignore)
+        raise IndexError(f"Target {values[outside].flat[0]} is out of bounds.")
+    return loss, share
+
+
+_FLAG = spec(_dtypes.int64, (1,))
+
+
+def _class_walk(sp: Spec) -> tuple[Walk, int, Ints]:
+    """The rows of a tensor along its classes; how many there are; the shape of what has one value per row."""
+    shape = tuple(sp.shape)
+    dim = 0 if len(shape) == 1 else 1
+    return _along(shape, dim), shape[dim], shape[:dim] + shape[dim + 1 :]
+
+
+def _at_class(t: Tensor, index: Tensor) -> Tensor:
+    """What stands at each row's class; anything where that is ignored."""
+    dim = 0 if t.ndim == 1 else 1
+    index = e.clamp(index, 0, tuple.__getitem__(t.shape, dim) - 1)
+    return squeeze(at.gather(t, dim, unsqueeze(index, dim)), dim)
+
+
+def _per_row(g: Tensor, share: Tensor) -> Tensor:
+    """The gradient that each row's loss gets; what a row counts for is made of integers (and weights, which are not trained)."""
+    return e.mul(g, share if share._node is None else share.detach())
+
+
+def _nll_rule(g: Any, input_spec: Spec, index: Tensor, y1: Tensor) -> Tensor:
+    return _nll_back(_per_row(g[0], y1), index, like=input_spec.dense())
+
+
+@differentiable("NllLossBackward", raw=True, grad=lambda g, index: e.neg(_at_class(g, index)))
+def _nll_back(grad: Tensor, index: Tensor, *, like: Spec) -> Tensor:
+    return _run(_PLACE, _class_walk(like)[0], like, (_dense(grad), index))[0]
+
+
+def _nll_forward(
+    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
+) -> tuple[Tensor, Tensor]:
+    input = _dense(input)
+    walk, classes, shape = _class_walk(input._spec)
+    low = _run(_PICK, walk, input._spec, (input, index))[0]
+    return _losses(low, index, weight, shape, classes, ignore, reduction)
+
+
+@differentiable("NllLoss", raw=True, input=_nll_rule)
+def _nll(
+    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
+) -> tuple[Tensor, Tensor]:
+    return _nll_forward(input, index, weight, ignore=ignore, reduction=reduction)
+
+
+@differentiable("NllLoss2D", raw=True, input=_nll_rule)
+def _nll_2d(
+    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
+) -> tuple[Tensor, Tensor]:
+    return _nll_forward(input, index, weight, ignore=ignore, reduction=reduction)
+
+
+def nll(input: Tensor, index: Tensor, weight: Tensor | None, ignore: int, reduction: str) -> Tensor:
+    """The loss of log-probabilities along dimension 1 (of the only one, 0), operands having been checked."""
+    function = _nll if input.ndim <= 2 else _nll_2d
+    got: Tensor = function(input, _dense(index), weight, ignore=ignore, reduction=reduction)[0]
+    return got
+
+
+@differentiable(
+    "LogSoftmaxBackwardData",
+    raw=True,
+    # Of c (p - 1 at the class), p being the softmax: the sum along the row, and its derivative by what p is made of.
+    grad=lambda g, input, index: e.sub(
+        squeeze(_total(e.mul(g, _softmax(input, dim=input.ndim - 1)), -1), -1), _at_class(g, index)
+    ),
+    input=lambda g, grad, input: _softmax_back(
+        e.mul(g, unsqueeze(grad, -1)), _softmax(input, dim=input.ndim - 1), dim=input.ndim - 1
+    ),
+)
+def _low_back(grad: Tensor, input: Tensor, index: Tensor, top: Tensor, low: Tensor) -> Tensor:
+    walk = _class_walk(input._spec)[0]
+    return _run(_LOW_BACK, walk, input._spec, (_dense(input), _dense(grad), top, low, index))[0]
+
+
+@differentiable(
+    "NllLoss",
+    raw=True,
+    input=lambda g, input, index, y1, y2, y3: _low_back(_per_row(g[0], y1), input, index, y2, y3),
+)
+def _cross_entropy(
+    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    input = _dense(input)
+    walk, classes, shape = _class_walk(input._spec)
+    top, low, picked = _run(_LOW, walk, input._spec, (input, index))
+    return *_losses(picked, index, weight, shape, classes, ignore, reduction), top, low
+
+
+def cross_entropy_of_classes(
+    input: Tensor, index: Tensor, weight: Tensor | None, ignore: int, reduction: str
+) -> Tensor:
+    """`nll` of `log_softmax`. Where classes lie together, log-probabilities are never written: the gradient is made from
+    the input and two numbers per row."""
+    if input.ndim > 2:
+        return nll(_log_softmax(input, dim=1), index, weight, ignore, reduction)
+    got: Tensor = _cross_entropy(input, _dense(index), weight, ignore=ignore, reduction=reduction)[0]
+    return got
+
+
+# ---------------------------------------------------------------- normalisation
+
+# x and what follows from the statistics of its row; g times the weight, whose place differs, is what a gradient starts from.
+_mean, _rstd = var("mean"), var("rstd")
+_unit, _plain_unit = (_x - _mean) * _rstd, _x * _rstd
+_MEAN = Step({"s": ("sum", _x)}, then={"mean": var("s") / _n})
+_INVERSE = 1 / p.sqrt(var("v") / _n + var("eps"))
+
+
+def _affine(unit: Expr, weight: bool, bias: bool) -> Expr:
+    scaled = unit * _w if weight else unit
+    return scaled + _b if bias else scaled
+
+
+@lru_cache(maxsize=16)
+def _layer_norm_program(centred: bool, weight: bool, bias: bool) -> Program:
+    x, unit = (_x - _mean, _unit) if centred else (_x, _plain_unit)
+    spread = Step({"v": ("sum", x * x)}, then={"rstd": _INVERSE})
+    steps = (*([_MEAN] if centred else []), spread, Step(write={"o": _affine(unit, weight, bias)}))
+    return Program(
+        f"{'layer' if centred else 'rms'}_norm{'_w' * weight}{'_b' * bias}",
+        steps,
+        ("x",),
+        lines=(*(["w"] if weight else []), *(["b"] if bias else [])),
+        numbers=("n", "eps"),
+        results=("mean", "rstd") if centred else ("rstd",),
+    )
+
+
+@lru_cache(maxsize=16)
+def _layer_norm_back_program(centred: bool, weight: bool, trained: bool) -> Program:
+    unit = _unit if centred else _plain_unit
+    g = _g * _w if weight else _g
+    folds = {"c": ("sum", g * unit)} | ({"a": ("sum", g)} if centred else {})
+    then = {"along": var("c") / _n} | ({"level": var("a") / _n} if centred else {})
+    inner = g - unit * var("along")
+    return Program(
+        f"{'layer' if centred else 'rms'}_norm_backward{'_w' * weight}{'_trained' * trained}",
+        (
+            Step(folds, then=then),
+            Step(write={"o": _rstd * (inner - var("level") if centred else inner)}),
+        ),
+        ("g", "x"),
+        lines=("w",) if weight else (),
+        each=("mean", "rstd") if centred else ("rstd",),
+        numbers=("n",),
+        columns=({"dw": _g * unit} | ({"db": _g} if centred else {})) if trained else {},
+    )
+
+
+def _mean_of(t: Tensor, dims: Ints) -> Tensor:
+    return r.mean(t, dims, True)
+
+
+def _second(
+    u: Tensor | None,
+    v: Tensor | None,
+    z: Tensor | None,
+    g: Tensor,
+    x: Tensor,
+    w: Tensor | None,
+    dims: Ints,
+    eps: float,
+    centred: bool,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of a normalisation's gradient (dx, dw, db) by g, x and w, when those get u, v and z. w, v and z are shaped to
+    broadcast. All in ops on x itself, so that further orders exist.
+
+    With h = (x - mean) / std, dx = P(g w) where P(t) = (t - M(t) - h M(t h)) / std is symmetric, dw = sum(g h), db = sum(g)."""
+    d = e.sub(x, _mean_of(x, dims)) if centred else x
+    rstd = e.rsqrt(e.add(_mean_of(e.mul(d, d), dims), eps))
+    h = e.mul(d, rstd)
+
+    def project(t: Tensor) -> Tensor:
+        inner = e.sub(t, e.mul(h, _mean_of(e.mul(t, h), dims)))
+        return e.mul(rstd, e.sub(inner, _mean_of(t, dims)) if centred else inner)
+
+    gw = g if w is None else e.mul(g, w)
+    by_h = None if v is None else e.mul(g, v)
+    by_g = None if v is None else e.mul(h, v)
+    by_x = by_w = None
+    if z is not None:
+        by_g = z if by_g is None else e.add(by_g, z)
+    if u is not None:
+        a, b = _mean_of(e.mul(gw, h), dims), _mean_of(e.mul(u, h), dims)
+        through = e.mul(e.neg(rstd), e.add(e.mul(gw, b), e.mul(u, a)))
+        by_h = through if by_h is None else e.add(by_h, through)
+        s = e.sub(_mean_of(e.mul(u, gw), dims), e.mul(a, b))
+        if centred:
+            s = e.sub(s, e.mul(_mean_of(u, dims), _mean_of(gw, dims)))
+        by_x = e.mul(e.neg(e.mul(e.mul(rstd, rstd), h)), s)
+        q = project(u)
+        by_w = None if w is None else e.mul(q, g)
+        q = q if w is None else e.mul(q, w)
+        by_g = q if by_g is None else e.add(by_g, q)
+    if by_h is not None:
+        p_of = project(by_h)
+        by_x = p_of if by_x is None else e.add(by_x, p_of)
+    if by_g is not None and by_g._spec.shape != g._spec.shape:
+        by_g = spread(by_g, g._spec.shape)
+    return by_g, by_x, by_w
+
+
+def _trailing_dims(t: Tensor, dims: int) -> Ints:
+    return tuple(range(t.ndim - dims, t.ndim))
+
+
+def _norm_forward(
+    centred: bool, input: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float
+) -> list[Tensor]:
+    program = _layer_norm_program(centred, weight is not None, bias is not None)
+    input = _dense(input)
+    shape = tuple(input._spec.shape)
+    lines = [_dense(t) for t in (weight, bias) if t is not None]
+    n = math.prod(shape[len(shape) - dims :])
+    return _run(program, _trailing(shape, dims), input._spec, (input, *lines), float(n), eps)
+
+
+def _norm_backward(
+    centred: bool,
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    stats: tuple[Tensor, ...],
+    dims: int,
+    trained: bool,
+) -> Any:
+    program = _layer_norm_back_program(centred, weight is not None, trained)
+    input = _dense(input)
+    sp = input._spec
+    shape = tuple(sp.shape)
+    lines = [] if weight is None else [_dense(weight)]
+    inputs = (_dense(grad), input, *lines, *stats)
+    own = shape[len(shape) - dims :]
+    got = _run(program, _trailing(shape, dims, trained), sp, inputs, float(math.prod(own)))
+    return (got[0], *(reshape(r.sum(c, 0), own) for c in got[1:])) if trained else got[0]
+
+
+def _norm_second_rule(centred: bool) -> Any:
+    def rule(
+        g: Any, grad: Tensor, input: Tensor, weight: Tensor | None, dims: int, eps: float, trained: bool
+    ) -> Any:
+        u, v, z = (*g, None)[:3] if trained else (g, None, None)
+        by_g, by_x, by_w = _second(u, v, z, grad, input, weight, _trailing_dims(input, dims), eps, centred)
+        if by_w is not None and weight is not None:
+            by_w = r.sum_to(by_w, weight.shape)
+        return (by_g, by_x, by_w, None, None) if centred else (by_g, by_x, by_w, None)
+
+    return rule
+
+
+@differentiable("NativeLayerNormBackward", raw=True, all=_norm_second_rule(True))
+def _layer_norm_back(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    rstd: Tensor,
+    *,
+    dims: int,
+    eps: float,
+    trained: bool,
+) -> Any:
+    return _norm_backward(True, grad, input, weight, (mean, rstd), dims, trained)
+
+
+def _layer_norm_rule(
+    g: Any, input: Tensor, weight: Tensor | None, y1: Tensor, y2: Tensor, dims: int, eps: float, wanted: Any
+) -> Any:
+    trained = wanted[1] or wanted[2]
+    got = _layer_norm_back(g[0], input, weight, y1, y2, dims=dims, eps=eps, trained=trained)
+    return got if trained else (got, None, None)
+
+
+@differentiable("NativeLayerNorm", raw=True, all=_layer_norm_rule)
+def _layer_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, dims: int, eps: float
+) -> tuple[Tensor, ...]:
+    return tuple(_norm_forward(True, input, weight, bias, dims, eps))
+
+
+def layer_norm(
+    input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Over the last `dims` dimensions, operands having been checked: the result, and mean and 1/std of each row, outside the graph."""
+    got, mean, rstd = _layer_norm(input, weight, bias, dims=dims, eps=eps)
+    return got, mean, rstd
+
+
+@differentiable("MulBackward", raw=True, all=_norm_second_rule(False))
+def _rms_norm_back(
+    grad: Tensor, input: Tensor, weight: Tensor | None, rstd: Tensor, *, dims: int, eps: float, trained: bool
+) -> Any:
+    return _norm_backward(False, grad, input, weight, (rstd,), dims, trained)
+
+
+def _rms_norm_rule(
+    g: Any, input: Tensor, weight: Tensor | None, y1: Tensor, dims: int, eps: float, wanted: Any
+) -> Any:
+    got = _rms_norm_back(g[0], input, weight, y1, dims=dims, eps=eps, trained=wanted[1])
+    return got if wanted[1] else (got, None)
+
+
+@differentiable("Mul", raw=True, all=_rms_norm_rule)
+def _rms_norm(input: Tensor, weight: Tensor | None, *, dims: int, eps: float) -> tuple[Tensor, ...]:
+    return tuple(_norm_forward(False, input, weight, None, dims, eps))
+
+
+def rms_norm(input: Tensor, dims: int, weight: Tensor | None, eps: float) -> Tensor:
+    """Over the last `dims` dimensions, operands having been checked."""
+    got: Tensor = _rms_norm(input, weight, dims=dims, eps=eps)[0]
+    return got
+
+
+# ---------------------------------------------------------------- normalisation of channels
+
+_SPREAD = Step({"v": ("sum", (_x - _mean) * (_x - _mean))}, then={"rstd": _INVERSE, "var": var("v") / _n})
+
+
+@lru_cache(maxsize=16)
+def _batch_norm_program(weight: bool, bias: bool) -> Program:
+    return Program(
+        f"batch_norm{'_w' * weight}{'_b' * bias}",
+        (_MEAN, _SPREAD, Step(write={"o": _affine(_unit, weight, bias)})),
+        ("x",),
+        each=(*(["w"] if weight else []), *(["b"] if bias else [])),
+        numbers=("n", "eps"),
+        results=("mean", "rstd", "var"),
+    )
+
+
+@lru_cache(maxsize=16)
+def _batch_norm_back_program(weight: bool) -> Program:
+    then = {"dw": var("c"), "db": var("a"), "along": var("c") / _n, "level": var("a") / _n}
+    inner = _rstd * (_g - var("level") - _unit * var("along"))
+    return Program(
+        f"batch_norm_backward{'_w' * weight}",
+        (
+            Step({"c": ("sum", _g * _unit), "a": ("sum", _g)}, then=then),
+            Step(write={"o": inner * _w if weight else inner}),
+        ),
+        ("g", "x"),
+        each=(*(["w"] if weight else []), "mean", "rstd"),
+        numbers=("n",),
+        results=("dw", "db"),
+    )
+
+
+def _all_but_channels(t: Tensor) -> Ints:
+    return (0, *range(2, t.ndim))
+
+
+def _per_channel(t: Tensor | None, ndim: int) -> Tensor | None:
+    """Shaped to broadcast against a tensor with channels."""
+    return t if t is None else reshape(t, (-1, *(1,) * (ndim - 2)))
+
+
+def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | None, eps: float) -> Any:
+    u, v, z = g[0], _per_channel(g[1], input.ndim), _per_channel(g[2], input.ndim)
+    dims = _all_but_channels(input)
+    by_g, by_x, by_w = _second(u, v, z, grad, input, _per_channel(weight, input.ndim), dims, eps, True)
+    if by_w is not None:
+        by_w = r.sum(by_w, dims)
+    return by_g, by_x, by_w, None, None
+
+
+@differentiable("NativeBatchNormBackward", raw=True, all=_batch_norm_second)
+def _batch_norm_back(
+    grad: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, *, eps: float
+) -> tuple[Tensor, ...]:
+    input = _dense(input)
+    each = [] if weight is None else [_dense(weight)]
+    n = float(input.numel() // (tuple.__getitem__(input.shape, 1) or 1))
+    program = _batch_norm_back_program(weight is not None)
+    walk = _channels(tuple(input._spec.shape))
+    return tuple(_run(program, walk, input._spec, (_dense(grad), input, *each, mean, rstd), n))
+
+
+@differentiable(
+    "NativeBatchNorm",
+    raw=True,
+    all=lambda g, input, weight, y1, y2, eps: _batch_norm_back(g[0], input, weight, y1, y2, eps=eps),
+)
+def _batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
+) -> tuple[Tensor, ...]:
+    input = _dense(input)
+    each = [_dense(t) for t in (weight, bias) if t is not None]
+    n = float(input.numel() // (tuple.__getitem__(input.shape, 1) or 1))
+    program = _batch_norm_program(weight is not None, bias is not None)
+    return tuple(_run(program, _channels(tuple(input._spec.shape)), input._spec, (input, *each), n, eps))
+
+
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """By the statistics of this batch, operands having been checked: the result, and mean and variance of each channel."""
+    got, mean, _, variance = _batch_norm(input, weight, bias, eps=eps)
+    return got, mean.detach(), variance.detach()
+
+
+def _fixed_rule(
+    g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, eps: float, wanted: Any
+) -> Any:
+    dims, rstd = _all_but_channels(input), e.rsqrt(e.add(variance, eps))
+    scale = rstd if weight is None else e.mul(rstd, weight)
+    unit = e.mul(e.sub(input, _per_channel(mean, input.ndim)), _per_channel(rstd, input.ndim))
+    by_w = r.sum(e.mul(g, unit), dims) if wanted[1] else None
+    by_b = r.sum(g, dims) if wanted[2] else None
+    return e.mul(g, _per_channel(scale, input.ndim)), by_w, by_b, None, None
+
+
+@differentiable("NativeBatchNorm", all=_fixed_rule)
+def batch_norm_fixed(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, *, eps: float
+) -> Tensor:
+    """By statistics that are given."""
+    scale = e.rsqrt(e.add(variance, eps))
+    if weight is not None:
+        scale = e.mul(scale, weight)
+    shift = e.neg(e.mul(mean, scale)) if bias is None else e.sub(bias, e.mul(mean, scale))
+    return e.add(e.mul(_dense(input), _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim))
+
+
+__all__ = ["log_softmax", "softmax"]
