@@ -390,7 +390,9 @@ case(
 )
 case(
     "batch_norm_fixed",
-    lambda T, x, w, b: T.nn.functional.batch_norm(x, w.detach(), b.detach() ** 2 + 1, w, b, eps=0.1),
+    lambda T, x, w, b: T.nn.functional.batch_norm(
+        x, T.full_like(w, 0.3).detach(), T.full_like(w, 2.0).detach(), w, b, eps=0.1
+    ),
     *CHANNELS,
     dtypes=FLOATS,
 )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbgrad._dtypes import dtype, finfo
-from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
@@ -35,9 +34,12 @@ def _checked(
                 f"Expected {word} to be of same shape as normalized_shape, but got {word} of shape {list(t.shape)} and "
                 f"normalized_shape = {list(own)}"
             )
+    if name == "rms_norm" and input.ndim < len(own):
+        raise RuntimeError(f"Input tensor must have at least {len(own)} dimensions, but got {input.ndim}")
     if tuple(input.shape)[-len(own) :] != own:
+        start = "*" if name == "rms_norm" else "*, "  # each function's own words
         raise RuntimeError(
-            f"Given normalized_shape={list(own)}, expected input with shape [*, {', '.join(map(str, own))}], but got input "
+            f"Given normalized_shape={list(own)}, expected input with shape [{start}{', '.join(map(str, own))}], but got input "
             f"of size{list(input.shape)}"
         )
     return own
@@ -123,14 +125,11 @@ def batch_norm(
         return got
     got, mean, variance = rows.batch_norm(input, weight, bias, float(eps))
     n = input.numel() // max(channels, 1)
-    recorded, state.grad = state.grad, False
-    try:
-        if running_mean is not None:
-            running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
-        if running_var is not None:
-            running_var.mul_(1 - momentum).add_(variance, alpha=momentum * n / max(n - 1, 1))
-    finally:
-        state.grad = recorded
+    # As in PyTorch, these writes are not counted: a graph that read the old statistics stays usable.
+    if running_mean is not None:
+        running_mean.data.mul_(1 - momentum).add_(mean, alpha=momentum)
+    if running_var is not None:
+        running_var.data.mul_(1 - momentum).add_(variance, alpha=momentum * n / max(n - 1, 1))
     return got
 
 
