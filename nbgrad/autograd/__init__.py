@@ -3,6 +3,9 @@
 This module only re-exports: what a name is stands in the module that it comes from.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from nbgrad.autograd import anomaly_mode as anomaly_mode
 from nbgrad.autograd import function as function
 from nbgrad.autograd import functional as functional
@@ -23,6 +26,16 @@ from nbgrad.autograd.grad_mode import (
 )
 from nbgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from nbgrad.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    from nbgrad.autograd import profiler as profiler
+
+
+def __getattr__(name: str) -> Any:
+    if name == "profiler":  # few programs need it
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Function",

@@ -1,7 +1,25 @@
-"""`nbgrad.utils`: what PyTorch has no name for."""
+"""PyTorch's `torch.utils`, and `kernels`, for which PyTorch has no name.
+
+Submodules that few programs need are loaded when their name is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from nbgrad.kernels import build
 from nbgrad.kernels.build import Kernel
+
+if TYPE_CHECKING:
+    from nbgrad.utils import checkpoint as checkpoint
+    from nbgrad.utils import hooks as hooks
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("checkpoint", "hooks"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def kernels(name: str = "") -> list[Kernel]:

@@ -1,7 +1,7 @@
 """The reader of scenes.txt: short programs, and what PyTorch shows for their expressions.
 
 A scene is `== name`, statements, and expressions after `>>>` with what is shown below each. `python -m tests.autograd.scenes`
-writes what the installed torch shows into the file. The statements see `torch` (the module under test) and `shown`, a list
+writes what the installed torch shows into each file of that name. The statements see `torch` (the module under test) and `shown`, a list
 that callbacks may append to.
 """
 
@@ -46,9 +46,9 @@ def show(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def read() -> dict[str, Scene]:
+def read(file: Path = FILE) -> dict[str, Scene]:
     scenes = {}
-    for block in re.split(r"^== ", FILE.read_text(encoding="utf-8"), flags=re.M)[1:]:
+    for block in re.split(r"^== ", file.read_text(encoding="utf-8"), flags=re.M)[1:]:
         name, _, body = block.partition("\n")
         scene = Scene(name)
         statements, expression, shown = "", "", []
@@ -70,7 +70,7 @@ def read() -> dict[str, Scene]:
     return scenes
 
 
-def write(scenes: dict[str, Scene], T: ModuleType) -> None:
+def write(scenes: dict[str, Scene], T: ModuleType, file: Path) -> None:
     lines = []
     for scene in scenes.values():
         lines.append(f"== {scene.name}")
@@ -78,7 +78,7 @@ def write(scenes: dict[str, Scene], T: ModuleType) -> None:
             lines += [*statements.strip("\n").split("\n")] if statements.strip() else []
             lines += [f">>> {expression}", *(f"| {line}".rstrip() for line in shown.split("\n"))]
         lines.append("")
-    FILE.write_text("\n".join(lines), encoding="utf-8")
+    file.write_text("\n".join(lines), encoding="utf-8")
 
 
 SCENES = read() if FILE.exists() else {}
@@ -87,5 +87,7 @@ if __name__ == "__main__":
     import torch
 
     torch.set_warn_always(True)
-    write(SCENES, torch)
-    sys.stdout.write(f"{len(SCENES)} scenes, {sum(len(s.parts) for s in SCENES.values())} expressions\n")
+    for file in sorted(FILE.parent.parent.rglob(FILE.name)):
+        scenes = read(file)
+        write(scenes, torch, file)
+        sys.stdout.write(f"{len(scenes)} scenes, {sum(len(s.parts) for s in scenes.values())} expressions\n")

@@ -1,0 +1,159 @@
+"""Who is called: the ops and backward rules that run on this thread, told to whoever watches.
+
+Promises that nobody pays while nobody watches: no op and no rule knows of this. While a `Watch` is on, Python's own profiling hook sees
+every call of the thread; the functions that `_dispatch` makes share a few code objects, and each says by a variable which op it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import CodeType, FrameType
+from typing import Any
+
+from nbgrad._op import ElementwiseOp
+from nbgrad._tape.node import Node, shown
+from nbgrad._tensor import Tensor
+
+
+class Call:
+    """One call while it runs: of an op, or of `node`."""
+
+    __slots__ = ("args", "data", "frame", "name", "node")
+
+    def __init__(
+        self, name: str, frame: FrameType | None = None, args: Sequence[Any] = (), node: Node | None = None
+    ) -> None:
+        self.name, self.frame, self.args, self.node = name, frame, args, node
+        self.data: Any = None  # the watcher's own
+
+
+class Watch:
+    """A context in which `entered` and `left` are told of each call of an op and each node that runs backward on this thread. A call
+    that does nothing but the same under the same name (`sum` and the case of it that applies) is one with it."""
+
+    def __init__(self) -> None:
+        self.stack: list[Call] = []
+
+    def entered(self, call: Call) -> None: ...
+
+    def left(self, call: Call, result: Any) -> None: ...
+
+    def __enter__(self) -> Any:
+        self._before: Any = sys.getprofile()
+        if self._before is not None and not callable(self._before):
+            raise RuntimeError("another profiler, which cannot be called on, is active on this thread")
+        sys.setprofile(self._told)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(self._before)
+        while self.stack:
+            self.left(self.stack.pop(), None)
+
+    def _told(self, frame: FrameType, event: str, arg: Any) -> None:
+        if event == "call":
+            known = _readers.get(id(frame.f_code)) or _know(frame.f_code, frame.f_globals)
+            if known[1] is not None:
+                name, args, node = known[1](frame)
+                if not self.stack or self.stack[-1].name != name:
+                    call = Call(name, frame, args, node)
+                    self.stack.append(call)
+                    self.entered(call)
+        elif event == "return" and self.stack and any(call.frame is frame for call in self.stack):
+            while (call := self.stack.pop()).frame is not frame:  # begun inside, and not ended
+                self.left(call, None)
+            self.left(call, arg)
+        if self._before is not None:
+            self._before(frame, event, arg)
+
+
+# ---------------------------------------------------------------- whose code is it
+
+Reader = Callable[[FrameType], tuple[str, Sequence[Any], Node | None]]  # name, arguments, node if it runs one
+_readers: dict[int, tuple[CodeType, Reader | None]] = {}  # by identity, as code objects hash their contents
+
+
+def _know(code: CodeType, scope: dict[str, Any]) -> tuple[CodeType, Reader | None]:
+    found = _readers[id(code)] = (code, _reader(code, scope))
+    return found
+
+
+def _reader(code: CodeType, scope: dict[str, Any]) -> Reader | None:
+    """How to read from a frame of this code what is called; None if it is neither op nor rule."""
+    module, name = scope.get("__name__", ""), code.co_name
+    if not module.startswith("nbgrad."):
+        return None
+    parameters = code.co_varnames[: code.co_argcount]
+    if name == "apply" and "needed" in parameters:
+        return partial(_rule, grads=parameters[parameters.index("node") + 1])
+    if name == "apply" and parameters == ("cls",):
+        return lambda frame: (frame.f_locals["cls"].__name__, _arguments(frame)[1:], None)
+    if name == "inplace" and "op" in parameters:
+        return lambda frame: (f"aten::{op_name(frame.f_locals['op'])}_", frame.f_locals["args"], None)
+    if not module.startswith(_OPS) or name == "in_place" or name.startswith(("is_", "<")):
+        return None
+    if "op" in code.co_freevars:
+        return lambda frame: ("aten::" + op_name(frame.f_locals["op"]), _arguments(frame), None)
+    public = name.removeprefix("_t_")
+    known = name in scope.get("__all__", ()) and getattr(scope[name], "__code__", None) is code
+    if known or public != name:
+        return lambda frame: ("aten::" + public, _arguments(frame), None)
+    return _getitem if code is getattr(Tensor.__getitem__, "__code__", None) else None
+
+
+# Where ops are made, and where functions of several ops live that PyTorch has as ops, too.
+_OPS = tuple(
+    f"nbgrad.{m}"
+    for m in (
+        "_creation",
+        "_dispatch",
+        "nn.functional",
+        "ops.copy",
+        "ops.elementwise",
+        "ops.index",
+        "ops.join",
+        "ops.linalg",
+        "ops.movement",
+        "ops.reduce",
+    )
+)
+
+
+def _rule(frame: FrameType, grads: str) -> tuple[str, Sequence[Any], Node]:
+    node, given = frame.f_locals["node"], frame.f_locals[grads]
+    return shown(node).name(), given if isinstance(given, (tuple, list)) else (given,), node
+
+
+def _getitem(frame: FrameType) -> tuple[str, Sequence[Any], None]:
+    args = _arguments(frame)
+    return {int: "aten::select", slice: "aten::slice"}.get(type(args[1]), "aten::index"), args, None
+
+
+def op_name(op: Any) -> str:
+    """PyTorch's name. That of a gradient's op, or of a case (`sum` over dims), is read off its node: TanhBackwardBackward0 is
+    tanh_backward."""
+    if isinstance(op, ElementwiseOp) and not op.name.endswith("grad"):
+        return op.name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op.node_name.rpartition("Backward")[0]).lower()
+
+
+def _arguments(frame: FrameType) -> list[Any]:
+    """What was given by position."""
+    code, local = frame.f_code, frame.f_locals
+    values = [local[name] for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & inspect.CO_VARARGS:
+        values += local[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]]
+    return values
+
+
+def tensors_in(values: Any) -> list[Tensor]:
+    """The tensors of a result or of arguments, those in lists included."""
+    if isinstance(values, Tensor):
+        return [values]
+    if not isinstance(values, (tuple, list)):
+        return []
+    return [t for value in values for t in tensors_in(value)]

@@ -1,0 +1,531 @@
+"""Checkpoints: a part of the forward pass keeps its inputs only, and backward computes it again for what it needs of the rest.
+
+Promises PyTorch's two ways. With `use_reentrant=False` whatever is saved inside becomes a `_Holder`, which is filled by the one
+recomputation that the first of them asks for in a backward: backward, `grad`, nested checkpoints and gradients of gradients work as
+without it. With `use_reentrant=True` the whole part is one node, whose gradient is a backward inside the backward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from nbgrad._random import default_generator
+from nbgrad._record import save, unpack
+from nbgrad._tape.modes import state
+from nbgrad._tape.node import Node
+from nbgrad._tensor import Tensor, origin, requires
+from nbgrad.autograd._calls import Call, Watch, tensors_in
+from nbgrad.autograd._run import backward
+from nbgrad.autograd.function import Function
+from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.autograd.graph import saved_tensors_hooks
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
+
+Contexts = tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
+
+
+class CheckpointError(RuntimeError):
+    """The recomputation did not save what the forward pass saved."""
+
+
+def noop_context_fn() -> Contexts:
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], Contexts] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """`function(*args, **kwargs)`, whose saved values backward will compute again.
+
+    `preserve_rng_state=False` (a keyword, default True) lets the recomputation draw other random numbers. Not re-entrant only: `context_fn`
+    gives the contexts of the forward pass and of the recomputation, `determinism_check="none"` accepts that the two save values of
+    other shapes or dtypes, `debug` puts the operations of both into the error, `early_stop=False` recomputes to the end.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
+            "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to "
+            "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the "
+            "differences between the two variants.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if not use_reentrant:
+        return _holding(function, args, kwargs, preserve, context_fn, determinism_check, debug, early_stop)
+    _no_more(kwargs)
+    if context_fn is not noop_context_fn or debug is not False:
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    return CheckpointFunction.apply(function, preserve, *args)
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """The functions (or an `nn.Sequential`), one after the other, in so many segments; all but the last are checkpoints."""
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In version 2.9 "
+            "we will raise an exception if use_reentrant is not passed. use_reentrant=False is recommended, but if you need to "
+            "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the "
+            "differences between the two variants.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    _no_more(kwargs)
+    functions = list(functions.children() if hasattr(functions, "children") else functions)
+
+    def one_after_the_other(part: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            for function in part:
+                value = function(value)
+            return value
+
+        return run
+
+    size = len(functions) // segments
+    done = 0
+    for start in range(0, size * (segments - 1), size):
+        done = start + size
+        segment = one_after_the_other(functions[start:done])
+        input = checkpoint(segment, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return one_after_the_other(functions[done:])(input)
+
+
+def _no_more(kwargs: dict[str, Any]) -> None:
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+
+
+_forced = SimpleNamespace(early_stop=None, debug=None)  # what the two below say in place of the arguments
+
+
+@contextlib.contextmanager
+def _force(name: str, value: bool | None) -> Iterator[None]:
+    before = getattr(_forced, name)
+    setattr(_forced, name, value)
+    try:
+        yield
+    finally:
+        setattr(_forced, name, before)
+
+
+def set_checkpoint_early_stop(enable: bool) -> contextlib.AbstractContextManager[None]:
+    """Inside the block, in place of the argument `early_stop`."""
+    return _force("early_stop", enable)
+
+
+def set_checkpoint_debug_enabled(enabled: bool | None) -> contextlib.AbstractContextManager[None]:
+    """Inside the block, in place of the argument `debug`."""
+    return _force("debug", enabled)
+
+
+@contextlib.contextmanager
+def _random_from(rng_state: Any) -> Iterator[None]:
+    """Inside, random numbers are drawn from this state on; the stream outside goes on as if nothing had been drawn."""
+    if rng_state is None:
+        yield
+        return
+    outside = default_generator.get_state()
+    default_generator.set_state(rng_state)
+    try:
+        yield
+    finally:
+        default_generator.set_state(outside)
+
+
+# ---------------------------------------------------------------- on hooks for saved values
+
+
+def _holding(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    preserve: bool,
+    context_fn: Callable[[], Contexts],
+    determinism_check: str,
+    debug: bool,
+    early_stop: bool,
+) -> Any:
+    log = None
+    if debug if _forced.debug is None else _forced.debug:
+        if context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
+        log = _OperationLog()
+        context_fn = log.contexts
+    if determinism_check not in _CHECKS:
+        raise ValueError(f"determinism_check should be one of {list(_CHECKS)}, but got {determinism_check}")
+    forward_context, recompute_context = context_fn()
+    rng_state = default_generator.get_state() if preserve else None
+
+    def recompute(*args: Any) -> None:
+        with _random_from(rng_state), recompute_context:
+            function(*args, **kwargs)
+
+    if not state.grad:
+        return function(*args, **kwargs)
+    early = early_stop if _forced.early_stop is None else _forced.early_stop
+    frame = _Frame(recompute, args, early, _CHECKS[determinism_check], log)
+    with saved_tensors_hooks(frame.hold, frame.take), forward_context:
+        result = function(*args, **kwargs)
+        frame.forward_done = True
+    if not frame.forward_done:
+        raise RuntimeError(
+            "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during the "
+            "checkpointed forward. This is not supported because checkpoint cannot return a value for a failed forward."
+        )
+    return result
+
+
+_CHECKS: dict[str, Callable[[Tensor], Any]] = {
+    "default": lambda t: {"shape": t.shape, "dtype": t.dtype, "device": t.device},
+    "none": lambda t: None,
+}
+
+
+class _Stop(Exception):
+    """Ends a recomputation that has everything that is asked for."""
+
+
+class _Holder:
+    """Stands on a node for a saved value. By backward: what was recomputed, None once it was taken."""
+
+    __slots__ = ("__weakref__", "recomputed")
+
+    def __init__(self) -> None:
+        self.recomputed: dict[Any, Tensor | None] = {}
+
+
+class _InputsRule:
+    @staticmethod
+    def made_by(node: Node, k: int) -> str:
+        return origin((node.saved or ())[k])
+
+
+class _Frame:
+    """One call of `checkpoint`: its inputs, and its holders as long as the graph has them."""
+
+    def __init__(
+        self,
+        recompute: Callable[..., None],
+        args: tuple[Any, ...],
+        early_stop: bool,
+        describe: Callable[[Tensor], Any],
+        log: _OperationLog | None,
+    ) -> None:
+        self.recompute, self.early_stop, self.describe, self.log = recompute, early_stop, describe, log
+        # Tensors among the inputs are saved as those of a node are: writes to them are seen, and the hooks of an outer
+        # checkpoint hold them, so that asking for them here makes it recompute first.
+        self.inputs = Node()
+        self.inputs.rule = _InputsRule
+        self.inputs.saved, self.inputs.versions = save([a for a in args if isinstance(a, Tensor)])
+        self.others = [None if isinstance(a, Tensor) else (a,) for a in args]
+        self.holders: list[weakref.ref[_Holder]] = []
+        self.described: list[Any] = []
+        self.counts: dict[Any, int] = {}  # by backward: how many values its recomputation has saved
+        self.done: set[Any] = set()
+        self.forward_done = False
+        self.more_than_held = False  # a backward inside the function recomputed more of it than had run
+
+    def hold(self, t: Tensor) -> _Holder:
+        holder = _Holder()
+        self.holders.append(weakref.ref(holder))
+        self.described.append(self.describe(t))
+        return holder
+
+    def take(self, holder: _Holder) -> Tensor:
+        if self.log is None:
+            return self._take(holder)
+        try:
+            return self._take(holder)
+        except CheckpointError as error:
+            raise CheckpointError(self.log.report()) from error
+
+    def _take(self, holder: _Holder) -> Tensor:
+        task = object() if state.task is None else state.task  # outside of any backward: for this once
+        if task not in self.done:
+            tensors = iter(unpack(self.inputs))
+            args = [next(tensors) if other is None else other[0] for other in self.others]
+
+            def refill(t: Tensor) -> Tensor:
+                return self._refill(t, task)
+
+            with contextlib.suppress(_Stop), saved_tensors_hooks(refill, _as_is), enable_grad():
+                self.recompute(*args)
+            self.done.add(task)
+            self._check(task)
+        value = holder.recomputed[task]
+        if value is None:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
+                "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details on your "
+                "use case."
+            )
+        holder.recomputed[task] = None
+        return value
+
+    def _refill(self, t: Tensor, task: Any) -> Tensor:
+        if requires(t):
+            t = t.detach()
+        k = self.counts.get(task, 0)
+        self.counts[task] = k + 1
+        if k >= len(self.holders):
+            if not self.forward_done:
+                self.more_than_held = True
+                return t
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
+                + _TIP
+            )
+        holder = self.holders[k]()
+        if holder is not None:
+            holder.recomputed[task] = t
+        if self.early_stop and k + 1 == len(self.holders):
+            raise _Stop
+        return t
+
+    def _check(self, task: Any) -> None:
+        """Refuse a recomputation that differs from what it repeats."""
+        if self.more_than_held:
+            return
+        count = self.counts.get(task, 0)
+        if count != len(self.holders):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {len(self.holders)}\n"
+                f"Number of tensors saved during recomputation: {count}.\n{_TIP}"
+            )
+        different = ""
+        for k, (kept, before) in enumerate(zip(self.holders, self.described)):
+            holder = kept()
+            value = None if holder is None else holder.recomputed[task]
+            if value is not None and (now := self.describe(value)) != before:
+                different += (
+                    f"tensor at position {k}:\nsaved metadata: {before}\nrecomputed metadata: {now}\n"
+                )
+        if different:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
+                f"forward pass.\n{different}.\n{_TIP}"
+            )
+
+
+def _as_is(t: Tensor) -> Tensor:
+    return t
+
+
+_TIP = """
+Tip: To see a more detailed error message, either pass `debug=True` to
+`torch.utils.checkpoint.checkpoint(...)` or wrap the code block
+with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to
+enable checkpoint\N{NON-BREAKING HYPHEN}debug mode globally.
+
+If this error occurs under torch.compile with automatic_dynamic_shapes enabled,
+it may be because the recomputation selected a different compiled graph than the
+forward pass (e.g., a dynamic graph instead of the original static graph).
+To fix this, either:
+  - Use torch._dynamo.mark_dynamic() to explicitly mark varying dimensions as
+    dynamic upfront, avoiding the static-to-dynamic transition.
+  - Call torch._C._dynamo.eval_frame._set_lru_cache(False) to disable LRU cache
+    reordering, which can change which graph is checked first between forward
+    and recompute.
+See https://github.com/pytorch/pytorch/issues/166926 for more details and
+workaround examples.
+"""
+
+
+class _OperationLog:
+    """With `debug`: what was called in the forward pass and in the recomputation, and where."""
+
+    def __init__(self) -> None:
+        self.forward, self.again = _OperationWatch(), _OperationWatch()
+
+    def contexts(self) -> Contexts:
+        return self.forward, self.again
+
+    def report(self) -> str:
+        return _REPORT.format(
+            forward_traces=self.forward.traces("original"),
+            recompute_traces=self.again.traces("recompute"),
+            forward_ops="\n".join(self.forward.lines),
+            recompute_ops="\n".join(self.again.lines),
+        )
+
+
+class _OperationWatch(Watch):
+    """Writes a line a call, in which tensors have numbers: "$2: f32[3] = aten::mul($0, $1)"."""
+
+    def __enter__(self) -> Any:
+        self.lines: list[str] = []
+        self.stacks: list[str] = []
+        self.named: list[Tensor] = []  # by number
+        return super().__enter__()
+
+    def entered(self, call: Call) -> None:
+        if len(self.stack) == 1:
+            called = ", ".join(self._name(t) for t in tensors_in(list(call.args)))
+            frames = reversed(traceback.extract_stack(call.frame))
+            where = "\n".join(f"{f.filename}:{f.lineno}:{f.name}" for f in frames)
+            call.data = f"{call.name}({called})", where
+
+    def left(self, call: Call, result: Any) -> None:
+        if call.data is not None and (several := tensors_in(result)):  # none: the recomputation ended inside
+            made = ", ".join(f"{self._name(t)}: {_short(t)}" for t in several)
+            self.lines.append(f"{made} = {call.data[0]}")
+            self.stacks.append(call.data[1])
+
+    def _name(self, t: Tensor) -> str:
+        for k, known in enumerate(self.named):
+            if known is t:
+                return f"${k}"
+        self.named.append(t)
+        return f"${len(self.named) - 1}"
+
+    def traces(self, label: str) -> str:
+        count = len(self.lines)
+        return "".join(
+            f"{line}   ({k} of {count} in {label})\n\n{where}\n\n\n"
+            for k, (line, where) in enumerate(zip(self.lines, self.stacks), 1)
+        )
+
+
+def _short(t: Tensor) -> str:
+    dtype = t.dtype
+    letter = {"f": "f", "i": "i", "b": "b"}[dtype.np.kind]
+    return f"{letter}{8 * dtype.itemsize}{list(t.shape)}"
+
+
+_REPORT = """ \
+An error happened while unpacking tensors; dumping logs of latest computation
+because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.
+Scroll all the way down for guidance on how to navigate these logs.
+
++~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~+
+|        1. Stack traces of the operators that ran in the original forward     |
++------------------------------------------------------------------------------+
+
+{forward_traces}
++~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~+
+|        2. Stack traces of the operators that ran during recomputation        |
++------------------------------------------------------------------------------+
+
+{recompute_traces}
++~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~+
+|       3. Log of operators in the original forward and recomputation          |
++------------------------------------------------------------------------------+
+(Scroll up to correlate stack traces with each operation listed below. This
+ helps identify their source in the code.)
+
+IMPORTANT: Differences in "detach" calls between the original forward and the
+           recomputation are expected. They are introduced by the checkpointing
+           mechanism and can be ignored.
+
+Operations executed during the original forward:
+
+{forward_ops}
+
+Operations executed during recomputation:
+
+{recompute_ops}
+
++------------------------------------------------------------------------------+
+ ERROR: Detected non-determinism while running activation checkpointing
+
+ You are seeing this error because you passed `debug=True` to checkpoint and
+ tensors to be saved during the original forward and differ between those saved
+ during recomputation. This can happen if different operators were ran in the
+ original forward and in the recomputation.
+
+ To identify where the mismatch may be coming from, you can do the following:
+
+ 1) Compare the operators ran during original forward and recomputation to
+    see where they differ. These operators are printed above in the order they
+    were executed.
+
+ 2) Review the stack trace for each operator to locate its invocation source.
+    Each operator's stack trace is printed in their execution order.
+
+ Note that the logs can be quite long. Here's how they are structured:
+ (Tip: you can Ctrl-f for these headers)
+
+ 1. Stack traces of the operators that ran in the original forward
+ 2. Stack traces of the operators that ran during recomputation
+ 3. Log of operators in the original forward and recomputation
+ 4. Error message                                             <--- You are here
+--------------------------------------------------------------------------------
+"""
+
+
+# ---------------------------------------------------------------- a backward inside the backward
+
+
+class CheckpointFunction(Function):
+    """The whole function as one node: nothing inside is recorded until its gradient has arrived."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.rng_state = default_generator.get_state() if preserve_rng_state else None
+        ctx.others = [None if isinstance(a, Tensor) else (a,) for a in args]
+        ctx.save_for_backward(*[a for a in args if isinstance(a, Tensor)])
+        return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if state.task is not None and state.task.needed is not None:
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+                ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing "
+                "the `inputs` argument."
+            )
+        tensors = iter(ctx.saved_tensors)
+        inputs = detach_variable(tuple([next(tensors) if o is None else o[0] for o in ctx.others]))
+        with _random_from(ctx.rng_state), enable_grad():
+            outputs = ctx.run_function(*inputs)
+        if isinstance(outputs, Tensor):
+            outputs = (outputs,)
+        roots = [(t, g) for t, g in zip(outputs, grads) if isinstance(t, Tensor) and t.requires_grad]
+        if not roots:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([t for t, _ in roots], [g for _, g in roots])
+        return (None, None, *[t.grad if isinstance(t, Tensor) else None for t in inputs])
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same values as leaves that require grad where these do."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
+        )
+    return tuple([t.detach().requires_grad_(t.requires_grad) if isinstance(t, Tensor) else t for t in inputs])
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    if not any(t.requires_grad for t in inputs if isinstance(t, Tensor)):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
