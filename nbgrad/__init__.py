@@ -16,11 +16,13 @@ from math import nan as nan
 from math import pi as pi
 from typing import Any as _Any
 
+from nbgrad import _numpy as _numpy  # NumPy's functions of tensors
 from nbgrad import autograd as autograd
 from nbgrad import nn as nn
 from nbgrad import utils as utils
 from nbgrad._creation import *  # noqa: F403
 from nbgrad._device import device as device
+from nbgrad._dlpack import from_dlpack as from_dlpack
 
 # Last, as PyTorch's names for dtypes hide the builtins.
 from nbgrad._dtypes import bool as bool

@@ -55,7 +55,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
 # ---------------------------------------------------------------- from data
 
 
-def _from_array(array: np.ndarray[Any, Any]) -> Tensor:
+def from_array(array: np.ndarray[Any, Any]) -> Tensor:
     """Share an array's memory."""
     d = _dtypes.from_numpy_dtype(array.dtype)
     if any(s < 0 for s in array.strides):
@@ -73,18 +73,65 @@ def _from_array(array: np.ndarray[Any, Any]) -> Tensor:
     return wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
 
 
+_NOT_WRITABLE = (
+    "The given {what} is not writable, and PyTorch does not support non-writable tensors. This means {writing}. "
+    "You may want to copy the {thing} to protect its data or make it writable before converting it to a tensor. "
+    "This type of warning will be suppressed for the rest of this program."
+)
+
+
+def _warn_if_read_only(array: np.ndarray[Any, Any]) -> None:
+    if not array.flags.writeable:
+        text = _NOT_WRITABLE.format(
+            what="NumPy array",
+            writing="writing to this tensor will result in undefined behavior",
+            thing="array",
+        )
+        warnings.warn(text, UserWarning, stacklevel=3)
+
+
 def from_numpy(array: Any, /) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    if not array.flags.writeable:
-        warnings.warn(
-            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to this tensor "
-            "will result in undefined behavior. You may want to copy the array to protect its data or make it writable before converting "
-            "it to a tensor. This type of warning will be suppressed for the rest of this program.",
-            UserWarning,
-            stacklevel=2,
+    _warn_if_read_only(array)
+    return _finish(from_array(array), False)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A tensor over the memory of whatever has Python's buffer protocol."""
+    d = _dtypes.to_dtype(dtype, "frombuffer")
+    if requires_grad and not d.is_floating_point:
+        raise RuntimeError(_NO_GRAD_INTS)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    length, size = view.nbytes, d.itemsize
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
         )
-    return _finish(_from_array(array), False)
+    left = length - offset
+    if count < 0 and left % size:
+        raise ValueError(
+            f"buffer length ({left} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+        )
+    count = left // size if count < 0 else count
+    if count * size > left:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than actual "
+            f"buffer length ({length} bytes)"
+        )
+    if view.readonly:
+        text = "you can write to the underlying (supposedly non-writable) buffer using the tensor"
+        warnings.warn(
+            _NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"), UserWarning, stacklevel=2
+        )
+    return _finish(from_array(np.frombuffer(buffer, d.np, count, offset)), requires_grad)
 
 
 def _infer(data: Any) -> _dtype:
@@ -179,7 +226,7 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
         array = np.array(data)  # a copy, in native order, of what may be a scalar
         if not array.dtype.isnative:
             _dtypes.from_numpy_dtype(array.dtype)
-        t = _from_array(np.ascontiguousarray(array).reshape(array.shape))
+        t = from_array(np.ascontiguousarray(array).reshape(array.shape))
         if dtype is not None and _dtypes.to_dtype(dtype) is not t.dtype:
             return _from_data(t, dtype)
         return t
@@ -193,7 +240,7 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     values: list[Any] = []
     _flatten(data, shape, values)
     array = _of_numbers(values, d)
-    return _from_array(array.reshape(shape))
+    return from_array(array.reshape(shape))
 
 
 def tensor(
@@ -216,7 +263,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray):
-        t = _from_array(data)
+        _warn_if_read_only(data)
+        t = from_array(data)
         return t.to(dtype=dtype, device=device)
     return tensor(data, dtype=dtype, device=device)
 
@@ -224,10 +272,21 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    t = tensor(obj, dtype=dtype) if copy and not isinstance(obj, Tensor) else as_tensor(obj, dtype, device)
-    if copy and t is obj:
+    """Share memory where that can be, or copy, as `copy` says; the result is a leaf unless it requires grad already."""
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        obj = frombuffer(obj, dtype=get_default_dtype() if dtype is None else dtype)
+    shared = isinstance(obj, (Tensor, np.ndarray))
+    if copy is False and not shared:
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    t = tensor(obj, dtype=dtype) if copy and not shared else as_tensor(obj, None if shared else dtype, device)
+    if shared and dtype is not None and _dtypes.to_dtype(dtype) is not t.dtype:
+        if copy is False:
+            want = _dtypes.to_dtype(dtype).scalar_name
+            raise ValueError(f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{want}'.")
+        t = t.to(dtype)
+    elif copy and shared:
         t = t.clone()
-    return _finish(t, requires_grad)
+    return _finish(t.detach() if t.requires_grad and not requires_grad else t, requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -409,7 +468,7 @@ def arange(
             array = (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
     else:
         array = (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
-    t = _from_array(array)
+    t = from_array(array)
     t._spec = sp
     return _out(_finish(t, requires_grad), out)
 
@@ -444,7 +503,7 @@ def linspace(
         low = real(a) + step * i.astype(real)
         high = real(b) - step * (steps - 1 - i).astype(real)
         array = np.where(i < steps // 2, low, high).astype(d)
-    return _out(_finish(_from_array(array), requires_grad), out)
+    return _out(_finish(from_array(array), requires_grad), out)
 
 
 def eye(
@@ -484,7 +543,7 @@ def rand(
 ) -> Tensor:
     sp = _spec("rand", size, dtype, device, requires_grad)
     array = _random.uniform(_generator(generator), sp.numel, sp.dtype).reshape(sp.shape)
-    return _out(_finish(_from_array(array), requires_grad), out)
+    return _out(_finish(from_array(array), requires_grad), out)
 
 
 def randn(
@@ -502,7 +561,7 @@ def randn(
         raise TypeError(f"randn() got an unexpected keyword argument '{next(iter(sized))}'")
     sp = _spec("randn", size, dtype, device, requires_grad)
     array = _random.normal(_generator(generator), sp.numel, sp.dtype, 0.0, 1.0).reshape(sp.shape)
-    return _out(_finish(_from_array(array), requires_grad), out)
+    return _out(_finish(from_array(array), requires_grad), out)
 
 
 def randint(
@@ -524,7 +583,7 @@ def randint(
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     sp = _spec("randint", (size,), _dtypes.int64 if dtype is None else dtype, device, requires_grad)
     array = _random.randint(_generator(generator), low, high, sp.numel, sp.dtype).reshape(sp.shape)
-    return _out(_finish(_from_array(array), requires_grad), out)
+    return _out(_finish(from_array(array), requires_grad), out)
 
 
 def randperm(
@@ -538,7 +597,7 @@ def randperm(
 ) -> Tensor:
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    t = _from_array(_random.randperm(_generator(generator), n))
+    t = from_array(_random.randperm(_generator(generator), n))
     d = _dtypes.int64 if dtype is None else _dtypes.to_dtype(dtype)
     return _out(_finish(t if d is t.dtype else _from_data(t, d), requires_grad), out)
 
@@ -633,6 +692,43 @@ def as_subclass(t: Tensor, cls: type) -> Any:
 _core.construct = _construct
 
 
+class _Typed(type):
+    """`torch.ByteTensor` and its like: they make tensors of one dtype, and say of a tensor whether it is one."""
+
+    dtype: _dtype
+
+    def __call__(cls, *args: Any) -> Tensor:
+        sizes = all(isinstance(a, int) and not isinstance(a, bool) for a in args)
+        if sizes:
+            return empty(*(args or (0,)), dtype=cls.dtype)
+        return _from_data(args[0] if len(args) == 1 else args, cls.dtype)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.dtype.type_name}'>"
+
+
+(
+    ByteTensor,
+    CharTensor,
+    ShortTensor,
+    IntTensor,
+    LongTensor,
+    BoolTensor,
+    HalfTensor,
+    FloatTensor,
+    DoubleTensor,
+) = (
+    _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d})
+    for d in (
+        *(_dtypes.uint8, _dtypes.int8, _dtypes.int16, _dtypes.int32, _dtypes.int64, _dtypes.bool_),
+        *(_dtypes.float16, _dtypes.float32, _dtypes.float64),
+    )
+)
+
+
 def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
     return _printing.tensor_repr(self)
 
@@ -640,6 +736,15 @@ def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
 Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignment]
 
 __all__ = [
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
     "arange",
     "as_tensor",
     "asarray",
@@ -647,6 +752,7 @@ __all__ = [
     "empty_like",
     "eye",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "linspace",

@@ -18,7 +18,7 @@ LAYERS = [
     ["_tape"],
     ["_tensor", "_plan", "_record", "_dispatch"],
     ["ops"],
-    ["_creation", "_random", "_printing"],
+    ["_creation", "_random", "_printing", "_numpy", "_dlpack"],
     ["elementwise", "autograd", "nn", "optim", "linalg", "func", "utils", "compiler", "testing"],
     ["__init__", "__main__"],
 ]

@@ -181,7 +181,7 @@ def type(self: Tensor, dtype: Any = None) -> Any:
         if dtype not in named:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = named[dtype]
-    return to_dtype(self, _dtypes.to_dtype(dtype))
+    return to_dtype(self, _dtypes.to_dtype(getattr(dtype, "dtype", dtype)))  # torch.HalfTensor has one
 
 
 @method

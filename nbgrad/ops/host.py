@@ -16,7 +16,7 @@ import numpy as np
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import cpu
 from nbgrad._dtypes import dtype as _dtype
-from nbgrad._plan import number_type
+from nbgrad._plan import common_dtype, number_type
 from nbgrad._storage import Storage, spec
 from nbgrad._tensor import Tensor, meta, new, requires, storage_of, wrap
 from nbgrad.ops.copy import to_dtype
@@ -267,6 +267,28 @@ def is_complex(input: Tensor) -> bool:
     return False
 
 
+_RESULT_TYPE = (
+    "Tensor tensor, Tensor other",
+    "Number scalar, Tensor tensor",
+    "Tensor tensor, Number other",
+    "Number scalar1, Number scalar2",
+)
+
+
+def result_type(tensor1: Any, tensor2: Any, /) -> _dtype:
+    """The dtype in which an op of the two computes."""
+    operands = [x._spec if isinstance(x, Tensor) else number_type(x) for x in (tensor1, tensor2)]
+    if None in operands:
+        got = [type(x).__name__ for x in (tensor1, tensor2)]
+        why = "      didn't match because some of the arguments have invalid types: ({}, {})"
+        marked = why.format(*(f"!{g}!" if o is None else g for g, o in zip(got, operands)))
+        forms = "".join(f" * ({form})\n{marked}\n" for form in _RESULT_TYPE)
+        raise TypeError(
+            f"result_type() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n{forms}"
+        )
+    return common_dtype(operands)
+
+
 @method
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input._spec.shape == other._spec.shape
@@ -452,4 +474,5 @@ __all__ = [
     "isclose",
     "nonzero",
     "numel",
+    "result_type",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbgrad.kernels import build
 from nbgrad.kernels.build import Kernel
+from nbgrad.utils import dlpack as dlpack
 
 if TYPE_CHECKING:
     from nbgrad.utils import checkpoint as checkpoint

@@ -1,0 +1,255 @@
+"""NumPy and its neighbours: arrays in, arrays out, NumPy's functions of tensors, DLPack."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compare import outcome
+from tests.support import T
+
+A = np.linspace(0.57, 3.1, 6).reshape(2, 3)
+B = np.array([1.5, -2.0, 0.25])
+
+# Each is computed of tensors and of arrays, and its gradient by both.
+UFUNCS: list[Callable[[Any, Any], Any]] = [
+    lambda x, y: np.sin(x),
+    lambda x, y: np.add(x, y),
+    lambda x, y: np.subtract(x, y),
+    lambda x, y: np.multiply(x, y),
+    lambda x, y: np.divide(x, y),
+    lambda x, y: np.power(x, 2),
+    lambda x, y: np.exp(x) * np.tanh(y),
+    lambda x, y: np.sqrt(x),
+    lambda x, y: np.log1p(x),
+    lambda x, y: np.maximum(x, 1.2),
+    lambda x, y: np.negative(x),
+    lambda x, y: np.matmul(x, y),
+    lambda x, y: np.add.reduce(x),
+    lambda x, y: np.multiply.reduce(x, axis=1, keepdims=True),
+    lambda x, y: np.maximum.reduce(x, axis=None),
+    lambda x, y: np.float64(2) * x,
+]
+FUNCTIONS: list[Callable[[Any, Any], Any]] = [
+    lambda x, y: np.sum(x, axis=0),
+    lambda x, y: np.sum(x, axis=(0, 1), keepdims=True),
+    lambda x, y: np.sum(x),
+    lambda x, y: np.mean(x, 1),
+    lambda x, y: np.prod(x, axis=0),
+    lambda x, y: np.max(x, axis=1),
+    lambda x, y: np.amin(x),
+    lambda x, y: np.concatenate([y, y]),
+    lambda x, y: np.concatenate((x, x), axis=1),
+    lambda x, y: np.stack([y, y], axis=-1),
+    lambda x, y: np.vstack([x, y]),
+    lambda x, y: np.hstack([y, y]),
+    lambda x, y: np.where(x > 1, x, y),
+    lambda x, y: np.clip(x, 0.8, 2.0),
+    lambda x, y: np.reshape(x, (3, 2)),
+    lambda x, y: np.ravel(x),
+    lambda x, y: np.transpose(x),
+    lambda x, y: np.transpose(x, (1, 0)),
+    lambda x, y: np.swapaxes(x, 0, 1),
+    lambda x, y: np.moveaxis(x, 0, -1),
+    lambda x, y: np.expand_dims(y, 0),
+    lambda x, y: np.squeeze(np.expand_dims(y, 0), axis=0),
+    lambda x, y: np.broadcast_to(y, (2, 3)),
+    lambda x, y: np.dot(x, y),
+    lambda x, y: np.inner(y, y),
+    lambda x, y: np.outer(y, y),
+    lambda x, y: np.linalg.norm(x),
+    lambda x, y: np.linalg.norm(y, 1),
+    lambda x, y: np.linalg.norm(x, axis=1, keepdims=True),
+    lambda x, y: np.flip(x, 1),
+    lambda x, y: np.roll(x, 1, axis=1),
+    lambda x, y: np.tile(y, 2),
+    lambda x, y: np.repeat(x, 2, axis=0),
+    lambda x, y: np.triu(x, k=1),
+    lambda x, y: np.diagonal(x, 1),
+    lambda x, y: np.copy(x),
+]
+
+
+@pytest.mark.parametrize("f", [*UFUNCS, *FUNCTIONS])
+def test_numpys_functions_give_tensors_and_differentiate(f: Callable[[Any, Any], Any]) -> None:
+    expected = np.asarray(f(A, B))
+    x, y = T.tensor(A, requires_grad=True), T.tensor(B, requires_grad=True)
+    got = f(x, y)
+    assert type(got) is T.Tensor
+    np.testing.assert_allclose(got.detach().numpy(), expected, 1e-12)
+    got.sum().backward()
+    step = 1e-6
+    for array, leaf in ((A, x), (B, y)):
+        for at in np.ndindex(array.shape):
+            up, down = array.copy(), array.copy()
+            up[at] += step
+            down[at] -= step
+            pairs = [(v, B) if array is A else (A, v) for v in (up, down)]
+            slope = (np.sum(f(*pairs[0])) - np.sum(f(*pairs[1]))) / (2 * step)
+            found = 0.0 if leaf.grad is None else leaf.grad[at].item()
+            assert found == pytest.approx(slope, rel=1e-6, abs=1e-8), at
+
+
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "//", "%", "**", "<", "==", ">="])
+def test_arrays_and_tensors_mix_from_either_side(symbol: str) -> None:
+    b = np.abs(B)
+    t = T.tensor(b, dtype=T.float32, requires_grad=True)
+    for expression in (f"A {symbol} b", f"b {symbol} A"):
+        got, want = eval(expression, {"A": A, "b": t}), eval(expression, {"A": A, "b": b})
+        assert type(got) is T.Tensor
+        np.testing.assert_allclose(got.detach().numpy(), want, 1e-6)
+        assert got.requires_grad == got.dtype.is_floating_point
+
+
+def test_products_of_arrays_and_tensors() -> None:
+    t = T.tensor(B, requires_grad=True)
+    for got, want in ((A @ t, A @ B), (t @ A.T, B @ A.T)):
+        assert got.requires_grad
+        np.testing.assert_allclose(got.detach().numpy(), want, 1e-12)
+
+
+def test_what_a_gradient_reads_is_not_the_users_array() -> None:
+    a, t = A.copy(), T.tensor(A, requires_grad=True)
+    product = a * t
+    a[:] = 0
+    product.sum().backward()
+    np.testing.assert_array_equal(t.grad.numpy(), A)
+
+
+def test_without_a_counterpart_it_is_a_type_error() -> None:
+    t = T.ones(3)
+    for call in (
+        lambda: np.spacing(t),
+        lambda: np.add.outer(t, t),
+        lambda: np.fft.fft(t),
+        lambda: np.interp(t, t, t),
+        lambda: np.linalg.norm(T.ones(2, 2), 2),  # of a matrix, not of its elements
+        lambda: np.sum(t, where=np.array([True, False, True])),
+        lambda: np.add(t, "a"),
+        lambda: np.add(t, t, dtype=np.float64),
+    ):
+        with pytest.raises(TypeError, match=r"NotImplemented|no implementation found"):
+            call()
+
+
+def test_an_array_takes_a_result_that_has_no_history() -> None:
+    a = A.copy()
+    a += T.tensor(B)
+    np.testing.assert_array_equal(a, A + B)
+    assert type(np.exp(T.ones(3), out=np.zeros(3, np.float32))) is np.ndarray
+    out = T.zeros(3)
+    assert np.exp(T.ones(3), out=out) is out
+    assert out[0].item() == pytest.approx(np.e)
+    with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
+        a += T.tensor(B, requires_grad=True)
+    np.testing.assert_array_equal(a, A + B)
+
+
+def test_what_only_looks_at_values_gets_arrays(tmp_path: Any) -> None:
+    t = T.tensor(B)
+    np.save(tmp_path / "b.npy", t)
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), B)
+    assert np.allclose(t, B)
+    assert np.array_equal(t, t)
+    np.testing.assert_allclose(t, B)
+    assert (np.shape(t), np.size(t), np.ndim(t)) == ((3,), 3, 1)
+
+
+def test_asarray() -> None:
+    t = T.tensor(B)
+    shared = np.asarray(t)
+    shared[0] = 9
+    assert t[0].item() == 9
+    assert np.asarray(t, dtype=np.int8).tolist() == [9, -2, 0]
+    assert not np.shares_memory(np.array(t), shared)
+    with pytest.raises(ValueError, match="Unable to avoid copy"):
+        np.asarray(t, dtype=np.int8, copy=False)
+    with pytest.raises(RuntimeError, match=r"Use tensor.detach\(\).numpy\(\) instead"):
+        np.asarray(t.requires_grad_())
+    assert t.numpy(force=True).tolist() == [9, -2, 0.25]
+
+
+# ---------------------------------------------------------------- DLPack
+
+
+@pytest.mark.parametrize(
+    "name", ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool"]
+)
+def test_dlpack_shares_memory(name: str) -> None:
+    t = T.ones(2, 3, dtype=getattr(T, name)).t()
+    array = np.from_dlpack(t)
+    assert np.shares_memory(array, t.numpy())
+    back = T.from_dlpack(array)
+    back[0, 0] = 0
+    assert t[0, 0].item() == 0
+    assert (back.dtype, back.stride()) == (t.dtype, t.stride())
+
+
+def test_dlpack_capsules_are_read_once() -> None:
+    capsule = T.utils.dlpack.to_dlpack(T.ones(3))
+    assert T.utils.dlpack.from_dlpack(capsule).tolist() == [1, 1, 1]
+    for bad in (capsule, 3):
+        with pytest.raises(RuntimeError, match="from_dlpack received an invalid capsule"):
+            T.from_dlpack(bad)
+
+
+def test_dlpack_of_a_read_only_array_and_copies() -> None:
+    a = np.ones(3)
+    a.setflags(write=False)
+    assert T.from_dlpack(a).tolist() == [1, 1, 1]
+    copied = T.from_dlpack(a, copy=True)
+    copied[0] = 2
+    assert a[0] == 1
+
+
+# ---------------------------------------------------------------- against torch
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "action",
+    [
+        "T.from_dlpack(T.ones(2, requires_grad=True))",
+        "T.ones(2).__dlpack__(stream=1)",
+        "T.ones(2).__dlpack__(stream='a')",
+        "tuple(map(int, T.ones(2).__dlpack_device__()))",
+        "T.from_dlpack(T.ones(2).__dlpack__(), copy=True)",
+        "T.from_dlpack(np.ones(2, '>f8'))",
+        "T.from_numpy(3)",
+        "T.from_numpy(np.ones((2, 2))[::-1])",
+        "T.from_numpy(np.zeros(3, [('a', 'i4'), ('b', 'i1')])['a'])",
+        "T.from_numpy(np.ones(2, '>f8'))",
+        "T.from_numpy(READ_ONLY)",
+        "T.as_tensor(READ_ONLY)",
+        "T.asarray([1, 2], copy=False)",
+        "T.asarray(T.ones(2), dtype=T.int8, copy=False)",
+        "T.asarray(bytearray(b'ab'), dtype=T.uint8).tolist()",
+        "T.frombuffer(bytearray(b'12345678'), dtype=T.int32).tolist()",
+        "T.frombuffer(b'1234', dtype=T.int8).tolist()",
+        "T.frombuffer(bytearray(b'123'), dtype=T.int16)",
+        "T.frombuffer(bytearray(), dtype=T.int16)",
+        "T.frombuffer(bytearray(8), dtype=T.int16, count=5)",
+        "T.frombuffer(bytearray(8), dtype=T.int16, offset=8)",
+        "T.frombuffer(bytearray(8), dtype=T.int16, offset=-1)",
+        "T.frombuffer(bytearray(8), dtype=T.int16, offset=1)",
+        "T.frombuffer(bytearray(8), dtype=T.int16, offset=1, count=2).tolist()",
+        "T.frombuffer(bytearray(8), dtype=T.int16, count=0)",
+        "T.frombuffer(bytearray(8), dtype=T.int16, requires_grad=True)",
+        "T.frombuffer(3, dtype=T.int16)",
+        "T.ones(2, requires_grad=True).numpy()",
+        "(T.ones(2, requires_grad=True) * 2).numpy(force=True).tolist()",
+        "T.ones(2).type('torch.HalfTensor').tolist()",
+        "T.ones(2).type('torch.FooTensor')",
+        "[str(c([1, 0]).dtype) for c in (T.ByteTensor, T.HalfTensor, T.BoolTensor)]",
+        "[isinstance(T.ones(1), c) for c in (T.FloatTensor, T.DoubleTensor)]",
+    ],
+)
+def test_conversions_and_refusals_match_torch(torch: ModuleType, action: str) -> None:
+    read_only = np.ones(2)
+    read_only.setflags(write=False)
+    got, want = (
+        outcome(lambda m=m: eval(action, {"T": m, "np": np, "READ_ONLY": read_only})) for m in (T, torch)
+    )
+    assert got == want
