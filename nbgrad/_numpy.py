@@ -17,7 +17,7 @@ import numpy as np
 
 from nbgrad import _dtypes
 from nbgrad._creation import empty_like, from_array, full_like, ones_like, zeros_like
-from nbgrad._plan import number_type
+from nbgrad._plan import common_dtype, number_type
 from nbgrad._tensor import Tensor
 from nbgrad.ops import join
 from nbgrad.ops.copy import scalar
@@ -63,8 +63,11 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any =
         words["out"] = out[0]
     if method != "__call__":
         return _renamed(function, inputs[0], {"axis": 0} | words, {})
-    takes_numbers = not getattr(getattr(function, "op", None), "tensors", ())
-    return function(*(x if takes_numbers and number_type(x) else _tensor(x) for x in inputs), **words)
+    operands = [x if number_type(x) else _tensor(x) for x in inputs]
+    if getattr(getattr(function, "op", None), "tensors", ()):  # no number will do
+        d = common_dtype([x._spec if isinstance(x, Tensor) else number_type(x) for x in operands])
+        operands = [x if isinstance(x, Tensor) else scalar(x, d) for x in operands]
+    return function(*operands, **words)
 
 
 def _is_operand(x: Any) -> bool:
