@@ -15,7 +15,7 @@ from nbgrad._device import cpu
 from nbgrad._device import device as _device
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._dtypes import get_default_dtype
-from nbgrad._storage import Spec, spec
+from nbgrad._storage import Batched, Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, set_requires_grad, wrap
 from nbgrad._tensor import empty as _empty
@@ -730,6 +730,10 @@ class _Typed(type):
 
 
 def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
+    if type(self._buf) is Batched:
+        inner, place = self._buf.inner, self._buf.level.index + 1
+        kind = f"BatchedTensor(lvl={place}, bdim=0" if self._buf.has else f"BatchedTensor(lvl={place}, bdim=None"
+        return f"{kind}, value=\n    " + repr(inner).replace("\n", "\n    ") + "\n)"
     return _printing.tensor_repr(self)
 
 

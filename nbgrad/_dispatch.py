@@ -2,8 +2,8 @@
 
 Promises the ops: from a record (`ElementwiseOp`, `Op`) a function with PyTorch's calling form. What depends on operands only
 through their specs is worked out once, as a `Plan`, and found again by one dictionary look-up, so a call costs a look-up, a
-buffer, a launch and a tensor. A tensor that a transform wraps is to carry a spec of its own, which no plan knows, so that
-transforms will cost the short way nothing.
+buffer, a launch and a tensor. A tensor that a transform looks after carries a spec of its own, which no plan knows, so that
+transforms cost the short way nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _backend, _layout
+from nbgrad import _backend, _layout, _transforms
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._plan import check_cast, check_numbers, dtypes_of, keep, launch, number_type, plan_for
@@ -49,8 +49,10 @@ def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[...
     (NotImplemented) for an operand that is neither."""
     keep(op)
     if len(op.params) == 2:
-        return _binary(op, foreign)
-    return _unary(op) if len(op.params) == 1 else _nary(op)
+        op.function = _binary(op, foreign)
+    else:
+        op.function = _unary(op) if len(op.params) == 1 else _nary(op)
+    return op.function
 
 
 def _unary(op: ElementwiseOp) -> Callable[..., Tensor]:
@@ -129,7 +131,7 @@ def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
     found: list[Any] = []
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
-            found.append(a._spec)
+            found.append(a._spec.plain)
             continue
         kind = number_type(a)
         if kind is None or op.params[k] in op.tensors:
@@ -153,6 +155,8 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> T
     if out is not None:
         check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact)
         return into(op.name, out, call(op, args), args, op.exact)
+    if state.active and _transforms.wrapped(args):
+        return _transforms.elementwise(op, args)
     plan = plan_for(op, operands)
     if op.fits:
         check_numbers(plan, args)
@@ -204,6 +208,8 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
     t = args[0]
     operands = operands_of(op, args)
+    if state.active and _transforms.wrapped(args):
+        return _transforms.inplace(op.function, *args)
     recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
     check_write(t, recorded, filled=True)  # that its elements are apart is seen by the plan
     plan = plan_for(op, operands, t._spec)
@@ -266,15 +272,22 @@ def apart(t: Tensor, other: Any) -> Any:
 
 
 def differentiable(
-    node_name: str, raw: bool = False, **rules: Callable[..., Any]
+    node_name: str,
+    raw: bool = False,
+    tangent: Callable[..., Any] | str | None = None,
+    batch: Callable[..., Any] | None = None,
+    **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make `forward(*tensors, **static)` an op with these rules; it runs on the inputs with recording off. `raw` says that it
-    calls kernels only, nothing that would record."""
+    """Make `forward(*tensors, **static)` an op with these rules (`Op` says which there are); it runs on the inputs with recording
+    off. `raw` says that it calls kernels only, nothing that would record."""
 
     def make(forward: Callable[..., Any]) -> Callable[..., Any]:
-        op = Op(forward, rules, node_name + "Backward0" if not node_name[-1].isdigit() else node_name)
+        name = node_name + "Backward0" if not node_name[-1].isdigit() else node_name
+        op = Op(forward, rules, name, tangent, batch)
 
         def function(*tensors: Any, **static: Any) -> Any:
+            if state.active and _transforms.wrapped(tensors):
+                return _transforms.apply(op, function, tensors, static)
             for t in tensors:
                 if t is not None and t._rg and state.grad:
                     break
@@ -288,6 +301,8 @@ def differentiable(
             return record_op(op, result, tensors, static)
 
         def raw_function(*tensors: Any, **static: Any) -> Any:
+            if state.active and _transforms.wrapped(tensors):
+                return _transforms.apply(op, raw_function, tensors, static)
             result = forward(*tensors, **static)
             for t in tensors:
                 if t is not None and t._rg and state.grad:
@@ -304,15 +319,37 @@ def differentiable(
     return make
 
 
+def undifferentiable(
+    batch: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make `forward(*tensors, **static)` an op whose results have no gradient: to transforms, only a batch rule."""
+
+    def make(forward: Callable[..., Any]) -> Callable[..., Any]:
+        op = Op(forward, {}, "", batch=batch)
+
+        def function(*tensors: Any, **static: Any) -> Any:
+            if state.active and _transforms.wrapped(tensors):
+                return _transforms.apply(op, function, tensors, static)
+            return forward(*tensors, **static)
+
+        return function
+
+    return make
+
+
 def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = False) -> Tensor:
     """A view of `base` as `sp`, from `offset` elements on; without history."""
     buf = base._buf
     if offset and sp.numel:
         buf = _backend.of(sp.device).view(buf, offset * sp.itemsize)
-    created = "default" if state.grad else "inference" if state.inference else "no_grad"
-    if multi and created == "default":
-        created = "multi"
-    return view_of(base, buf, sp, created, made_by)
+    return view_of(base, buf, sp, created(multi), made_by)
+
+
+def created(multi: bool = False) -> str:
+    """How a view that is made now comes to be, which decides if it may be written to later."""
+    if state.grad:
+        return "multi" if multi else "default"
+    return "inference" if state.inference else "no_grad"
 
 
 hooks.elementwise_function = elementwise_function

@@ -15,6 +15,8 @@ from typing import Any
 from nbgrad.expr import diff, node
 from nbgrad.expr.node import Expr
 
+LINEAR = "linear"  # in all its inputs together: the tangent is the op of the tangents
+PRODUCT = "product"  # linear in each: the tangent is a sum of the op with one input's tangent in its place
 OUT = "y"  # the name by which a rule reads the op's own output
 GRAD = "g"
 
@@ -63,7 +65,8 @@ class ElementwiseOp:
             self.params if len(self.params) == 1 else ()
         )  # the inputs for which no number will do
         self.plans: dict[Any, Any] = {}
-        self._grad_ops: dict[str, Any] = {}
+        self.function: Callable[..., Any]  # what users call, once it is made
+        self._derived: dict[Any, Any] = {}  # the ops of its gradients and tangents, as they are asked for
 
     @cached_property
     def body(self) -> Expr:
@@ -86,6 +89,16 @@ class ElementwiseOp:
         if self.refuses is not None:
             raise RuntimeError(f"derivative for {self.refuses} is not implemented")
 
+    def tangent(self, given: tuple[str, ...]) -> Any:
+        """The tangent of the output, an Expr of the inputs and, for those that are `given` one, of their tangents `t_<input>`."""
+        if node.is_bool(self.body):
+            return diff.ZERO
+        wrt = [p for p in self.params if p not in self.logical]
+        moving = [p for p in given if p in wrt]
+        return diff.tangent(
+            self.body, moving, [f"t_{p}" for p in moving], self.rule, wrt if self.rule else None
+        )
+
     def reads(self, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """The values, by name, that the gradients of the wanted inputs are made of: what must be saved."""
         names = node.free_vars(*(self.partials[p] for p in wanted if self.partials[p] is not diff.ZERO))
@@ -101,12 +114,24 @@ class Op:
     A rule's parameters say what it reads: `g` (the gradient; a list where the op has several outputs), an input's name (saved), `y`
     or `y0`, `y1` (a saved output), `<input>_spec` (how an input is laid out, which costs nothing), or a static argument.
     The key `all` in place of inputs' names holds one rule for all inputs, which also may ask for `wanted`.
+
+    `tangent` is the rule of forward mode: LINEAR, PRODUCT, or a function that reads `t` (the tangent of the only input) or
+    `<input>_t` (None where there is none) and what other rules read. `batch` is vmap's: given, for a single input, the tensor of all
+    examples (along its first dimension) and the static arguments, for several inputs first a tuple saying which have that dimension,
+    it gives the results of all examples, along their first dimension; without it each example is computed by itself.
     """
 
     def __init__(
-        self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], node_name: str
+        self,
+        forward: Callable[..., Any],
+        rules: dict[str, Callable[..., Any]],
+        node_name: str,
+        tangent: Callable[..., Any] | str | None = None,
+        batch: Callable[..., Any] | None = None,
     ) -> None:
         self.forward, self.rules, self.node_name = forward, rules, node_name
+        self.tangent, self.batch = tangent, batch
+        self.tangent_reads = tuple(inspect.signature(tangent).parameters) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")
         parameters = inspect.signature(forward).parameters.values()
         self.inputs = tuple(

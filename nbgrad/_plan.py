@@ -47,13 +47,22 @@ class Plan:
     )
 
     def __init__(
-        self, op: ElementwiseOp, operands: tuple[Any, ...], out: Spec, compute: dtype, inplace: bool = False
+        self,
+        op: ElementwiseOp,
+        operands: tuple[Any, ...],
+        out: Spec,
+        compute: dtype,
+        inplace: bool = False,
+        runs: bool = True,
     ) -> None:
-        """`operands` are specs, or for numbers their Python type; in place the output takes the first one's memory."""
+        """`operands` are specs, or for numbers their Python type; in place the output takes the first one's memory. Without `runs` it
+        only says what the call is, for history's sake."""
         self.op, self.operands, self.out, self.compute, self.kind = op, operands, out, compute, compute.kind
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
         self.by_mask: list[Any] = [None] * 4  # the rules of one or two tensor operands, found by counting
+        if not runs:
+            return
         rounded = compute is _dtypes.float16 and not op.opmath
         run = Kernel.of(
             op.name,
@@ -194,7 +203,9 @@ def dtypes_of(op: ElementwiseOp, operands: tuple[Any, ...]) -> tuple[dtype, dtyp
     return compute, _dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
 
 
-def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None) -> Plan:
+def make_plan(
+    op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None, runs: bool = True
+) -> Plan:
     """`out` is where the result goes, if that is settled (in place). What is refused, is refused in PyTorch's order."""
     specs = [o for o in operands if isinstance(o, Spec)]
     compute, result = dtypes_of(op, operands)
@@ -213,7 +224,7 @@ def make_plan(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = N
         check_cast(result, out.dtype)
     if op.kernel is not None:
         op.kernel(compute, operands)
-    return Plan(op, operands, out, compute, inplace)
+    return Plan(op, operands, out, compute, inplace, runs)
 
 
 def check_cast(result: dtype, to: dtype) -> None:

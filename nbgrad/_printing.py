@@ -17,6 +17,8 @@ import numpy as np
 from . import _dtypes
 from ._device import device
 from ._dtypes import dtype
+from ._tape.modes import state
+from ._transforms import tangent_of
 
 
 class _Printable(Protocol):
@@ -191,6 +193,9 @@ def _suffixes(t: _Printable) -> list[str]:
         suffixes.append(f"grad_fn=<{type(grad_fn).__name__}>")
     elif t.requires_grad:
         suffixes.append("requires_grad=True")
+    tangent = None if state.dual_level is None else tangent_of(t, state.dual_level[1])  # type: ignore[arg-type]
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent}")
     return suffixes
 
 

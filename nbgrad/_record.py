@@ -604,41 +604,41 @@ def _runner_maker(
 
 def apply_partial(op: ElementwiseOp, param: str, values: dict[str, Any], g: Tensor) -> Tensor | None:
     """The gradient for one input, by ops: what create_graph, hooks and transforms run."""
-    found = op._grad_ops.get(param)
+    found = op._derived.get(param)
     if found is None:
-        found = op._grad_ops[param] = _partial_function(op, param)
+        # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
+        node_name = op.node_name.removesuffix("0") + "Backward0"
+        found = op._derived[param] = derived(op, op.partials[param], f"{op.name}_{param}grad", node_name)
     function, names = found
     if function is None:
-        return None if names is None else g
+        return values[names[0]] if names else None
     return function(*[values[n] for n in names])
 
 
-def _partial_function(op: ElementwiseOp, param: str) -> tuple[Any, Any]:
-    partial = op.partials[param]
-    if partial is diff.ZERO:
-        return None, None
-    if partial is var(GRAD):
-        return None, (GRAD,)
-    names = ordered_vars(partial)
+def derived(op: ElementwiseOp, e: Any, title: str, node_name: str) -> tuple[Any, tuple[str, ...]]:
+    """A gradient or tangent of `op` as a function, and what it reads; no function for one variable as it is, nothing read for 0."""
+    if e is diff.ZERO:
+        return None, ()
+    names = ordered_vars(e)
+    if e is var(names[0]):
+        return None, names
     while _untraced:
         known_op, known_function = _untraced.pop(0)
         if tuple(ordered_vars(known_op.body)) == known_op.params and not known_op.logical:
             _bodies.setdefault(_positional(known_op.body, known_op.params), (known_function, known_op.params))
-    known = _bodies.get(_positional(partial, names))
+    known = _bodies.get(_positional(e, names))
     if known is not None and len(known[1]) == len(names):
         return known[0], names
-    # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
-    node_name = op.node_name.removesuffix("0") + "Backward0"
     # By position, as `g` and `y` are names that an op's own gradient takes.
     params = {n: var(f"v{k}", n in op.logical) for k, n in enumerate(names)}
     made = ElementwiseOp(
-        f"{op.name}_{param}grad",
-        substitute(partial, params),
+        title,
+        substitute(e, params),
         node_name=node_name,
         params=tuple(f"v{k}" for k in range(len(names))),
         logical=tuple(f"v{k}" for k, n in enumerate(names) if n in op.logical),
     )
-    smooth = smooth_vars(partial)
+    smooth = smooth_vars(e)
     made.flat = frozenset(f"v{k}" for k, n in enumerate(names) if n not in smooth)
     return hooks.elementwise_function(made), names
 

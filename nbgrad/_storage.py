@@ -17,9 +17,22 @@ from nbgrad._layout import Ints, Size, contiguous_strides, is_contiguous
 class Spec:
     """How a buffer is read. `extent` counts the elements from the first to the last that it reaches."""
 
-    __slots__ = ("contiguous", "device", "dtype", "extent", "itemsize", "ndim", "numel", "shape", "strides")
+    __slots__ = (
+        "contiguous",
+        "device",
+        "dtype",
+        "extent",
+        "itemsize",
+        "ndim",
+        "numel",
+        "plain",
+        "shape",
+        "strides",
+    )
+    plain: Spec  # without what a transform has marked
 
     def __init__(self, dtype: dtype, shape: Ints, strides: Ints, device: _device.device) -> None:
+        self.plain = self
         self.dtype, self.device, self.shape, self.strides = dtype, device, Size(shape), strides
         self.itemsize = dtype.itemsize
         self.ndim = len(shape)
@@ -62,6 +75,45 @@ def spec(
             _specs.clear()
         _specs[key] = found
     return found
+
+
+class Marked(Spec):
+    """The spec of a tensor that a transform looks after: it reads like `plain`, but no table of plans knows it, so a call on the short
+    way misses and comes to the transforms. `tangents` are forward mode's, by level."""
+
+    __slots__ = ("tangents",)
+
+    def __init__(self, like: Spec, tangents: dict[int, Any] | None = None) -> None:
+        for slot in Spec.__slots__:
+            setattr(self, slot, getattr(like.plain, slot))
+        self.tangents = {} if tangents is None else tangents
+
+    def dense(self) -> Spec:
+        return self.plain.dense()
+
+
+class Level:
+    """One vmap that is running: the how-manieth of the thread, over how many examples, and what random numbers they get."""
+
+    __slots__ = ("index", "randomness", "size")
+
+    def __init__(self, index: int, size: int, randomness: str) -> None:
+        self.index, self.size, self.randomness = index, size, randomness
+
+
+class Batched:
+    """What a tensor has in memory's place inside a vmap: the tensor of all examples, along its first dimension; where `has` is
+    false, the one that all examples share."""
+
+    __slots__ = ("has", "inner", "level")
+    base = ()  # to who asks if this memory could be taken over: somebody else's
+
+    def __init__(self, inner: Any, level: Level, has: bool) -> None:
+        self.inner, self.level, self.has = inner, level, has
+
+    @property
+    def __array_interface__(self) -> Any:
+        return self.inner._buf.__array_interface__
 
 
 class Storage:

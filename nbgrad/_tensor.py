@@ -11,7 +11,7 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device
-from nbgrad._storage import Spec, Storage
+from nbgrad._storage import Batched, Marked, Spec, Storage
 from nbgrad._tape import engine
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, RemovableHandle, node_type, sequence, shown
@@ -204,6 +204,8 @@ class Tensor:
         return int(self._buf.__array_interface__["data"][0] - start) // self._spec.itemsize
 
     def _host(self) -> np.ndarray[Any, Any]:
+        if type(self._buf) is Batched:
+            raise RuntimeError(NO_VALUES)
         return _backend.of(self._spec.device).to_host(self._buf, self._spec)
 
     # -- autograd state -----------------------------------------------------------------------------------------------
@@ -341,6 +343,8 @@ class Tensor:
         return RemovableHandle(meta(self).post_hooks, hook)
 
     def detach(self) -> Tensor:
+        if type(self._spec) is Marked:
+            return hooks.detached(self)
         out = share(self, self._buf, self._spec)
         out._storage = storage_of(self)
         return out
@@ -358,6 +362,8 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
+        if type(self._spec) is Marked:
+            return hooks.detached(self)
         return share(
             self, self._buf, self._spec
         )  # a storage record of its own: writes through it are not counted
@@ -383,6 +389,10 @@ class Tensor:
         return id(self)
 
 
+NO_VALUES = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please "
+    "file an issue at https://github.com/pytorch/pytorch/issues ."
+)
 NON_LEAF_GRAD = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
     "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
@@ -557,6 +567,13 @@ class Hooks:
     scalar: Callable[..., Tensor]
     elementwise_function: Callable[..., Callable[..., Tensor]]
     resize: Callable[[Tensor, Any], None]
+    reshape: Callable[[Tensor, Any], Tensor]
+    expand: Callable[[Tensor, Any], Tensor]
+    select: Callable[[Tensor, int, int], Tensor]
+    stack: Callable[[Sequence[Tensor]], Tensor]
+    movedim: Callable[[Tensor, int, int], Tensor]
+    alias: Callable[[Tensor], Tensor]
+    detached: Callable[[Tensor], Tensor]
     ones_like: Callable[[Tensor], Tensor]
     zeros: Callable[[Spec], Tensor]
 
@@ -758,7 +775,7 @@ class Accumulation:
             ):
                 ad.grad = grad
             else:
-                _accumulate(leaf, ad, grad, graph)
+                _accumulate(leaf, ad, grad, state.grad)
         if ad.post_hooks:
             for _, hook in list(ad.post_hooks):
                 got = hook(leaf)
@@ -873,7 +890,7 @@ def _checked_hook_values(hook: Any, values: Any, got: Any) -> tuple[Any, ...]:
 
 def add_grads(total: Tensor, grad: Tensor, owned: bool) -> Tensor:
     """Into the total's own memory where nobody else has it: 3 in the engine's table, here, and getrefcount's argument."""
-    if not state.grad and total._spec is grad._spec:
+    if not state.grad and total._spec is grad._spec and type(total._spec) is Spec:
         buf = total._buf
         sole = buf.base is None and getrefcount(buf) == 3 and getrefcount(total) == 3
         if owned or (sole and total._spec.contiguous):  # an expanded gradient shows one element many times
@@ -919,7 +936,8 @@ def run_backward(
     roots: list[tuple[Node, int, Any]], keep: bool, graph: bool, wanted: engine.Wanted | None = None
 ) -> None:
     run = engine.run if state.task is None else engine.run_nested
-    run(roots, keep, graph, add_grads, prepare, finish, watch, wanted)
+    # Rules that launch on memory do not see what a transform has put round a tensor: inside of one, those that call ops are run.
+    run(roots, keep, graph, graph or state.active > 0, add_grads, prepare, finish, watch, wanted)
 
 
 def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:

@@ -16,7 +16,7 @@ LAYERS = [
     ["_backend"],
     ["_storage", "_op"],
     ["_tape"],
-    ["_tensor", "_plan", "_record", "_dispatch"],
+    ["_tensor", "_plan", "_record", "_transforms", "_dispatch"],
     ["ops"],
     ["_creation", "_random", "_printing", "_numpy", "_dlpack"],
     ["elementwise", "autograd", "nn", "optim", "linalg", "func", "utils", "compiler", "testing"],

@@ -73,13 +73,14 @@ def run(
     roots: list[tuple[Node, int, Any]],
     keep: bool,
     graph: bool,
+    registered: bool,
     add: Add,
     prepare: Callable[[Node, Any, bool], Any],
     finish: Callable[[Node, Any, Any], Any],
     watch: Callable[[Node, Any, Any, bool], Any],
     wanted: Wanted | None = None,
 ) -> None:
-    """`prepare` and `finish` run a node's hooks, `watch` runs it in anomaly mode. `wanted` says for which outputs of which nodes
+    """`graph` says that what the rules do is recorded, `registered` that they are to call ops. `prepare` and `finish` run a node's hooks, `watch` runs it in anomaly mode. `wanted` says for which outputs of which nodes
     gradients are asked, and what takes each; None there runs the node itself (a leaf's sink, or to keep an inner gradient)."""
     heap: list[tuple[int, Node]] = []
     pending: dict[Node, Any] = {}
@@ -123,14 +124,14 @@ def run(
             if wanted is not None and not _hand_over(node, grads, wanted.get(node), needed, prepare):
                 continue
             if not node.hooked and not observed:
-                results = node.rule.apply(node, grads, needed, graph)
+                results = node.rule.apply(node, grads, needed, registered)
             else:
                 if node.hooked:
                     grads = prepare(node, grads, True)
                 if grads is None and not node.undefined:  # a hook took it away
                     results = (None,) * len(node.next)
                 else:
-                    results = (watch if observed else node.rule.apply)(node, grads, needed, graph)
+                    results = (watch if observed else node.rule.apply)(node, grads, needed, registered)
                 if node.hooks is not None:
                     results = finish(node, results, grads)
             grads = None

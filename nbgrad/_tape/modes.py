@@ -14,9 +14,10 @@ class State(threading.local):
     grad = True  # results of ops are recorded
     inference = False  # results are inference tensors: neither recorded nor versioned
     grad_asked = False  # in inference mode, where nothing is recorded whatever is asked: the grad mode that was asked for
-    active = (
-        0  # how many transforms or captures are on this thread's stack; 0 keeps the ops on their short way
-    )
+    active = 0  # how many transforms run on this thread; 0 keeps the ops on their short way
+    levels: tuple[Any, ...] = ()  # of vmap, the outermost first
+    duals: tuple[int, ...] = ()  # the levels of forward mode that are open
+    dual_level: Any = None  # the one of them that the user opened by hand
     saved_hooks: tuple[Any, ...] = ()  # stack of (pack, unpack) pairs
     saved_hooks_disabled: str | None = None  # the message that refuses them
     before_write: Any = None  # called with each tensor that is about to be written to

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _backend, _dtypes, _layout
+from nbgrad import _backend, _dtypes, _layout, _transforms
 from nbgrad._device import device as _device
 from nbgrad._dispatch import apart, differentiable
 from nbgrad._dtypes import dtype
-from nbgrad._op import Op
+from nbgrad._op import LINEAR, Op
 from nbgrad._plan import Kernel, number_type
 from nbgrad._record import written_by
 from nbgrad._storage import Spec, spec
@@ -89,7 +89,7 @@ def _clone_spec(sp: Spec) -> Spec:
     )
 
 
-@differentiable("Clone", input=lambda g: g)
+@differentiable("Clone", tangent=LINEAR, batch=lambda x: _clone(x), input=lambda g: g)
 def _clone(input: Tensor) -> Tensor:
     out = empty(_clone_spec(input._spec))
     copy_memory(out, input)
@@ -101,7 +101,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return _clone(input)
 
 
-@differentiable("Clone", input=lambda g: g)
+@differentiable("Clone", tangent=LINEAR, batch=lambda x: _contiguous(x), input=lambda g: g)
 def _contiguous(input: Tensor) -> Tensor:
     out = empty(input._spec.dense())
     copy_memory(out, input)
@@ -113,7 +113,12 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return input if input._spec.contiguous else _contiguous(input)
 
 
-@differentiable("ToCopy", input=lambda g, input_spec: to_dtype(g, input_spec.dtype))
+@differentiable(
+    "ToCopy",
+    tangent=LINEAR,
+    batch=lambda x, dtype: to_dtype(x, dtype),
+    input=lambda g, input_spec: to_dtype(g, input_spec.dtype),
+)
 def _to_copy(input: Tensor, *, dtype: dtype) -> Tensor:
     out = empty(_clone_spec(input._spec).like(dtype=dtype))
     copy_memory(out, input)
@@ -199,25 +204,41 @@ def cpu(self: Tensor) -> Tensor:
 
 def _overwritten(node_name: str) -> Op:
     """The record of a write of `src` over all of `input`, under one of the names that PyTorch has for it."""
+    return Op(_never_called, {"input": lambda g: zeros(g._spec.dense()), "src": _back}, node_name)
 
-    def written_over(input: Tensor, src: Tensor) -> Tensor:
-        raise AssertionError("recorded, never called")
 
-    rules: dict[str, Callable[..., Any]] = {
-        "input": lambda g: zeros(g._spec.dense()),
-        "src": lambda g, src_spec: _back(g, src_spec),
-    }
-    return Op(written_over, rules, node_name)
+def _never_called(input: Tensor, src: Tensor) -> Tensor:
+    raise AssertionError("a write is recorded, not called")
+
+
+def _back(g: Tensor, src_spec: Spec) -> Tensor:
+    if g._spec.shape != src_spec.shape:
+        g = hooks.sum_to(g, src_spec.shape)
+    return to_dtype(g, src_spec.dtype)
+
+
+def _over_each(has: tuple[bool, bool], input: Tensor, src: Tensor) -> Tensor:
+    size = tuple.__getitem__((input if has[0] else src).shape, 0)
+    if not has[0]:
+        input = hooks.expand(input, (size, *input.shape))
+    if has[1]:
+        n, *shape = src.shape
+        src = hooks.reshape(src, (n, *(1,) * (input.ndim - 1 - len(shape)), *shape))
+    return _over(input, src)
+
+
+@differentiable(
+    "CopyBackwards0", tangent=LINEAR, batch=_over_each, input=lambda g: zeros(g._spec.dense()), src=_back
+)
+def _over(input: Tensor, src: Tensor) -> Tensor:
+    """What `input` becomes when `src` is written over it, as a value: what a transform makes of such a write."""
+    out = empty(input._spec.dense())
+    copy_memory(out, src)
+    return out
 
 
 _copied, _filled = _overwritten("CopyBackwards"), _overwritten("FillBackward3")
 _filled_by_number, _zeroed = _overwritten("FillBackward2"), _overwritten("ZeroBackward0")
-
-
-def _back(g: Tensor, sp: Spec) -> Tensor:
-    if g._spec.shape != sp.shape:
-        g = hooks.sum_to(g, sp.shape)
-    return to_dtype(g, sp.dtype)
 
 
 @method
@@ -230,6 +251,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = scalar(src, _dtypes.float64 if isinstance(src, float) else None)
     if _layout.broadcast_shapes(self._spec.shape, src._spec.shape) != self._spec.shape:
         raise RuntimeError(_size_mismatch(self._spec.shape, src._spec.shape))
+    if state.active and _transforms.wrapped((self, src)):
+        return _transforms.inplace(_over, self, src)
     together = (
         self._storage is not None and src._storage is not None and src._storage.memory is self._storage.memory
     )
@@ -263,6 +286,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             raise RuntimeError(
                 f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions."
             )
+        if state.active and _transforms.wrapped((self, value)):
+            return _transforms.inplace(_over, self, value)
         check_write(self, state.grad and (requires(self) or requires(value)), filled=True)
         copy_memory(self, value)
         return written_by(self, _filled, (self, value), {})
@@ -270,6 +295,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         raise TypeError(
             f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}"
         )
+    if state.active and _transforms.wrapped((self,)):
+        return _transforms.inplace(_over, self, scalar(value, self._spec.dtype))
     check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, value)
     return written_by(self, _filled_by_number, (self, None), {})
@@ -277,6 +304,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 @method
 def zero_(self: Tensor) -> Tensor:
+    if state.active and _transforms.wrapped((self,)):
+        return fill_(self, 0)
     check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, 0)
     return written_by(self, _zeroed, (self, None), {})

@@ -16,14 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _backend, _dtypes, _layout
+from nbgrad import _backend, _dtypes, _layout, _transforms
 from nbgrad._dispatch import differentiable, inplace, into, make_view
 from nbgrad._layout import Ints
+from nbgrad._op import LINEAR
 from nbgrad._plan import number_type
 from nbgrad._record import record_op, written_by
-from nbgrad._storage import Spec, spec
+from nbgrad._storage import Batched, Level, Marked, Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import OVERLAP, Tensor, check_write, empty, hooks, requires, storage_of, wrap
+from nbgrad._transforms import innermost, level_of
 from nbgrad.expr import prims as p
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import index as _kernels
@@ -40,6 +42,7 @@ from nbgrad.ops.movement import (
     alias,
     broadcast_to,
     expand,
+    movedim,
     narrow,
     reshape,
 )
@@ -97,12 +100,47 @@ _geometries: dict[tuple[Spec, Ints, Ints], Geometry] = {}
 class Place:
     """Where in a tensor elements lie: `indices` (non-negative, checked, broadcastable to `block`) along
     `dims`, everything along the other dimensions. As in NumPy, the block stands where the indexed
-    dimensions stood if they are neighbours, else first."""
+    dimensions stood if they are neighbours, else first.
 
-    __slots__ = ("block", "dims", "indices")
+    In a vmap each example may have its own places: then `by` is an index tensor that tells the examples apart, and `indices` have
+    in front a dimension for each of the `levels`, the outermost vmap's first."""
 
-    def __init__(self, dims: Ints, indices: Sequence[_Array], block: Ints) -> None:
-        self.dims, self.indices, self.block = dims, indices, block
+    __slots__ = ("block", "by", "dims", "indices", "levels")
+
+    def __init__(
+        self,
+        dims: Ints,
+        indices: Sequence[_Array],
+        block: Ints,
+        levels: tuple[Level, ...] = (),
+        by: Tensor | None = None,
+    ) -> None:
+        self.dims, self.indices, self.block, self.levels, self.by = dims, indices, block, levels, by
+
+    @property
+    def lead(self) -> int:
+        """How many dimensions stand before the block."""
+        first = self.dims[0] if self.dims else 0
+        return first if self.dims == tuple(builtins.range(first, first + len(self.dims))) else 0
+
+    @property
+    def count_at(self) -> int:
+        """Where, in what is read at the same places of all examples, their count stands: before the block or behind it."""
+        one_run = self.dims and (self.lead == self.dims[0])
+        return 0 if one_run else len(self.block)
+
+    def of_each(self) -> Place:
+        """The same place in every example, as a place in the tensor of all."""
+        return Place(tuple([d + 1 for d in self.dims]), self.indices, self.block, self.levels, self.by)
+
+    def of_own(self, size: int, inside: bool) -> Place:
+        """Each example's own place: in the tensor of all, or all in the one (not `inside`) that they share."""
+        dims, indices = self.dims, list(self.indices)
+        if inside:
+            dims = (0, *[d + 1 for d in dims])
+            indices.insert(0, np.arange(size, dtype=_int64).reshape(size, *(1,) * len(self.block)))
+        by = self.by._buf.inner if self.by is not None and len(self.levels) > 1 else None
+        return Place(dims, indices, (size, *self.block), self.levels[:-1], by)
 
     def of(self, sp: Spec) -> Geometry:
         key = (sp, self.dims, self.block)
@@ -173,22 +211,105 @@ def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> Non
     _run("add" if accumulate else "write", memory, value._buf, place, how)
 
 
+def _placed(op: Any, own: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The op, or, where a vmap's examples have each their own places, the one that knows so."""
+
+    def function(*tensors: Tensor, place: Place, **static: Any) -> Tensor:
+        if place.levels:
+            depths = [level_of(t) for t in tensors]
+            if all(d is None or d.index <= place.levels[-1].index for d in depths):
+                return own(*tensors, place.by, place=place, **static)
+        return op(*tensors, place=place, **static)
+
+    function.op = op.op  # type: ignore[attr-defined]
+    return function
+
+
+def _moved_block(t: Tensor, start: int, to: int, ndim: int) -> Tensor:
+    """The dimensions of a block, `ndim` from `start` on, taken to `to`."""
+    order = list(builtins.range(t.ndim))
+    block = order[start : start + ndim]
+    del order[start : start + ndim]
+    order[to:to] = block
+    return t if start == to else _permute(t, dims=tuple(order))
+
+
+def _for_all(t: Tensor, has: bool, size: int, shape: Sequence[int] | None = None) -> Tensor:
+    """One `t` for each example, and each broadcast to `shape`."""
+    own = tuple(t.shape)[1:] if has else tuple(t.shape)
+    shape = own if shape is None else tuple(shape)
+    if has and len(own) < len(shape):
+        t = reshape(t, (size, *(1,) * (len(shape) - len(own)), *own))
+    return t if has and own == shape else expand(t, (size, *shape))
+
+
+def _never(*tensors: Tensor, **static: Any) -> Tensor:
+    raise AssertionError("inside of a vmap only")
+
+
+def _read_each(x: Tensor, place: Place) -> Tensor:
+    return movedim(_index(x, place=place.of_each()), place.count_at, 0)
+
+
+def _read_own_each(has: Sequence[bool], x: Tensor, by: Tensor, place: Place) -> Tensor:
+    n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+    out = _index(x, place=place.of_own(n, has[0]))
+    return _moved_block(out, 1, place.lead + 1, k) if has[0] else movedim(out, place.lead, 0)
+
+
 def _picker(node_name: str) -> Callable[..., Tensor]:
     @differentiable(
-        node_name, input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place)
+        node_name,
+        tangent=LINEAR,
+        batch=_read_each,
+        input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place),
     )
     def pick(input: Tensor, *, place: Place) -> Tensor:
         return _read(input, place)
 
-    return pick
+    return _placed(pick, _read_own)
 
 
-@differentiable("IndexPut", input=lambda g, place: _index(g, place=place))
-def _spread(input: Tensor, *, base: Spec, place: Place) -> Tensor:
+_read_own = differentiable(
+    "Index",
+    tangent=lambda input_t, place: _index(input_t, place=place),
+    batch=_read_own_each,
+    input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place),
+)(lambda input, by, *, place: _never())
+
+
+def _spread_each(x: Tensor, base: Spec, place: Place) -> Tensor:
+    n = tuple.__getitem__(x.shape, 0)
+    return _spread(
+        movedim(x, 0, place.count_at), base=base.like((n, *base.shape)), place=place.of_each()
+    )
+
+
+def _spread_own_each(has: Sequence[bool], x: Tensor, by: Tensor, base: Spec, place: Place) -> Tensor:
+    n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+    x = _moved_block(_for_all(x, has[0], n), place.lead + 1, 1, k)
+    return _spread(x, base=base.like((n, *base.shape)), place=place.of_own(n, True))
+
+
+@differentiable(
+    "IndexPut", tangent=LINEAR, batch=_spread_each, input=lambda g, place: _index(g, place=place)
+)
+def _spread_same(input: Tensor, *, base: Spec, place: Place) -> Tensor:
     """Zeros, to which the input is added at the places: the inverse of reading there."""
     out = zeros(base)
     _write(out, input, place, True)
     return out
+
+
+_spread = _placed(
+    _spread_same,
+    differentiable(
+        "IndexPut",
+        tangent=lambda input_t, base, place: _spread(input_t, base=base, place=place),
+        batch=_spread_own_each,
+        input=lambda g, place: _index(g, place=place),
+    )(lambda input, by, *, base, place: _never()),
+)
 
 
 _index: Callable[..., Tensor] = _picker("Index")
@@ -209,17 +330,43 @@ def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
             back = hooks.sum_to(back, value_spec.shape)
         return to_dtype(back, value_spec.dtype)
 
-    @differentiable(node_name, input=to_input, value=to_value)
+    def each(has: Sequence[bool], input: Tensor, value: Tensor, place: Place) -> Tensor:
+        n = tuple.__getitem__((input if has[0] else value).shape, 0)
+        input = _for_all(input, has[0], n)
+        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        value = movedim(_for_all(value, has[1], n, read), 0, place.count_at)
+        return function(input, value, place=place.of_each())
+
+    def own_each(has: Sequence[bool], input: Tensor, value: Tensor, by: Tensor, place: Place) -> Tensor:
+        n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+        input = _for_all(input, has[0], n)
+        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        value = _moved_block(_for_all(value, has[1], n, read), place.lead + 1, 1, k)
+        return function(input, value, place=place.of_own(n, True))
+
+    def moved(
+        input: Tensor, value: Tensor, input_t: Tensor | None, value_t: Tensor | None, place: Place
+    ) -> Tensor:
+        a = zeros(input._spec.dense()) if input_t is None else input_t
+        return function(a, zeros(value._spec.dense()) if value_t is None else value_t, place=place)
+
+    @differentiable(node_name, tangent=moved, batch=each, input=to_input, value=to_value)
     def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
         out: Tensor = clone(input)
         _write(out, value, place, accumulate)
         out._storage = None
         return out
 
-    return put
+    own = differentiable(node_name, tangent=moved, batch=own_each, input=to_input, value=to_value)(
+        lambda input, value, by, *, place: _never()
+    )
+    function = _placed(put, own)
+    return function
 
 
 def _put_(op_function: Any, self: Tensor, value: Tensor, place: Place, accumulate: bool = False) -> Tensor:
+    if state.active and (place.levels or _transforms.wrapped((self, value))):
+        return _transforms.inplace(op_function, self, value, place=place)
     check_write(self, state.grad and (requires(self) or requires(value)))
     _write(self, value, place, accumulate)
     return written_by(self, op_function.op, (self, value), {"place": place})
@@ -257,9 +404,18 @@ def _bounds(kind: type[Exception], dim: int, size: int) -> Callable[[int], Excep
 
 
 def _host_index(t: Tensor, kept: bool) -> _Array:
-    """The values of an index; a copy if a graph will keep it, as its owner may write to it."""
-    array = t._host()
+    """The values of an index; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a vmap."""
+    array = innermost(t)._host()
     return np.array(array, _int64) if kept or array.dtype != _int64 else array
+
+
+def _levels(t: Tensor) -> tuple[Level, ...]:
+    """The vmaps whose examples have each their own values of an index, the outermost first."""
+    found: tuple[Level, ...] = ()
+    while type(t._buf) is Batched:
+        found = (t._buf.level, *found) if t._buf.has else found
+        t = t._buf.inner
+    return found
 
 
 def _kept(*tensors: Tensor) -> bool:
@@ -395,7 +551,7 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         elif isinstance(x, Tensor):
             if x._spec.dtype.is_floating_point:
                 raise IndexError(_NOT_INDEX)
-            if x._spec.ndim == 0:
+            if x._spec.ndim == 0 and type(x._buf) is not Batched:
                 if x._spec.dtype is _dtypes.bool_:
                     out = _unsqueeze(out, dim=dim)
                     rest[dim] = _of_array(np.zeros(1 if x._host() else 0, np.int64))
@@ -445,6 +601,9 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
     shape = tuple(t._spec.shape)
     dims: list[int] = []
     arrays: list[_Array] = []
+    mapped = [x for x in indices if x is not None and type(x._buf) is Batched]
+    if mapped:
+        return _own_places(t, indices, mapped, kept)
     dim = 0
     for x in indices:
         if x is None:
@@ -478,6 +637,34 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
     return Place(tuple(dims), arrays, block)
 
 
+def _own_places(
+    t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Tensor], kept: bool
+) -> Place:
+    """The same where a vmap's examples have indices of their own."""
+    levels = tuple(sorted({v for x in mapped for v in _levels(x)}, key=lambda v: v.index))
+    dims = tuple([d for d, x in enumerate(indices) if x is not None])
+    if dims and dims[-1] >= t._spec.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {t._spec.ndim} (got {len(indices)})")
+    given = [x for x in indices if x is not None]
+    block = tuple(_layout.broadcast_shapes(*(x._spec.shape for x in given)))
+    arrays = []
+    for d, x in zip(dims, given):
+        if x._spec.dtype is _dtypes.bool_:
+            raise RuntimeError(DYNAMIC.format("nonzero"))
+        n, own = tuple.__getitem__(t._spec.shape, d), _levels(x)
+        array = _checked(_host_index(x, kept), n, _bounds(IndexError, d, n))
+        shape = tuple(x._spec.shape)
+        lead = tuple([v.size if v in own else 1 for v in levels])
+        arrays.append(array.reshape(*lead, *(1,) * (len(block) - len(shape)), *shape))
+    return Place(dims, arrays, block, levels, max(mapped, key=lambda x: len(_levels(x))))
+
+
+DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file an issue "
+    "at https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+
+
 # ---------------------------------------------------------------- x[...]
 
 _views: dict[
@@ -489,6 +676,8 @@ _PLAIN = frozenset((int, type(None)))
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
     kind = type(index)
+    if type(self._spec) is Marked:
+        kind = None  # what a transform looks after goes through the ops, one by one
     if kind is int:
         found = _views.get((self._spec, index)) or _picked(self._spec, index)
         out = make_view(self, found[0], found[1], "SelectBackward0")
@@ -574,9 +763,13 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     rest: list[Tensor | None] = []
     kind = type(index)
     key = None
-    if kind is tuple and not (self._rg or (isinstance(value, Tensor) and value._rg)):
+    if type(self._spec) is Marked:
+        out, rest = _basic(self, index)
+    elif kind is tuple and not (self._rg or (isinstance(value, Tensor) and value._rg)):
         key = _key(self._spec, index)
-    if key is not None:
+    if type(self._spec) is Marked:
+        pass
+    elif key is not None:
         out = _unrecorded(self, key, index)
     elif kind is int or (kind is slice and not (index.start is None and index.stop is None)):
         out = _getitem(self, index)
@@ -728,13 +921,15 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     if not shape or not at or len(at) != len(shape):
         n = shape[d] if shape else 1
         array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
-        return Place((0,) if shape else (), [array.reshape(at)], at)
+        levels = _levels(index)
+        lead = tuple([v.size for v in levels])
+        return Place((0,) if shape else (), [array.reshape(*lead, *at)], at, levels, index)
     array = _checked(_host_index(index, kept), shape[d], _bounds(RuntimeError, d, shape[d]), False)
     indices = [
         array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1))
         for e, n in enumerate(at)
     ]
-    return Place(tuple(builtins.range(len(shape))), indices, at)
+    return Place(tuple(builtins.range(len(shape))), indices, at, _levels(index), index)
 
 
 def gather(
@@ -872,8 +1067,7 @@ def take_along_dim(
 
 
 def _wrapped(index: Tensor, n: int) -> Tensor:
-    array = index._host()
-    return _of_array(np.where(array < 0, array + n, array))
+    return _where(index < 0, index + n, index)
 
 
 # ---------------------------------------------------------------- an index per slice: index_select and its kin
@@ -895,8 +1089,10 @@ def _vector(
     if index.dtype not in (_dtypes.int64, _dtypes.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
     shape = tuple(input.shape) or (1,)
-    array = _checked(_host_index(index, kept).reshape(-1), shape[d], error(d, shape[d]), negative)
-    return Place((d,), [array], array.shape)
+    levels = _levels(index)
+    array = _checked(_host_index(index, kept), shape[d], error(d, shape[d]), negative)
+    array = array.reshape(*[v.size for v in levels], -1)
+    return Place((d,), [array], array.shape[len(levels) :], levels, index)
 
 
 def _as_vector(t: Tensor) -> Tensor:
@@ -998,11 +1194,8 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
     )
     indices = np.unravel_index(array, shape) if shape and n else ()
-    place = (
-        Place(tuple(builtins.range(len(indices))), indices, array.shape)
-        if n
-        else Place((0,), [array], array.shape)
-    )
+    how = (tuple(index.shape), _levels(index), index)
+    place = Place(tuple(builtins.range(len(indices))), indices, *how) if n else Place((0,), [array], *how)
     result = _take(input if n else reshape(input, (0,)), place=place)
     return result if out is None else into("take", out, result, (input,))
 
@@ -1068,6 +1261,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = _layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     read = input if tuple(input.shape) == shape else expand(input, shape)
+    if type(mask._buf) is Batched:
+        raise RuntimeError(DYNAMIC.format("masked_select"))
     at = mask._host() if tuple(mask.shape) == shape else np.broadcast_to(mask._host(), shape)
     if not shape:
         read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
@@ -1123,7 +1318,12 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 def _triangle(name: str, node_name: str, keep: Callable[[int, int, int], _Array]) -> Callable[..., Tensor]:
-    @differentiable(node_name, input=lambda g, diagonal: part(g, diagonal=diagonal))
+    @differentiable(
+        node_name,
+        tangent=LINEAR,
+        batch=lambda x, diagonal: part(x, diagonal=diagonal),
+        input=lambda g, diagonal: part(g, diagonal=diagonal),
+    )
     def part(input: Tensor, *, diagonal: int) -> Tensor:
         rows, columns = tuple(input.shape)[-2:]
         return _where(_of_array(keep(rows, columns, diagonal)), input, full(input._spec.like(()), 0))
@@ -1158,7 +1358,12 @@ def _repeat_back(g: Tensor, input_spec: Spec, times: Ints) -> Tensor:
     return reshape(hooks.sum_to(reshape(g, wide), ones), input_spec.shape)
 
 
-@differentiable("Repeat", input=_repeat_back)
+def _repeat_each(x: Tensor, times: Ints) -> Tensor:
+    n, *shape = x.shape
+    return _repeat(reshape(x, (n, *(1,) * (len(times) - len(shape)), *shape)), times=(1, *times))
+
+
+@differentiable("Repeat", tangent=LINEAR, batch=_repeat_each, input=_repeat_back)
 def _repeat(input: Tensor, *, times: Ints) -> Tensor:
     ones, wide, shape = _alternating(tuple(input.shape), times)
     out = clone(broadcast_to(reshape(input, ones), wide).contiguous())

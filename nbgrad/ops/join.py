@@ -9,8 +9,9 @@ from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into
+from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
-from nbgrad._tensor import Tensor, empty, wrap
+from nbgrad._tensor import Tensor, empty, hooks, wrap
 from nbgrad.ops.copy import copy_memory, to_dtype, zeros
 from nbgrad.ops.movement import _select, _slice, reshape, unsqueeze
 
@@ -65,7 +66,18 @@ def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: P
     return out
 
 
-@differentiable("Cat", all=_cat_back)
+def _spread_out(has: Sequence[bool], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Each example's own copy of what all share."""
+    size = next(tuple.__getitem__(t.shape, 0) for t, h in zip(tensors, has) if h)
+    return [t if h else hooks.expand(t, (size, *t.shape)) for t, h in zip(tensors, has)]
+
+
+def _cat_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
+    there = [k for k, place in enumerate(parts.places) if place is not None]
+    return cat(_spread_out([has[k] for k in there], [tensors[k] for k in there]), parts.dim + 1)
+
+
+@differentiable("Cat", tangent=LINEAR, batch=_cat_each, all=_cat_back)
 def _cat(*tensors: Tensor, parts: Parts) -> Tensor:
     return _joined(tensors, parts)
 
@@ -83,7 +95,11 @@ def _stack_back(
     ]
 
 
-@differentiable("Stack", all=_stack_back)
+def _stack_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
+    return stack(_spread_out(has, tensors), parts.dim + 1)
+
+
+@differentiable("Stack", tangent=LINEAR, batch=_stack_each, all=_stack_back)
 def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
     return _joined(tensors, parts)
 
@@ -170,6 +186,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     key = ("stack", dim, *[t._spec for t in tensors])
     result: Tensor = _stack(*tensors, parts=_plans.get(key) or _remember(key, _stack_parts(key[2:], dim)))
     return result if out is None else into("stack", out, result, tensors)
+
+
+hooks.stack = stack
 
 
 def _several(one: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:

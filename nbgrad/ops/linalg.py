@@ -7,13 +7,14 @@ each way's rule names the others, derivatives of every order exist, and no trans
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from nbgrad import _dtypes, _layout
+from nbgrad import _dtypes, _layout, _transforms
 from nbgrad._dispatch import into
-from nbgrad._op import ElementwiseOp, Op
+from nbgrad._op import PRODUCT, ElementwiseOp, Op
 from nbgrad._plan import Plan, number_type, plan_for
 from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
@@ -21,7 +22,7 @@ from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, c_name, check_write, empty, hooks, requires, wrap
 from nbgrad.ops.copy import copy_memory, resize, to_dtype, zeros
 from nbgrad.ops.elementwise import _add, add, mul
-from nbgrad.ops.movement import _t, reshape
+from nbgrad.ops.movement import _t, reshape, squeeze, unsqueeze
 from nbgrad.ops.registry import method
 
 _matmul, _array, _empty = np.matmul, np.ndarray, np.empty
@@ -238,29 +239,55 @@ def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tens
 # ---------------------------------------------------------------- families of three
 
 
-def _product(node: str, run: Run, input: Callable[..., Any], mat2: Callable[..., Any]) -> Run:
-    """A product as an op, with the gradients of its two operands."""
+def _product(
+    node: str, run: Run, input: Callable[..., Any], mat2: Callable[..., Any], batch: Callable[..., Any]
+) -> Run:
+    """A product as an op, with the gradients of its two operands; `batch` is that of many examples."""
 
     def forward(input: Tensor, mat2: Tensor) -> Tensor:
         return run(input, mat2)
 
-    op = Op(forward, {"input": input, "mat2": mat2}, node)
+    op = Op(forward, {"input": input, "mat2": mat2}, node, PRODUCT, batch)
 
     def product(a: Tensor, b: Tensor) -> Tensor:
+        if state.active and _transforms.wrapped((a, b)):
+            return _transforms.apply(op, product, (a, b), _NO_STATIC)
         out = run(a, b)
         if (a._rg or b._rg) and state.grad:
             record_op(op, out, (a, b), _NO_STATIC)
         return out
 
-    product.run = run  # type: ignore[attr-defined]
+    product.run, product.op = run, op  # type: ignore[attr-defined]
     return product
 
 
 def _family(node: str, check: Check) -> tuple[Run, Run, Run]:
-    nn = _product(node, _known(check, "nn"), lambda g, mat2: nt(g, mat2), lambda g, input: tn(input, g))
-    nt = _product(node, _known(check, "nt"), lambda g, mat2: nn(g, mat2), lambda g, input: tn(g, input))
-    tn = _product(node, _known(check, "tn"), lambda g, mat2: nt(mat2, g), lambda g, input: nn(input, g))
+    nn = _product(
+        node,
+        _known(check, "nn"),
+        lambda g, mat2: nt(g, mat2),
+        lambda g, input: tn(input, g),
+        lambda has, a, b: _matrix_product(a, b),
+    )
+    nt = _product(
+        node,
+        _known(check, "nt"),
+        lambda g, mat2: nn(g, mat2),
+        lambda g, input: tn(g, input),
+        lambda has, a, b: _matrix_product(a, b.mT),
+    )
+    tn = _product(
+        node,
+        _known(check, "tn"),
+        lambda g, mat2: nt(mat2, g),
+        lambda g, input: nn(input, g),
+        lambda has, a, b: _matrix_product(a.mT, b),
+    )
     return nn, nt, tn
+
+
+def _mv_each(has: tuple[bool, bool], a: Tensor, b: Tensor) -> Tensor:
+    return squeeze(_matrix_product(a, unsqueeze(b, -1)), -1) if has[1] else _matrix_product(a, b)
 
 
 _mm, _mm_nt, _mm_tn = _family("MmBackward0", _check_mm)
@@ -271,9 +298,16 @@ _mv: Run = _product(
     _known(_check_mv, "nn"),
     lambda g, mat2: outer(g, mat2),
     lambda g, input: _mv(_t(input), g),
+    _mv_each,
 )
 _dot, _vdot = (
-    _product(node, _known(_check_dot, "nn"), lambda g, mat2: mul(g, mat2), lambda g, input: mul(g, input))
+    _product(
+        node,
+        _known(_check_dot, "nn"),
+        lambda g, mat2: mul(g, mat2),
+        lambda g, input: mul(g, input),
+        lambda has, a, b: mul(a, b).sum(-1),
+    )
     for node in ("DotBackward0", "VdotBackward0")
 )
 
@@ -412,9 +446,40 @@ def _adding(
     def wrt_mat2(g: Tensor, mat1: Tensor, alpha: Any) -> Tensor:
         return _times(second(g, mat1), alpha)
 
-    op = Op(forward, {"input": _addend, "mat1": wrt_mat1, "mat2": wrt_mat2}, node)
+    def moved(
+        input: Tensor,
+        mat1: Tensor,
+        mat2: Tensor,
+        y: Tensor,
+        input_t: Tensor | None,
+        mat1_t: Tensor | None,
+        mat2_t: Tensor | None,
+        beta: Any,
+        alpha: Any,
+    ) -> Tensor:
+        parts = [hooks.expand(_times(input_t, beta), y.shape)] if input_t is not None else []
+        parts += [_times(product(mat1_t, mat2), alpha)] if mat1_t is not None else []
+        parts += [_times(product(mat1, mat2_t), alpha)] if mat2_t is not None else []
+        return reduce(add, parts)
+
+    def each(
+        has: tuple[bool, ...], input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any
+    ) -> Tensor:
+        out = product.op.batch(has[1:], mat1, mat2) if True in has[1:] else product(mat1, mat2)
+        out = _times(out, alpha)
+        if beta == 0:
+            return out
+        if has[0]:
+            n, *shape = input.shape
+            ndim = out.ndim - (True in has[1:])
+            input = reshape(input, (n, *(1,) * (ndim - len(shape)), *shape))
+        return add(out, _times(input, beta))
+
+    op = Op(forward, {"input": _addend, "mat1": wrt_mat1, "mat2": wrt_mat2}, node, moved, each)
 
     def function(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        if state.active and _transforms.wrapped((input, mat1, mat2)):
+            return _transforms.apply(op, function, (input, mat1, mat2), {"beta": beta, "alpha": alpha})
         out = forward(input, mat1, mat2, beta, alpha)
         if (input._rg or mat1._rg or mat2._rg) and state.grad:
             record_op(
@@ -503,6 +568,8 @@ _BAD_IN_PLACE = "Bad in-place call: input tensor size {} and output tensor size 
 
 
 def _in_place(op: Any, self: Tensor, a: Tensor, b: Tensor, beta: Any, alpha: Any) -> Tensor:
+    if state.active and _transforms.wrapped((self, a, b)):
+        return _transforms.inplace(op, self, a, b, beta=beta, alpha=alpha)
     check_write(self, state.grad and (requires(self) or requires(a) or requires(b)))
     shape = (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
     if self._spec.dtype is _dtypes.bool_ and shape != self._spec.shape:
@@ -541,6 +608,8 @@ def _shaped(node: str) -> Callable[[Tensor, tuple[int, ...]], Tensor]:
     op = Op(forward, {"input": lambda g, input_spec: reshape(g, input_spec.shape)}, node)
 
     def shaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+        if state.active and _transforms.wrapped((t,)):
+            return reshape(t, shape)
         out = wrap(t._buf, spec(t.dtype, shape, None, t.device))
         if t._rg:
             record_op(op, out, (t,), {})

@@ -9,12 +9,12 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad import _layout
-from nbgrad._dispatch import differentiable, make_view
+from nbgrad import _layout, _transforms
+from nbgrad._dispatch import created, differentiable, make_view
 from nbgrad._layout import Ints
-from nbgrad._op import Op
+from nbgrad._op import LINEAR, Op
 from nbgrad._record import record_op, record_view
-from nbgrad._storage import Spec, spec
+from nbgrad._storage import Marked, Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, hooks, requires, wrap
 from nbgrad.ops.copy import contiguous, copy_memory, zeros
@@ -22,17 +22,21 @@ from nbgrad.ops.registry import method
 
 
 def view(
-    node_name: str, rule: Callable[..., Any]
+    node_name: str, rule: Callable[..., Any], batch: Callable[..., Any]
 ) -> Callable[[Callable[..., tuple[Spec, int]]], Callable[..., Tensor]]:
-    """Make a function (spec, static...) -> (spec, offset) a view op. `rule` reads `g`, `input_spec` and static arguments."""
+    """Make a function (spec, static...) -> (spec, offset) a view op. `rule` reads `g`, `input_spec` and static arguments; `batch` is
+    the same view of every example, past the dimension that counts them."""
 
     def make(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Tensor]:
         def forward(input: Tensor, **static: Any) -> Tensor:
             raise AssertionError("views are made by make_view")
 
-        op = Op(forward, {"input": rule}, node_name if node_name[-1].isdigit() else node_name + "Backward0")
+        name = node_name if node_name[-1].isdigit() else node_name + "Backward0"
+        op = Op(forward, {"input": rule}, name, LINEAR, batch)
 
         def function(input: Tensor, **static: Any) -> Tensor:
+            if state.active and type(input._spec) is Marked:
+                return _transforms.view(op, function, input, static, created())
             sp, offset = geometry(input._spec, **static)
             return record_view(make_view(input, sp, offset, op.node_name), input, op, static)
 
@@ -45,7 +49,23 @@ def view(
 # ---------------------------------------------------------------- the inverse of looking at a part
 
 
-@differentiable("AsStridedScatter", input=lambda g, at, offset: as_strided_view(g, at, offset))
+def _per_example(sp: Spec, size: int, step: int) -> Spec:
+    """A spec with the dimension that counts examples in front."""
+    return sp.like((size, *sp.shape), (step, *sp.strides))
+
+
+def _embed_each(x: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
+    n = tuple.__getitem__(x.shape, 0)
+    whole = base.like((n, *base.shape))
+    return _embed(x, base=whole, at=_per_example(at, n, whole.strides[0]), offset=offset)
+
+
+@differentiable(
+    "AsStridedScatter",
+    tangent=LINEAR,
+    batch=_embed_each,
+    input=lambda g, at, offset: as_strided_view(g, at, offset),
+)
 def _embed(input: Tensor, *, base: Spec, at: Spec, offset: int) -> Tensor:
     out = zeros(base)
     place = make_view(out, at.like(dtype=base.dtype), offset, "AsStrided")
@@ -77,7 +97,16 @@ def _dense_like(at: Spec, g: Tensor) -> Tensor:
     return contiguous(g)
 
 
-@view("AsStrided", lambda g, input_spec, at, offset: _embed(g, base=input_spec, at=at, offset=offset))
+def _read_each(x: Tensor, at: Spec, offset: int) -> Tensor:
+    n, step = tuple.__getitem__(x.shape, 0), x.stride(0)
+    return _read_at(x, at=_per_example(at, n, step), offset=offset)
+
+
+@view(
+    "AsStrided",
+    lambda g, input_spec, at, offset: _embed(g, base=input_spec, at=at, offset=offset),
+    batch=_read_each,
+)
 def _read_at(sp: Spec, *, at: Spec, offset: int) -> tuple[Spec, int]:
     return at.like(dtype=sp.dtype), offset
 
@@ -102,17 +131,27 @@ def _inverse(dims: Ints) -> Ints:
     return tuple(dims.index(d) for d in range(len(dims)))
 
 
-@view("Permute", lambda g, dims: _permute(g, dims=_inverse(dims)))
+@view(
+    "Permute",
+    lambda g, dims: _permute(g, dims=_inverse(dims)),
+    batch=lambda x, dims: _permute(x, dims=(0, *[d + 1 for d in dims])),
+)
 def _permute(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
     return sp.like(tuple(sp.shape[d] for d in dims), tuple(sp.strides[d] for d in dims)), 0
 
 
-@view("Transpose", lambda g, dim0, dim1: _transpose(g, dim0=dim0, dim1=dim1))
+@view(
+    "Transpose",
+    lambda g, dim0, dim1: _transpose(g, dim0=dim0, dim1=dim1),
+    batch=lambda x, dim0, dim1: _transpose(x, dim0=dim0 + 1, dim1=dim1 + 1),
+)
 def _transpose(sp: Spec, *, dim0: int, dim1: int) -> tuple[Spec, int]:
     return _swapped(sp, dim0, dim1), 0
 
 
-@view("T", lambda g: _t(g))
+@view(
+    "T", lambda g: _t(g), batch=lambda x: _transpose(x, dim0=1, dim1=2) if x.ndim == 3 else _alias(x)
+)
 def _t(sp: Spec) -> tuple[Spec, int]:
     return _swapped(sp, 0, 1) if sp.ndim == 2 else sp, 0
 
@@ -221,7 +260,11 @@ moveaxis = movedim
 # ---------------------------------------------------------------- the same elements in another shape
 
 
-@view("View", lambda g, input_spec: reshape(g, input_spec.shape))
+def _view_each(x: Tensor, shape: Ints) -> Tensor:
+    return _view(x, shape=(tuple.__getitem__(x.shape, 0), *shape))
+
+
+@view("View", lambda g, input_spec: reshape(g, input_spec.shape), batch=_view_each)
 def _view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
     strides = _layout.view_strides(sp.shape, sp.strides, shape)
     if strides is None:
@@ -232,19 +275,19 @@ def _view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
     return sp.like(shape, strides), 0
 
 
-@view("ReshapeAlias", lambda g, input_spec: reshape(g, input_spec.shape))
+@view("ReshapeAlias", lambda g, input_spec: reshape(g, input_spec.shape), batch=_view_each)
 def _reshape_alias(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
     strides = _layout.view_strides(sp.shape, sp.strides, shape)
     assert strides is not None
     return sp.like(shape, strides), 0
 
 
-@view("UnsafeView", lambda g, input_spec: reshape(g, input_spec.shape))
+@view("UnsafeView", lambda g, input_spec: reshape(g, input_spec.shape), batch=_view_each)
 def _unsafe_view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
     return sp.like(shape), 0
 
 
-@view("Alias", lambda g: g)
+@view("Alias", lambda g: g, batch=lambda x: _alias(x))
 def _alias(sp: Spec) -> tuple[Spec, int]:
     return sp, 0
 
@@ -255,12 +298,20 @@ def _squeezed(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
 
 
 _squeeze, _squeeze_dim, _squeeze_dims = (
-    view(f"SqueezeBackward{k}", lambda g, input_spec: reshape(g, input_spec.shape))(_squeezed)
+    view(
+        f"SqueezeBackward{k}",
+        lambda g, input_spec: reshape(g, input_spec.shape),
+        batch=lambda x, dims: _squeeze_dims(x, dims=tuple([d + 1 for d in dims])),
+    )(_squeezed)
     for k in range(3)
 )
 
 
-@view("Unsqueeze", lambda g, dim: _squeeze_dim(g, dims=(dim,)))
+@view(
+    "Unsqueeze",
+    lambda g, dim: _squeeze_dim(g, dims=(dim,)),
+    batch=lambda x, dim: _unsqueeze(x, dim=dim + 1),
+)
 def _unsqueeze(sp: Spec, *, dim: int) -> tuple[Spec, int]:
     step = sp.shape[dim] * sp.strides[dim] if dim < sp.ndim else 1
     return sp.like((*sp.shape[:dim], 1, *sp.shape[dim:]), (*sp.strides[:dim], step, *sp.strides[dim:])), 0
@@ -353,7 +404,15 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 # ---------------------------------------------------------------- more, or fewer, elements
 
 
-@view("Expand", lambda g, input_spec: hooks.sum_to(g, input_spec.shape))
+def _expand_each(x: Tensor, shape: Ints) -> Tensor:
+    n, *sizes = x.shape
+    wide = (*(1,) * (len(shape) - len(sizes)), *sizes)
+    if len(wide) > len(sizes):
+        x = reshape(x, (n, *wide))
+    return _expand(x, shape=(n, *shape))
+
+
+@view("Expand", lambda g, input_spec: hooks.sum_to(g, input_spec.shape), batch=_expand_each)
 def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
     try:
         return sp.like(*_layout.expand(sp.shape, sp.strides, shape)), 0
@@ -368,7 +427,7 @@ def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
 
 def spread(g: Tensor, shape: Ints) -> Tensor:
     """`expand` for gradients: where nothing is recorded, without the bookkeeping that a user's view needs."""
-    if state.grad:
+    if state.grad or state.active:
         return _expand(g, shape=shape)
     key = (g._spec, shape)
     sp = _spreads.get(key)
@@ -433,7 +492,11 @@ _select_part, _slice_part = _part_rule(_select_geometry), _part_rule(_slice_geom
 _diagonal_part = _part_rule(_diagonal_geometry)
 
 
-@view("Select", lambda g, input_spec, dim, index: _select_part(g, input_spec, dim=dim, index=index))
+@view(
+    "Select",
+    lambda g, input_spec, dim, index: _select_part(g, input_spec, dim=dim, index=index),
+    batch=lambda x, dim, index: _select(x, dim=dim + 1, index=index),
+)
 def _select(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
     return _select_geometry(sp, dim=dim, index=index)
 
@@ -442,6 +505,9 @@ def _select(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
     "Slice",
     lambda g, input_spec, dim, start, length, step: _slice_part(
         g, input_spec, dim=dim, start=start, length=length, step=step
+    ),
+    batch=lambda x, dim, start, length, step: _slice(
+        x, dim=dim + 1, start=start, length=length, step=step
     ),
 )
 def _slice(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
@@ -453,6 +519,7 @@ def _slice(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[S
     lambda g, input_spec, offset, dim1, dim2: _diagonal_part(
         g, input_spec, offset=offset, dim1=dim1, dim2=dim2
     ),
+    batch=lambda x, offset, dim1, dim2: _diagonal(x, offset=offset, dim1=dim1 + 1, dim2=dim2 + 1),
 )
 def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int]:
     return _diagonal_geometry(sp, offset=offset, dim1=dim1, dim2=dim2)
@@ -514,19 +581,24 @@ def as_strided(
         )
     at = spec(input.dtype, size, stride, input.device)
     start = input.storage_offset() if storage_offset is None else storage_offset
-    memory = input._buf if input._storage is None else input._storage.memory
-    room = len(memory) // at.itemsize
     if start < 0:
         raise RuntimeError("Tensor: invalid storage offset " + str(start))
-    if at.numel and start + at.extent > room:
-        raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize {at.itemsize} requiring a "
-            f"storage size of {(start + at.extent) * at.itemsize} are out of bounds for storage of size {len(memory)}"
-        )
     return _strided(input, at=at, offset=start - input.storage_offset())
 
 
+def _check_room(input: Tensor, at: Spec, start: int) -> None:
+    memory = input._buf if input._storage is None else input._storage.memory
+    if at.numel and start + at.extent > len(memory) // at.itemsize:
+        raise RuntimeError(
+            f"setStorage: sizes {list(at.shape)}, strides {list(at.strides)}, storage offset {start}, and itemsize {at.itemsize} "
+            f"requiring a storage size of {(start + at.extent) * at.itemsize} are out of bounds for storage of size {len(memory)}"
+        )
+
+
 def _strided(input: Tensor, *, at: Spec, offset: int) -> Tensor:
+    if state.active and type(input._spec) is Marked:
+        return _transforms.view(_strided_op, _strided, input, {"at": at, "offset": offset}, created())
+    _check_room(input, at, input.storage_offset() + offset)
     out = make_view(input, at, 0, "AsStridedBackward0")
     if offset >= 0:
         out._buf = input._buf[offset * at.itemsize :] if offset else input._buf
@@ -545,6 +617,10 @@ _strided_op = Op(
     _strided_forward,
     {"input": lambda g, input_spec, at, offset: embed(g, input_spec, at, offset)},
     "AsStridedBackward0",
+    LINEAR,
+    lambda x, at, offset: _strided(
+        x, at=_per_example(at, tuple.__getitem__(x.shape, 0), x.stride(0)), offset=offset
+    ),
 )
 
 # ---------------------------------------------------------------- several views at once
@@ -569,18 +645,26 @@ def _several(
             assert total is not None
             return total
 
-        op = Op(forward, {"input": rule}, node_name + "Backward0")
+        def batch(x: Tensor, parts: dict[str, Any]) -> tuple[Tensor, ...]:
+            return function(x, parts={**parts, "dim": parts["dim"] + 1})
 
-        def function(input: Tensor, **static: Any) -> tuple[Tensor, ...]:
+        op = Op(forward, {"input": rule}, node_name + "Backward0", LINEAR, batch)
+
+        def function(input: Tensor, *, parts: dict[str, Any]) -> tuple[Tensor, ...]:
+            if state.active and type(input._spec) is Marked:
+                return _transforms.view(op, function, input, {"parts": parts}, created(multi=True))
             outs = tuple(
                 make_view(input, sp, offset, op.node_name, multi=True)
-                for sp, offset in geometry(input._spec, **static)
+                for sp, offset in geometry(input._spec, **parts)
             )
             if outs and state.grad and input._rg and requires(input):
-                record_op(op, outs, (input,), {"parts": static})
+                record_op(op, outs, (input,), {"parts": parts})
             return outs
 
-        return function
+        def called(input: Tensor, **parts: Any) -> tuple[Tensor, ...]:
+            return function(input, parts=parts)
+
+        return called
 
     return make
 
@@ -650,6 +734,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 for _name in ("swapaxes", "swapdims", "moveaxis"):
     setattr(Tensor, _name, globals()[_name])
 
+hooks.reshape, hooks.expand = reshape, lambda t, shape: _expand(t, shape=tuple(shape))
+hooks.movedim, hooks.alias = movedim, alias
+hooks.select = lambda t, dim, index: _select(t, dim=dim, index=index)
 hooks.as_strided = lambda t, shape, strides, offset: _strided(
     t, at=t._spec.like(tuple(shape), tuple(strides)), offset=offset
 )

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import check_out, differentiable, into
+from nbgrad import _backend, _dtypes, _layout, _transforms
+from nbgrad._dispatch import check_out, differentiable, into, undifferentiable
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._layout import Ints
+from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, hooks, wrap
 from nbgrad.expr import prims as p
@@ -215,6 +216,27 @@ def _sum_dtype(d: _dtype, asked: Any) -> _dtype:
     return d if d.is_floating_point else _dtypes.int64
 
 
+def _past(dims: Ints) -> Ints:
+    """The dimensions of one example, counted past the one that counts examples."""
+    return tuple([d + 1 for d in dims])
+
+
+def _inner(x: Tensor) -> Ints:
+    """All dimensions of one example."""
+    return tuple(range(1, x.ndim))
+
+
+def _moved_by(rule: Any) -> Any:
+    """The tangent of a reduction from its gradient: no element goes into two results, so what one passes on is its gradient times its
+    tangent."""
+
+    def tangent(t: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool, **static: Any) -> Tensor:
+        parts = e.mul(rule(hooks.ones_like(y), input=input, y=y, dims=dims, keepdim=keepdim, **static), t)
+        return _sum(parts, dims=dims, keepdim=keepdim) if dims else parts
+
+    return tangent
+
+
 # ---------------------------------------------------------------- sums
 
 
@@ -236,7 +258,13 @@ def _sum_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
     return run(SUM, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
 
 
-@differentiable("SumBackward0", raw=True, input=lambda g, input_spec: spread(g, input_spec.shape))
+@differentiable(
+    "SumBackward0",
+    raw=True,
+    tangent=LINEAR,
+    batch=lambda x: _sum(x, dims=_inner(x), keepdim=False),
+    input=lambda g, input_spec: spread(g, input_spec.shape),
+)
 def _sum_all(input: Tensor) -> Tensor:
     plan = _total_plans.get(input._spec)
     if plan is None:
@@ -252,7 +280,11 @@ _total_plans: dict[Spec, Any] = {}  # of sums over everything, by the shorter ke
 
 
 @differentiable(
-    "SumBackward1", raw=True, input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim)
+    "SumBackward1",
+    raw=True,
+    tangent=LINEAR,
+    batch=lambda x, dims, keepdim: _sum(x, dims=_past(dims), keepdim=keepdim),
+    input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim),
 )
 def _sum(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _sum_forward(input, dims, keepdim)
@@ -316,6 +348,8 @@ def _mean_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
 @differentiable(
     "MeanBackward0",
     raw=True,
+    tangent=LINEAR,
+    batch=lambda x: _mean(x, dims=_inner(x), keepdim=False),
     input=lambda g, input_spec: spread(e.div(g, input_spec.numel or 1), input_spec.shape),
 )
 def _mean_all(input: Tensor) -> Tensor:
@@ -325,6 +359,8 @@ def _mean_all(input: Tensor) -> Tensor:
 @differentiable(
     "MeanBackward1",
     raw=True,
+    tangent=LINEAR,
+    batch=lambda x, dims, keepdim: _mean(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input_spec, dims, keepdim: _spread(
         e.div(g, _count(input_spec, dims) or 1), input_spec, dims, keepdim
     ),
@@ -357,7 +393,7 @@ def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -
     """y / x where no factor is zero; else the product of the others, from both sides, so that any order of derivative holds."""
     if not input.ndim:
         return g
-    if input.detach()._host().all():
+    if _no_zero(input):
         return e.mul(_kept(g, input.ndim, dims, keepdim), e.div(_kept(y, input.ndim, dims, keepdim), input))
     from nbgrad.ops.join import cat  # a sibling that stands on this family's neighbours
 
@@ -369,6 +405,11 @@ def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -
         back = reshape(got, [tuple.__getitem__(input.shape, d) for d in order])
         return back.permute(*[order.index(d) for d in range(input.ndim)])
     return e.mul(_kept(g, input.ndim, dims, keepdim), _others(input, dims[0], cat))
+
+
+def _no_zero(x: Tensor) -> bool:
+    x = _transforms.innermost(x)
+    return bool(x._host().all())
 
 
 def _others(x: Tensor, dim: int, cat: Any) -> Tensor:
@@ -386,14 +427,20 @@ def _prod_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
 
 
 @differentiable(
-    "ProdBackward0", input=lambda g, input, y: _prod_rule(g, input, y, tuple(range(input.ndim)), False)
+    "ProdBackward0",
+    tangent=lambda t, input, y: _moved_by(_prod_rule)(t, input, y, tuple(range(input.ndim)), False),
+    batch=lambda x: _prod(x, dims=_inner(x), keepdim=False),
+    input=lambda g, input, y: _prod_rule(g, input, y, tuple(range(input.ndim)), False),
 )
 def _prod_all(input: Tensor) -> Tensor:
     return _prod_forward(input, tuple(range(input.ndim)), False)
 
 
 @differentiable(
-    "ProdBackward1", input=lambda g, input, y, dims, keepdim: _prod_rule(g, input, y, dims, keepdim)
+    "ProdBackward1",
+    tangent=lambda t, input, y, dims, keepdim: _moved_by(_prod_rule)(t, input, y, dims, keepdim),
+    batch=lambda x, dims, keepdim: _prod(x, dims=_past(dims), keepdim=keepdim),
+    input=lambda g, input, y, dims, keepdim: _prod_rule(g, input, y, dims, keepdim),
 )
 def _prod(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _prod_forward(input, dims, keepdim)
@@ -436,25 +483,41 @@ def _extreme_forward(kind: Reduction, input: Tensor, dims: Ints, keepdim: bool) 
     return run(kind, input, dims, keepdim, d, d.kind)
 
 
-@differentiable("Amax", input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim))
+@differentiable(
+    "Amax",
+    tangent=lambda t, input, y, dims, keepdim: _moved_by(_shared)(t, input, y, dims, keepdim),
+    batch=lambda x, dims, keepdim: _amax(x, dims=_past(dims), keepdim=keepdim),
+    input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim),
+)
 def _amax(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _extreme_forward(AMAX, input, dims, keepdim)
 
 
-@differentiable("Amin", input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim))
+@differentiable(
+    "Amin",
+    tangent=lambda t, input, y, dims, keepdim: _moved_by(_shared)(t, input, y, dims, keepdim),
+    batch=lambda x, dims, keepdim: _amin(x, dims=_past(dims), keepdim=keepdim),
+    input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim),
+)
 def _amin(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
     return _extreme_forward(AMIN, input, dims, keepdim)
 
 
 @differentiable(
-    "MaxBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False)
+    "MaxBackward1",
+    tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
+    batch=lambda x: _amax(x, dims=_inner(x), keepdim=False),
+    input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
 )
 def _max_all(input: Tensor) -> Tensor:
     return _extreme_forward(AMAX, input, tuple(range(input.ndim)), False)
 
 
 @differentiable(
-    "MinBackward1", input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False)
+    "MinBackward1",
+    tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
+    batch=lambda x: _amin(x, dims=_inner(x), keepdim=False),
+    input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
 )
 def _min_all(input: Tensor) -> Tensor:
     return _extreme_forward(AMIN, input, tuple(range(input.ndim)), False)
@@ -559,6 +622,18 @@ def _to_chosen(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) ->
     return zeros(input_spec.dense()).scatter(dim, y1, grad)
 
 
+def _from_chosen(t: Tensor, y1: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, None]:
+    if not t.ndim:
+        return t, None
+    got = t.gather(dim, y1 if keepdim else unsqueeze(y1, dim))
+    return got if keepdim else squeeze(got, dim), None
+
+
+def _first(x: Tensor) -> Tensor:
+    """The place of every element of what has one."""
+    return zeros(x._spec.plain.dense().like(dtype=_dtypes.int64))
+
+
 def _along(word: str, input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     value, place = _arg_run(word, input, dim)
     if keepdim or not input.ndim:
@@ -571,12 +646,22 @@ def _without(t: Tensor, dim: int) -> Tensor:
     return wrap(t._buf, t._spec.like(shape[:dim] + shape[dim + 1 :]))
 
 
-@differentiable("MaxBackward0", input=_to_chosen)
+@differentiable(
+    "MaxBackward0",
+    tangent=_from_chosen,
+    batch=lambda x, dim, keepdim: _max_dim(x, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else (x, _first(x)),
+    input=_to_chosen,
+)
 def _max_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     return _along("max", input, dim, keepdim)
 
 
-@differentiable("MinBackward0", input=_to_chosen)
+@differentiable(
+    "MinBackward0",
+    tangent=_from_chosen,
+    batch=lambda x, dim, keepdim: _min_dim(x, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else (x, _first(x)),
+    input=_to_chosen,
+)
 def _min_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     return _along("min", input, dim, keepdim)
 
@@ -615,6 +700,15 @@ def min(
     return _extreme("min", input, dim if other is None else other, keepdim, out)
 
 
+@undifferentiable(
+    lambda x, word, dim, keepdim: _place(x, word=word, dim=dim + 1, keepdim=keepdim)
+    if x.ndim > 1
+    else _first(x)
+)
+def _place(input: Tensor, *, word: str, dim: int, keepdim: bool) -> Tensor:
+    return _along(word, input, dim, keepdim)[1]
+
+
 def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
     if input._spec.dtype is _dtypes.bool_:
         raise RuntimeError(f"arg{word}(): does not support bool input")
@@ -624,14 +718,12 @@ def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool, out: Tensor |
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"arg{word}(): Expected reduction dim to be specified for input.numel() == 0.")
-        flat = reshape(input.detach(), (-1,))
-        place = _arg_run(word, flat, 0)[1]
-        return wrap(place._buf, place._spec.like((1,) * input.ndim if keepdim else ()))
+        place = _place(reshape(input.detach(), (-1,)), word=word, dim=0, keepdim=False)
+        return reshape(place, (1,) * input.ndim) if keepdim else place
     d = _layout.wrap_dim(dim, input.ndim)
     if input.ndim and tuple.__getitem__(input.shape, d) == 0:
         raise IndexError(f"arg{word}(): Expected reduction dim {d} to have non-zero size.")
-    place = _arg_run(word, input, d)[1]
-    return place if keepdim or not input.ndim else _without(place, d)
+    return _place(input, word=word, dim=d, keepdim=keepdim)
 
 
 @method
@@ -651,10 +743,15 @@ def argmin(
 # ---------------------------------------------------------------- truth
 
 
+@undifferentiable(lambda x, dims, **static: _true(x, dims=_past(dims), **static))
+def _true(input: Tensor, *, kind: Reduction, dims: Ints, keepdim: bool, byte: bool) -> Tensor:
+    return run(kind, input, dims, keepdim, _dtypes.uint8 if byte else _dtypes.bool_, "b1")
+
+
 def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
     # PyTorch's first truth values were uint8, and of those its result still is.
     byte = (input if out is None else out)._spec.dtype is _dtypes.uint8
-    got = run(kind, input, _dims(dim, input.ndim), keepdim, _dtypes.uint8 if byte else _dtypes.bool_, "b1")
+    got = _true(input, kind=kind, dims=_dims(dim, input.ndim), keepdim=keepdim, byte=byte)
     return (
         got
         if out is None
@@ -707,7 +804,14 @@ def scalar_like(t: Tensor) -> Tensor:
     return full(spec(t._spec.dtype, ()), 0)
 
 
-@differentiable("LinalgVectorNorm", input=_norm_rule)
+@differentiable(
+    "LinalgVectorNorm",
+    tangent=lambda t, input, y, ord, dims, keepdim: _moved_by(_norm_rule)(
+        t, input, y, dims, keepdim, ord=ord
+    ),
+    batch=lambda x, ord, dims, keepdim: _norm(x, ord=ord, dims=_past(dims), keepdim=keepdim),
+    input=_norm_rule,
+)
 def _norm(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
     d = input._spec.dtype
     if ord == 2:
@@ -775,11 +879,16 @@ def _wide(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return compute
 
 
+def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    weights = e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))
+    return e.mul(_kept(g, input.ndim, dims, keepdim), weights)
+
+
 @differentiable(
     "Logsumexp",
-    input=lambda g, input, y, dims, keepdim: e.mul(
-        _kept(g, input.ndim, dims, keepdim), e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))
-    ),
+    tangent=lambda t, input, y, dims, keepdim: _moved_by(_logsumexp_rule)(t, input, y, dims, keepdim),
+    batch=lambda x, dims, keepdim: _logsumexp(x, dims=_past(dims), keepdim=keepdim),
+    input=_logsumexp_rule,
 )
 @_wide
 def _logsumexp(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:

@@ -1,0 +1,94 @@
+"""Forward mode by hand: tensors with tangents, and what an op makes of them.
+
+Promises that inside `dual_level` every op of a dual tensor gives a dual tensor, that reverse mode goes through both (gradients of
+tangents, tangents of gradients), and that outside of it a dual tensor is an ordinary one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from nbgrad._storage import Marked
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor
+from nbgrad._transforms import moving, primal, tangent_of, with_tangent
+from nbgrad.ops.movement import alias
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A tensor, and its tangent or None."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Open the level; its number, which is 0."""
+    if state.dual_level is not None:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    opened = moving()
+    state.dual_level = (opened, opened.__enter__())
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level: its tangents are gone."""
+    if level is None:
+        level = -1 if state.dual_level is None else 0
+    if level != (-1 if state.dual_level is None else 0):
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
+    if state.dual_level is None:
+        raise RuntimeError("Dual level must be a positive number.")
+    opened, _ = state.dual_level
+    state.dual_level = None
+    opened.__exit__(None, None, None)
+
+
+class dual_level:
+    """Forward mode inside of the `with` block."""
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *_: object) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A view of `tensor` that has `tangent` as its tangent."""
+    if state.dual_level is None or (level is not None and level < 0):
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    k = state.dual_level[1]
+    check_tangent(tensor, tangent)
+    if tangent_of(tensor, k) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+        )
+    return with_tangent(tensor, tangent, k)
+
+
+def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
+    if not (tangent.is_floating_point() or tangent.is_complex()):
+        raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
+    if tensor.shape != tangent.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+            f"Tensor is of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}."
+        )
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The tensor without its tangent, and the tangent, None where there is none."""
+    if state.dual_level is None or (level is not None and level < 0) or type(tensor._spec) is not Marked:
+        return UnpackedDualTensor(tensor, None)
+    k = state.dual_level[1]
+    found: Any = tangent_of(tensor, k)
+    return UnpackedDualTensor(tensor if found is None else alias(primal(tensor, k)), found)

@@ -1,0 +1,22 @@
+"""PyTorch's `torch.func`: transforms of functions.
+
+This module only re-exports: what a name is stands in the module that it comes from.
+"""
+
+from nbgrad.func._derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from nbgrad.func._modules import functional_call, stack_module_state
+from nbgrad.func._vmap import vmap
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,462 @@
+"""Derivatives as transforms of functions: they take a function and give a function, and nest.
+
+Reverse mode keeps its history on tensors of its own, so an inner derivative never sees an outer one's variable as its own; forward mode
+opens a level of its own for each transform. What a result depends on besides the variable (a tensor that requires grad, an outer
+transform) it goes on depending on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nbgrad._creation import zeros_like
+from nbgrad._storage import Marked, spec
+from nbgrad._tape.modes import state
+from nbgrad._tape.node import Node
+from nbgrad._tensor import Tensor, edge, requires
+from nbgrad._transforms import lift, moving, primal, tangent_of, with_tangent
+from nbgrad.autograd._run import grad as _grad
+from nbgrad.autograd.forward_ad import check_tangent
+from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.func._vmap import vmap
+from nbgrad.ops.copy import full, zeros
+from nbgrad.ops.movement import reshape, split
+from nbgrad.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
+
+Function = Callable[..., Any]
+
+# ---------------------------------------------------------------- the variables of one derivative
+
+
+def _variables(tree: Any) -> Any:
+    """The tensors of a tree as the function is to see them: its own, still part of any outer history."""
+    return tree_map(_variable, tree)
+
+
+def _variable(x: Any) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+    x = lift(x, state.levels[-1] if state.levels else None)
+    if type(x._spec) is Marked or requires(x):
+        x = x.view_as(x)
+        return x if requires(x) else x.requires_grad_()
+    return x.detach().requires_grad_()
+
+
+def _nodes_beyond(outs: Sequence[Tensor], own: set[Node]) -> bool:
+    """Whether history leads to a leaf that is none of the variables."""
+    found = {n for o in outs if (n := edge(o)[0]) is not None}
+    left = list(found)
+    while left:
+        node = left.pop()
+        if node in own:
+            continue
+        following = [n for n in node.next if n is not None and n not in found]
+        if not node.next:
+            return True
+        found.update(following)
+        left += following
+    return False
+
+
+def _gradients(
+    outs: Sequence[Tensor], xs: Sequence[Tensor], weights: Sequence[Tensor] | None, outer: bool, keep: bool
+) -> list[Tensor]:
+    """The gradients of `outs` by the variables, zeros where nothing depends on one. They have a history of their own if somebody
+    outside may ask for it: in grad mode, where something other than the variables was used, or inside another transform."""
+    used = [k for k, o in enumerate(outs) if requires(o)]
+    if not used:
+        return [zeros_like(x.detach()) for x in xs]
+    own = {n for x in xs if (n := edge(x)[0]) is not None}
+    chosen = [outs[k] for k in used]
+    inside = type(chosen[0]._spec) is Marked  # of a transform, whose own history is not to be seen from here
+    graph = outer and (inside or _nodes_beyond(chosen, own) or _nodes_before(own))
+    with enable_grad():
+        found = _grad(
+            chosen,
+            list(xs),
+            None if weights is None else [weights[k] for k in used],
+            retain_graph=keep or graph,
+            create_graph=graph,
+            allow_unused=True,
+        )
+    results = [zeros_like(x.detach()) if g is None else g for g, x in zip(found, xs)]
+    return [g if graph and _lasts(g, own) else _cut(g) for g in results]
+
+
+def _nodes_before(own: set[Node]) -> bool:
+    """Whether a variable is itself part of an outer history."""
+    return any(n.next for n in own)
+
+
+def _lasts(t: Tensor, own: set[Node]) -> bool:
+    return requires(t) and (_nodes_before(own) or _nodes_beyond((t,), own))
+
+
+def _cut(t: Tensor) -> Tensor:
+    """Without the history that only leads back to the variables; that of other depths stays."""
+    if t._node is not None or t._rg:
+        t._node, t._rg, t._nr, t._view = None, 0, 0, None
+    return t
+
+
+def _outside(t: Any, own: set[Node], outer: bool) -> Any:
+    """A value of the function as its caller gets it."""
+    if not isinstance(t, Tensor) or not requires(t):
+        return t
+    if outer and _lasts(t, own):
+        return t
+    return _cut(t.view_as(t)) if type(t._spec) is Marked else t.detach()
+
+
+# ---------------------------------------------------------------- reverse mode
+
+
+def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """The function whose result is the gradient of `func`, a number, by the arguments `argnums`; with `has_aux` also what else `func`
+    returns."""
+
+    @functools.wraps(func)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """As `grad`, with what `func` returns."""
+
+    @functools.wraps(func)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        outer = state.grad
+        with enable_grad():
+            chosen = _variables(_chosen(args, argnums))
+            output = func(*_replaced(args, chosen, argnums), **kwargs)
+        aux: Any = None
+        if has_aux:
+            if not (isinstance(output, tuple) and len(output) == 2):
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"
+                )
+            output, aux = output
+        if not isinstance(output, Tensor):
+            raise RuntimeError(
+                f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
+            )
+        if output.ndim != 0:
+            raise RuntimeError(
+                "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                f"{output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+            )
+        leaves, structure = tree_flatten(chosen)
+        own = {n for x in leaves if (n := edge(x)[0]) is not None}
+        found = tree_unflatten(_gradients((output,), leaves, None, outer, keep=False), structure)
+        value = _outside(output, own, outer)
+        if not has_aux:
+            return found, value
+        return found, (value, tree_map(lambda t: _outside(t, own, outer), aux))
+
+    return both
+
+
+class Pullback:
+    """A function called at its primals, for products of cotangents with its Jacobian there."""
+
+    def __init__(self, func: Function, primals: tuple[Any, ...], has_aux: bool) -> None:
+        outer = state.grad
+        with enable_grad():
+            chosen = _variables(primals)
+            output = func(*chosen)
+        aux: Any = None
+        if has_aux:
+            if not (isinstance(output, tuple) and len(output) == 2):
+                raise RuntimeError(
+                    "vjp(f, *primals): output of function f should be a tuple: (output, aux) if has_aux is True"
+                )
+            output, aux = output
+        self.outs, self.structure = tree_flatten(output)
+        _check_tensors(self.outs, "vjp(f, *primals)")
+        for o in self.outs:
+            if not o.is_floating_point():
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{o.dtype}"
+                )
+        self.leaves, self.in_structure = tree_flatten(chosen)
+        own = self.own = {n for x in self.leaves if (n := edge(x)[0]) is not None}
+        self.value = tree_unflatten([_outside(o, own, outer) for o in self.outs], self.structure)
+        self.aux = tree_map(lambda t: _outside(t, own, outer), aux)
+
+    def __call__(self, cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given, structure = tree_flatten(cotangents)
+        if structure != self.structure:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
+                f"{structure.pretty()}, primal output: {self.structure.pretty()}"
+            )
+        outside = state.grad if create_graph is None else create_graph
+        return tree_unflatten(
+            _gradients(self.outs, self.leaves, given, outside, retain_graph), self.in_structure
+        )
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """What `func` returns, and the function of a cotangent that gives its product with the Jacobian, a tuple over the primals."""
+    product = Pullback(func, primals, has_aux)
+    return (product.value, product, product.aux) if has_aux else (product.value, product)
+
+
+def jacrev(
+    func: Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:
+    """The Jacobian of `func` by the arguments `argnums`, in reverse mode: one backward for all of `func`'s outputs at once."""
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        picked = _chosen(args, argnums)
+
+        def of_chosen(*values: Any) -> Any:
+            return func(*_replaced(args, values if isinstance(argnums, tuple) else values[0], argnums), **kwargs)
+
+        back = Pullback(of_chosen, picked if isinstance(argnums, tuple) else (picked,), has_aux)
+        outs, structure = back.outs, back.structure
+        inputs, in_structure = tree_flatten(picked)
+
+        def row(*seeds: Tensor) -> tuple[Tensor, ...]:
+            return tuple(tree_flatten(back(tree_unflatten(seeds, structure)))[0])
+
+        rows = vmap(row, chunk_size=chunk_size)(*_basis(outs))
+        rows = [r if _lasts(r, back.own) else _cut(r) for r in rows]
+        blocks = [split(r, [o.numel() for o in outs], 0) for r in rows]
+        by_output = [
+            tree_unflatten(
+                [reshape(blocks[i][k], (*o.shape, *x.shape)) for i, x in enumerate(inputs)], in_structure
+            )
+            for k, o in enumerate(outs)
+        ]
+        result = tree_unflatten(by_output, structure)
+        return (result, back.aux) if has_aux else result
+
+    return jacobian
+
+
+def _basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """For each tensor the directions of all elements of all tensors, one after the other along a first dimension."""
+    total = sum(t.numel() for t in tensors)
+    found, start = [], 0
+    for t in tensors:
+        sp = t._spec.plain
+        directions = zeros(spec(sp.dtype, (total, sp.numel), None, sp.device))
+        ones = full(spec(sp.dtype, (sp.numel,), None, sp.device), 1)
+        directions.narrow(0, start, sp.numel).diagonal().copy_(ones)
+        found.append(reshape(directions, (total, *sp.shape)))
+        start += sp.numel
+    return tuple(found)
+
+
+# ---------------------------------------------------------------- forward mode
+
+
+def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """What `func` returns at `primals`, and its derivative in the direction of `tangents`."""
+    words = "jvp(f, primals, tangents)"
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{words}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    flat, structure = tree_flatten(primals)
+    directions, direction_structure = tree_flatten(tangents)
+    if structure != direction_structure:
+        raise RuntimeError(
+            f"{words}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 "
+            f"tensors, tangents also must be. Got primals with structure {structure} and tangents with structure "
+            f"{direction_structure}"
+        )
+    for what, given in (("primals", flat), ("tangents", directions)):
+        if not given:
+            raise RuntimeError(f"{words}: Expected {what} to contain at least one Tensor.")
+        for t in given:
+            if not isinstance(t, Tensor):
+                raise RuntimeError(f"{words}: Expected {what} to only contain Tensors, got {type(t)}")
+    with moving() as k:
+        level = state.levels[-1] if state.levels else None
+        duals = []
+        for x, v in zip(flat, directions):
+            check_tangent(x, v)
+            duals.append(with_tangent(lift(x, level), lift(v, level), k))
+        output = func(*tree_unflatten(duals, structure))
+        aux: Any = None
+        if has_aux:
+            if not (isinstance(output, tuple) and len(output) == 2):
+                raise RuntimeError(
+                    f"{words}: output of function f should be a tuple: (output, aux) if has_aux is True"
+                )
+            output, aux = output
+        outs, out_structure = tree_flatten(output)
+        _check_tensors(outs, words)
+        values, moved = [], []
+        for o in outs:
+            t = tangent_of(o, k)
+            if t is None and strict:
+                raise RuntimeError(
+                    "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                    "strict=True."
+                )
+            values.append(primal(o, k))
+            moved.append(zeros_like(values[-1].detach()) if t is None else t)
+        aux = tree_map(lambda t: primal(t, k) if isinstance(t, Tensor) else t, aux)
+    results = tree_unflatten(values, out_structure), tree_unflatten(moved, out_structure)
+    return (*results, aux) if has_aux else results
+
+
+def jacfwd(
+    func: Function,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+    chunk_size: int | None = None,
+) -> Function:
+    """The Jacobian of `func` by the arguments `argnums`, in forward mode: one forward for all directions at once."""
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        picked = _chosen(args, argnums)
+        inputs, in_structure = tree_flatten(picked)
+        found: dict[str, Any] = {}
+
+        def of_chosen(values: Any) -> Any:
+            return func(*_replaced(args, values, argnums), **kwargs)
+
+        def push(*directions: Tensor) -> Any:
+            got = jvp(of_chosen, (picked,), (tree_unflatten(directions, in_structure),), has_aux=has_aux)
+            moved, found["structure"] = tree_flatten(got[1])
+            found["shapes"] = [tuple(m.shape) for m in moved]
+            return (tuple(moved), got[2]) if has_aux else (tuple(moved), ())
+
+        columns, aux = vmap(push, out_dims=(0, 0), randomness=randomness, chunk_size=chunk_size)(*_basis(inputs))
+        by_output = []
+        for column, shape in zip(columns, found["shapes"]):
+            blocks = split(column, [x.numel() for x in inputs], 0)
+            by_output.append(
+                tree_unflatten(
+                    [reshape(b.movedim(0, -1), (*shape, *x.shape)) for b, x in zip(blocks, inputs)], in_structure
+                )
+            )
+        result = tree_unflatten(by_output, found["structure"])
+        return (result, tree_map(lambda t: t[0], aux)) if has_aux else result
+
+    return jacobian
+
+
+def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
+    """The second derivatives of `func`: forward over reverse."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
+    """What `func` returns at `primals`, and its derivative there as a function of the direction.
+
+    The function runs once: its Jacobian times a direction is the derivative of its backward, which is linear in the cotangent.
+    """
+    if not primals:
+        raise RuntimeError("linearize(f, *primals): Expected at least one primal")
+    with enable_grad():
+        chosen = _variables(primals)
+        output = func(*chosen)
+        outs, structure = tree_flatten(output)
+        _check_tensors(outs, "linearize(f, *primals)")
+        leaves, in_structure = tree_flatten(chosen)
+        seeds = [zeros_like(o.detach(), requires_grad=True) for o in outs]
+        used = [k for k, o in enumerate(outs) if requires(o)]
+        products = (
+            _grad(
+                [outs[k] for k in used], leaves, [seeds[k] for k in used], create_graph=True, allow_unused=True
+            )
+            if used
+            else (None,) * len(leaves)
+        )
+    live = [k for k, p in enumerate(products) if p is not None and requires(p)]
+
+    def derivative(*tangents: Any) -> Any:
+        given, given_structure = tree_flatten(tangents)
+        if given_structure != in_structure:
+            raise RuntimeError(
+                "Expected the tangents to have the same structure as the primals. Got tangents with structure "
+                f"{given_structure} and primals with structure {in_structure}"
+            )
+        for x, v in zip(leaves, given):
+            if x.shape != v.shape:
+                raise ValueError(
+                    f"Expected the tangents to have the same shape as the primals. Got {v.shape} and {x.shape}"
+                )
+        found: Sequence[Tensor | None] = (None,) * len(seeds)
+        if live:
+            found = _grad(
+                [products[k] for k in live],
+                seeds,
+                [given[k] for k in live],
+                retain_graph=True,
+                allow_unused=True,
+            )
+        moved = [zeros_like(s.detach()) if t is None else t for t, s in zip(found, seeds)]
+        return tree_unflatten(moved, structure)
+
+    return tree_map(lambda t: t.detach(), output), derivative
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _chosen(args: tuple[Any, ...], argnums: Any) -> Any:
+    """The arguments by which is differentiated: one, or a tuple."""
+    if isinstance(argnums, int):
+        return args[_position(argnums, len(args))]
+    if not isinstance(argnums, tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    if not argnums:
+        raise RuntimeError("argnums must be non-empty")
+    positions = tuple([_position(n, len(args)) for n in argnums])
+    if len(set(positions)) != len(positions):
+        raise RuntimeError(f"argnums elements must be unique, got {positions}")
+    return tuple([args[n] for n in positions])
+
+
+def _position(argnum: Any, count: int) -> int:
+    if not isinstance(argnum, int):
+        raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
+    if not -count <= argnum < count:
+        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+    return argnum % count
+
+
+def _replaced(args: tuple[Any, ...], values: Any, argnums: Any) -> tuple[Any, ...]:
+    """The arguments with those differentiated by in their places."""
+    by_place = (
+        {argnums % len(args): values}
+        if isinstance(argnums, int)
+        else {n % len(args): v for n, v in zip(argnums, values)}
+    )
+    return tuple([by_place.get(k, a) for k, a in enumerate(args)])
+
+
+def _check_tensors(outs: list[Any], words: str) -> None:
+    if not outs or (len(outs) == 1 and outs[0] is None):
+        raise RuntimeError(
+            f"{words}: Expected f to be a function that has non-empty output (got output = {outs})"
+        )
+    for o in outs:
+        if not isinstance(o, Tensor):
+            raise RuntimeError(
+                f"{words}: expected f(*primals) to return only tensors, got unsupported type {type(o)}"
+            )

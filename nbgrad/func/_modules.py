@@ -1,0 +1,115 @@
+"""Modules as functions of their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from nbgrad._tensor import Tensor
+from nbgrad.ops.join import stack
+
+__all__ = ["functional_call", "stack_module_state"]
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """`module(*args, **kwargs)` with these tensors for its parameters and buffers, which themselves stay as they are."""
+    if isinstance(parameter_and_buffer_dicts, dict):
+        values = dict(parameter_and_buffer_dicts)
+    elif isinstance(parameter_and_buffer_dicts, Sequence):
+        for d in parameter_and_buffer_dicts:
+            if not isinstance(d, dict):
+                raise ValueError(
+                    "Expected all elements of parameter_and_buffer_dicts to be dictionaries"
+                )
+        keys = [k for d in parameter_and_buffer_dicts for k in d]
+        repeated = [k for k in dict.fromkeys(keys) if keys.count(k) > 1]
+        if repeated:
+            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+        values = {k: v for d in parameter_and_buffer_dicts for k, v in d.items()}
+    else:
+        raise ValueError(
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(parameter_and_buffer_dicts)}"
+        )
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _with_values(module, values, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _with_values(module: Any, values: dict[str, Tensor], tie: bool, strict: bool) -> Iterator[None]:
+    """The module holds these tensors inside; what it writes to them by name it writes back to `values`."""
+    own = dict(module.named_parameters(remove_duplicate=False)) | dict(
+        module.named_buffers(remove_duplicate=False)
+    )
+    if tie:
+        values = _with_tied(own, values)
+    if strict:
+        unexpected, missing = [k for k in values if k not in own], [k for k in own if k not in values]
+        if unexpected or missing:
+            told = [f"Unexpected key(s): {', '.join(map(repr, unexpected))}."] if unexpected else []
+            told += [f"Missing key(s): {', '.join(map(repr, missing))}."] if missing else []
+            raise RuntimeError(
+                f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(told)
+            )
+    places = []
+    for name, value in values.items():
+        path, _, last = name.rpartition(".")
+        owner = module.get_submodule(path)
+        table = owner._parameters if last in owner._parameters else owner._buffers
+        if last not in table:
+            raise KeyError(f"{last} is not an attribute of {type(owner).__name__}") if not hasattr(
+                owner, last
+            ) else TypeError(f"{name} is not a parameter or buffer")
+        places.append((table, last, table[last]))
+        table[last] = value
+    try:
+        yield
+    finally:
+        for table, last, before in reversed(places):
+            table[last] = before
+
+
+def _with_tied(own: dict[str, Tensor], values: dict[str, Tensor]) -> dict[str, Tensor]:
+    """One value for all names of a parameter that has several."""
+    names: dict[int, list[str]] = {}
+    for name, t in own.items():
+        names.setdefault(id(t), []).append(name)
+    out = dict(values)
+    for group in names.values():
+        given = {id(values[n]): values[n] for n in group if n in values}
+        if len(given) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(group)}, which are tied. Consider using tie_weights=False"
+            )
+        for value in given.values():
+            out |= dict.fromkeys(group, value)
+    return out
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters and buffers of models of one kind, those of one name stacked: what `vmap` over `functional_call` takes."""
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or all(not m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if not all(type(m) is type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = {
+        k: stack([dict(m.named_parameters())[k] for m in models]).detach().requires_grad_(p.requires_grad)
+        for k, p in models[0].named_parameters()
+    }
+    buffers = {
+        k: stack([dict(m.named_buffers())[k] for m in models]).detach().requires_grad_(b.requires_grad)
+        for k, b in models[0].named_buffers()
+    }
+    return parameters, buffers

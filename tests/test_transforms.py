@@ -1,0 +1,135 @@
+"""Every op of the case table under forward mode and under vmap, and what transforms promise of each other."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbgrad import func
+from tests.cases import CASES, OpCase, Sample, differentiable, samples
+from tests.compare import array, leaves
+from tests.support import T
+
+
+def each(cases: list[OpCase]) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=str)
+
+
+def small(case: OpCase, count: int) -> list[Sample]:
+    """A few samples, among them one whose first operand is strided."""
+    found = [s for s in samples(case, "float64") if all(0 < a.size <= 24 for a in s.arrays)]
+    plain = [s for s in found if set(s.layouts) <= {"c"}]
+    return plain[:count] + [s for s in found if s not in plain][:1]
+
+
+def floats(values: Any) -> tuple[Any, ...]:
+    return tuple(t for t in leaves(values) if t.dtype.is_floating_point)
+
+
+def like(t: Any, rng: np.random.Generator) -> Any:
+    return T.tensor(rng.uniform(-1, 1, tuple(t.shape)))
+
+
+@each(differentiable())
+def test_tangent_is_the_gradients_transpose(case: OpCase) -> None:
+    """u . (J v) = (u J) . v, with J v from forward mode and u J from reverse mode."""
+    rng = np.random.default_rng(0)
+    for sample in small(case, 3):
+        tensors = sample.tensors(T)
+        moving = [k for k, t in enumerate(tensors) if t.dtype.is_floating_point]
+
+        def fn(*xs: Any, tensors: Any = tensors, moving: Any = moving) -> Any:
+            operands = list(tensors)
+            for k, x in zip(moving, xs, strict=True):
+                operands[k] = x
+            return floats(case.fn(T, *operands))
+
+        xs = tuple(tensors[k] for k in moving)
+        vs = tuple(like(x, rng) for x in xs)
+        out, moved = func.jvp(fn, xs, vs)
+        us = tuple(like(o, rng) for o in out)
+        back = func.vjp(fn, *xs)[1](us)
+        forwards = sum(float((u * m).sum()) for u, m in zip(us, moved, strict=True))
+        backwards = sum(float((b * v).sum()) for b, v in zip(back, vs, strict=True))
+        assert forwards == pytest.approx(backwards, rel=1e-10, abs=1e-12), sample.label
+        for o, m in zip(out, moved, strict=True):
+            assert (o.shape, o.dtype) == (m.shape, m.dtype), sample.label
+
+
+def stacked(sample: Sample, rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
+    """The operands of two examples, stacked, and of each alone; the second's values are the first's in another order."""
+    pairs = [
+        (a, rng.permutation(a.reshape(-1)).reshape(a.shape) if a.dtype.kind == "f" else a) for a in sample.arrays
+    ]
+    return [T.tensor(np.stack(p)) for p in pairs], [[T.tensor(p[k]) for p in pairs] for k in range(2)]
+
+
+def same(got: Any, want: Any, label: str) -> None:
+    for g, w in zip(leaves(got), leaves(want), strict=True):
+        np.testing.assert_allclose(array(g), array(w), 1e-12, 1e-13, err_msg=label)
+
+
+INTEGERS = ("bitwise", "invert", "and_", "or_", "xor_")
+HOST = ("allclose", "equal")  # answers for Python, which no vmap can give
+
+
+@each([c for c in CASES.values() if not c.name.startswith(HOST)])
+def test_vmap_is_a_loop(case: OpCase) -> None:
+    """Over all operands, and over the last one alone."""
+    rng = np.random.default_rng(0)
+    dtype = "int64" if case.name.startswith(INTEGERS) or "float64" not in case.dtypes else "float64"
+    for sample in [s for s in samples(case, dtype, layouts=False) if all(a.size <= 24 for a in s.arrays)][:3]:
+        together, apart = stacked(sample, rng)
+
+        def fn(*xs: Any) -> tuple[Any, ...]:
+            return tuple(leaves(case.fn(T, *xs)))
+
+        want = [fn(*xs) for xs in apart]
+        got = func.vmap(fn)(*together)
+        same(got, [T.stack(w) for w in zip(*want, strict=True)], sample.label)
+        if len(together) > 1 and not case.name.startswith("setitem"):  # which writes one tensor for all examples
+            mixed = [*apart[0][:-1], together[-1]]
+            want = [fn(*apart[0][:-1], xs[-1]) for xs in apart]
+            got = func.vmap(fn, (*[None] * (len(mixed) - 1), 0))(*mixed)
+            same(got, [T.stack(w) for w in zip(*want, strict=True)], sample.label)
+
+
+@each(differentiable())
+def test_gradients_per_example(case: OpCase) -> None:
+    """vmap of grad is a loop of grad."""
+    rng = np.random.default_rng(0)
+    for sample in [s for s in samples(case, "float64", layouts=False) if all(0 < a.size <= 24 for a in s.arrays)][:2]:
+        together, apart = stacked(sample, rng)
+        moving = tuple(k for k, t in enumerate(together) if t.dtype.is_floating_point)
+
+        def fn(*xs: Any) -> Any:
+            return sum((t * t).sum() for t in floats(case.fn(T, *xs)))
+
+        want = [func.grad(fn, moving)(*xs) for xs in apart]
+        got = func.vmap(func.grad(fn, moving))(*together)
+        same(got, [T.stack(w) for w in zip(*want, strict=True)], sample.label)
+
+
+@each(differentiable())
+def test_forward_over_reverse_is_reverse_over_reverse(case: OpCase) -> None:
+    """The Hessian times a vector, by both ways."""
+    rng = np.random.default_rng(0)
+    for sample in [s for s in samples(case, "float64", layouts=False) if all(0 < a.size <= 24 for a in s.arrays)][:1]:
+        tensors = sample.tensors(T)
+        moving = tuple(k for k, t in enumerate(tensors) if t.dtype.is_floating_point)
+
+        def fn(*xs: Any, tensors: Any = tensors, moving: Any = moving) -> Any:
+            operands = list(tensors)
+            for k, x in zip(moving, xs, strict=True):
+                operands[k] = x
+            return sum((t * t).sum() for t in floats(case.fn(T, *operands)))
+
+        xs = tuple(tensors[k] for k in moving)
+        vs = tuple(like(x, rng) for x in xs)
+        slope = func.grad(fn, tuple(range(len(xs))))
+        forward = func.jvp(slope, xs, vs)[1]
+
+        def along(*xs: Any, slope: Any = slope, vs: Any = vs) -> Any:
+            return sum((g * v).sum() for g, v in zip(slope(*xs), vs, strict=True))
+
+        same(forward, func.grad(along, tuple(range(len(xs))))(*xs), sample.label)
