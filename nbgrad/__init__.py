@@ -18,6 +18,7 @@ from typing import Any as _Any
 
 from nbgrad import _numpy as _numpy  # NumPy's functions of tensors
 from nbgrad import autograd as autograd
+from nbgrad import func as func
 from nbgrad import nn as nn
 from nbgrad import utils as utils
 from nbgrad._creation import *  # noqa: F403
@@ -64,6 +65,7 @@ from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from nbgrad.autograd.grad_mode import no_grad as no_grad
 from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
 from nbgrad.ops.copy import *  # noqa: F403

@@ -732,7 +732,9 @@ class _Typed(type):
 def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
     if type(self._buf) is Batched:
         inner, place = self._buf.inner, self._buf.level.index + 1
-        kind = f"BatchedTensor(lvl={place}, bdim=0" if self._buf.has else f"BatchedTensor(lvl={place}, bdim=None"
+        kind = (
+            f"BatchedTensor(lvl={place}, bdim=0" if self._buf.has else f"BatchedTensor(lvl={place}, bdim=None"
+        )
         return f"{kind}, value=\n    " + repr(inner).replace("\n", "\n    ") + "\n)"
     return _printing.tensor_repr(self)
 

@@ -619,7 +619,7 @@ def derived(op: ElementwiseOp, e: Any, title: str, node_name: str) -> tuple[Any,
     """A gradient or tangent of `op` as a function, and what it reads; no function for one variable as it is, nothing read for 0."""
     if e is diff.ZERO:
         return None, ()
-    names = ordered_vars(e)
+    names = tuple(ordered_vars(e))
     if e is var(names[0]):
         return None, names
     while _untraced:

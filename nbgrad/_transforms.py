@@ -23,17 +23,26 @@ from nbgrad._plan import Plan, dtypes_of, make_plan, number_type
 from nbgrad._record import derived, record, record_op
 from nbgrad._storage import Batched, Level, Marked
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, check_write, hooks, meta, new, rebase, requires, storage_of, view_of, wrap, written
+from nbgrad._tensor import (
+    Tensor,
+    check_write,
+    hooks,
+    meta,
+    new,
+    rebase,
+    requires,
+    storage_of,
+    view_of,
+    wrap,
+    written,
+)
 
 # ---------------------------------------------------------------- what is round a tensor
 
 
 def wrapped(args: Sequence[Any]) -> bool:
     """Whether a transform looks after any of these."""
-    for a in args:
-        if isinstance(a, Tensor) and type(a._spec) is Marked:
-            return True
-    return False
+    return any([isinstance(a, Tensor) and type(a._spec) is Marked for a in args])
 
 
 def level_of(t: Tensor) -> Level | None:
@@ -54,7 +63,9 @@ def batched(inner: Tensor, level: Level, has: bool = True) -> Tensor:
 
 def lift(t: Any, level: Level | None) -> Any:
     """A tensor from outside of a vmap as those inside see it: the same for all examples, and a constant to their history."""
-    return t if not isinstance(t, Tensor) or level_of(t) is level or level is None else batched(t, level, False)
+    return (
+        t if not isinstance(t, Tensor) or level_of(t) is level or level is None else batched(t, level, False)
+    )
 
 
 def peel(t: Tensor, level: Level) -> tuple[Tensor, bool]:
@@ -126,9 +137,7 @@ def survey(args: Sequence[Any]) -> tuple[Level | None, list[int]]:
                 ids.clear()
             if own is level:
                 ids.update(t._spec.tangents)
-    if level is not None and (
-        level.index >= len(state.levels) or state.levels[level.index] is not level
-    ):
+    if level is not None and (level.index >= len(state.levels) or state.levels[level.index] is not level):
         raise RuntimeError(
             "vmap: a tensor of the mapped function is used after the vmap that it belongs to has ended; return it instead of "
             "keeping it elsewhere"
@@ -191,7 +200,8 @@ def _sketch(op: ElementwiseOp, args: Sequence[Any]) -> Plan:
 
 
 def _tangent(op: ElementwiseOp, k: int, args: Sequence[Any], out: Tensor) -> Tensor:
-    given = {p: t for p, a in zip(op.params, args) if isinstance(a, Tensor) and (t := tangent_of(a, k)) is not None}
+    moving = {p: tangent_of(a, k) for p, a in zip(op.params, args) if isinstance(a, Tensor)}
+    given = {p: m for p, m in moving.items() if m is not None}
     key = tuple(given)
     found = op._derived.get(key)
     if found is None:
@@ -199,7 +209,7 @@ def _tangent(op: ElementwiseOp, k: int, args: Sequence[Any], out: Tensor) -> Ten
     function, names = found
     if not names:
         return hooks.zeros(out._spec.dense())
-    values = {f"t_{p}": t for p, t in given.items()}
+    values: dict[str, Any] = {f"t_{p}": m for p, m in given.items()}
     values |= {p: primal(a, k) if isinstance(a, Tensor) else a for p, a in zip(op.params, args)}
     t: Tensor = function(*[values[n] for n in names]) if function else hooks.clone(values[names[0]])
     if t._spec.shape != out._spec.shape:
@@ -279,7 +289,11 @@ def _result(
 
 
 def _one_by_one(
-    function: Callable[..., Any], inners: Sequence[Any], has: Sequence[bool], static: dict[str, Any], level: Level
+    function: Callable[..., Any],
+    inners: Sequence[Any],
+    has: Sequence[bool],
+    static: dict[str, Any],
+    level: Level,
 ) -> Any:
     """The way of ops without a rule of their own: each example by itself, and the results stacked."""
     if not level.size:
@@ -293,9 +307,7 @@ def _one_by_one(
     return tuple([hooks.stack(column) for column in zip(*rows)])
 
 
-NO_EXAMPLES = (
-    "The fallback path does not support vmap over dims of size 0. Please file a bug report."
-)
+NO_EXAMPLES = "The fallback path does not support vmap over dims of size 0. Please file a bug report."
 
 
 def _moved(
@@ -306,7 +318,8 @@ def _moved(
     primals = [None if t is None else primal(t, k) for t in tensors]
     if op.tangent == LINEAR:
         moving = [
-            hooks.zeros(p._spec.dense()) if t is None and p is not None else t for t, p in zip(tangents, primals)
+            hooks.zeros(p._spec.dense()) if t is None and p is not None else t
+            for t, p in zip(tangents, primals)
         ]
         return function(*moving, **static)
     if op.tangent == PRODUCT:
@@ -327,7 +340,8 @@ def _moved(
     values |= dict(zip(op.inputs, primals))
     values |= {f"{n}_t": t for n, t in zip(op.inputs, tangents)}
     values["t"] = tangents[0]
-    return op.tangent(*[values[n] for n in op.tangent_reads])
+    rule: Any = op.tangent
+    return rule(*[values[n] for n in op.tangent_reads])
 
 
 # ---------------------------------------------------------------- writes
@@ -337,15 +351,19 @@ def inplace(function: Callable[..., Tensor], t: Tensor, *args: Any, **static: An
     """What writes to memory, as a call of `function` on what was there, whose result then takes its place."""
     check_write(t, state.grad and any(isinstance(a, Tensor) and requires(a) for a in (t, *args)), filled=True)
     level, _ = survey((t, *args))
-    if level is not None and not (level_of(t) is level and t._buf.has):
-        if any(isinstance(a, Tensor) and level_of(a) is level and a._buf.has for a in args):
-            raise RuntimeError(
-                "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
-                "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
-                "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
-                "called inside the PyTorch framework, please file a bug report instead."
-            )
+    if level is not None and not _has(t, level) and any(_has(a, level) for a in args):
+        raise RuntimeError(
+            "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+            "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+            "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
+            "called inside the PyTorch framework, please file a bug report instead."
+        )
     return assign(t, function(hooks.clone(t), *args, **static))
+
+
+def _has(a: Any, level: Level) -> bool:
+    """Whether each example has its own."""
+    return isinstance(a, Tensor) and level_of(a) is level and a._buf.has
 
 
 def assign(t: Tensor, value: Tensor) -> Tensor:

@@ -80,7 +80,9 @@ def run(
     watch: Callable[[Node, Any, Any, bool], Any],
     wanted: Wanted | None = None,
 ) -> None:
-    """`graph` says that what the rules do is recorded, `registered` that they are to call ops. `prepare` and `finish` run a node's hooks, `watch` runs it in anomaly mode. `wanted` says for which outputs of which nodes
+    """`graph` says that what the rules do is recorded, `registered` that they are to call ops instead of kernels.
+
+    `prepare` and `finish` run a node's hooks, `watch` runs it in anomaly mode. `wanted` says for which outputs of which nodes
     gradients are asked, and what takes each; None there runs the node itself (a leaf's sink, or to keep an inner gradient)."""
     heap: list[tuple[int, Node]] = []
     pending: dict[Node, Any] = {}

@@ -14,7 +14,14 @@ from nbgrad._tensor import Tensor
 from nbgrad._transforms import moving, primal, tangent_of, with_tangent
 from nbgrad.ops.movement import alias
 
-__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
 
 
 class UnpackedDualTensor(NamedTuple):

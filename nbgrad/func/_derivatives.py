@@ -23,7 +23,7 @@ from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.func._vmap import vmap
 from nbgrad.ops.copy import full, zeros
 from nbgrad.ops.movement import reshape, split
-from nbgrad.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
+from nbgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
@@ -228,7 +228,9 @@ def jacrev(
         picked = _chosen(args, argnums)
 
         def of_chosen(*values: Any) -> Any:
-            return func(*_replaced(args, values if isinstance(argnums, tuple) else values[0], argnums), **kwargs)
+            return func(
+                *_replaced(args, values if isinstance(argnums, tuple) else values[0], argnums), **kwargs
+            )
 
         back = Pullback(of_chosen, picked if isinstance(argnums, tuple) else (picked,), has_aux)
         outs, structure = back.outs, back.structure
@@ -273,7 +275,9 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     """What `func` returns at `primals`, and its derivative in the direction of `tangents`."""
     words = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{words}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+        raise RuntimeError(
+            f"{words}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
     flat, structure = tree_flatten(primals)
     directions, direction_structure = tree_flatten(tangents)
     if structure != direction_structure:
@@ -344,13 +348,16 @@ def jacfwd(
             found["shapes"] = [tuple(m.shape) for m in moved]
             return (tuple(moved), got[2]) if has_aux else (tuple(moved), ())
 
-        columns, aux = vmap(push, out_dims=(0, 0), randomness=randomness, chunk_size=chunk_size)(*_basis(inputs))
+        columns, aux = vmap(push, out_dims=(0, 0), randomness=randomness, chunk_size=chunk_size)(
+            *_basis(inputs)
+        )
         by_output = []
         for column, shape in zip(columns, found["shapes"]):
             blocks = split(column, [x.numel() for x in inputs], 0)
             by_output.append(
                 tree_unflatten(
-                    [reshape(b.movedim(0, -1), (*shape, *x.shape)) for b, x in zip(blocks, inputs)], in_structure
+                    [reshape(b.movedim(0, -1), (*shape, *x.shape)) for b, x in zip(blocks, inputs)],
+                    in_structure,
                 )
             )
         result = tree_unflatten(by_output, found["structure"])
@@ -381,7 +388,11 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         used = [k for k, o in enumerate(outs) if requires(o)]
         products = (
             _grad(
-                [outs[k] for k in used], leaves, [seeds[k] for k in used], create_graph=True, allow_unused=True
+                [outs[k] for k in used],
+                leaves,
+                [seeds[k] for k in used],
+                create_graph=True,
+                allow_unused=True,
             )
             if used
             else (None,) * len(leaves)

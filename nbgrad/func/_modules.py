@@ -27,13 +27,13 @@ def functional_call(
     elif isinstance(parameter_and_buffer_dicts, Sequence):
         for d in parameter_and_buffer_dicts:
             if not isinstance(d, dict):
-                raise ValueError(
-                    "Expected all elements of parameter_and_buffer_dicts to be dictionaries"
-                )
+                raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
         keys = [k for d in parameter_and_buffer_dicts for k in d]
         repeated = [k for k in dict.fromkeys(keys) if keys.count(k) > 1]
         if repeated:
-            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+            raise ValueError(
+                f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+            )
         values = {k: v for d in parameter_and_buffer_dicts for k, v in d.items()}
     else:
         raise ValueError(
@@ -67,9 +67,11 @@ def _with_values(module: Any, values: dict[str, Tensor], tie: bool, strict: bool
         owner = module.get_submodule(path)
         table = owner._parameters if last in owner._parameters else owner._buffers
         if last not in table:
-            raise KeyError(f"{last} is not an attribute of {type(owner).__name__}") if not hasattr(
-                owner, last
-            ) else TypeError(f"{name} is not a parameter or buffer")
+            raise (
+                KeyError(f"{last} is not an attribute of {type(owner).__name__}")
+                if not hasattr(owner, last)
+                else TypeError(f"{name} is not a parameter or buffer")
+            )
         places.append((table, last, table[last]))
         table[last] = value
     try:

@@ -159,7 +159,9 @@ def _results(
         if d is None:
             if isinstance(x, Tensor) and type(x._buf) is Batched and x._buf.level is level:
                 if x._buf.has:
-                    raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+                    raise ValueError(
+                        f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
+                    )
                 x = x._buf.inner
             taken.append(x)
         elif not isinstance(x, Tensor):

@@ -280,9 +280,7 @@ _read_own = differentiable(
 
 def _spread_each(x: Tensor, base: Spec, place: Place) -> Tensor:
     n = tuple.__getitem__(x.shape, 0)
-    return _spread(
-        movedim(x, 0, place.count_at), base=base.like((n, *base.shape)), place=place.of_each()
-    )
+    return _spread(movedim(x, 0, place.count_at), base=base.like((n, *base.shape)), place=place.of_each())
 
 
 def _spread_own_each(has: Sequence[bool], x: Tensor, by: Tensor, base: Spec, place: Place) -> Tensor:
@@ -291,9 +289,7 @@ def _spread_own_each(has: Sequence[bool], x: Tensor, by: Tensor, base: Spec, pla
     return _spread(x, base=base.like((n, *base.shape)), place=place.of_own(n, True))
 
 
-@differentiable(
-    "IndexPut", tangent=LINEAR, batch=_spread_each, input=lambda g, place: _index(g, place=place)
-)
+@differentiable("IndexPut", tangent=LINEAR, batch=_spread_each, input=lambda g, place: _index(g, place=place))
 def _spread_same(input: Tensor, *, base: Spec, place: Place) -> Tensor:
     """Zeros, to which the input is added at the places: the inverse of reading there."""
     out = zeros(base)
@@ -301,7 +297,7 @@ def _spread_same(input: Tensor, *, base: Spec, place: Place) -> Tensor:
     return out
 
 
-_spread = _placed(
+_spread: Callable[..., Tensor] = _placed(
     _spread_same,
     differentiable(
         "IndexPut",
@@ -335,20 +331,20 @@ def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
         input = _for_all(input, has[0], n)
         read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
         value = movedim(_for_all(value, has[1], n, read), 0, place.count_at)
-        return function(input, value, place=place.of_each())
+        return put_at(input, value, place=place.of_each())
 
     def own_each(has: Sequence[bool], input: Tensor, value: Tensor, by: Tensor, place: Place) -> Tensor:
         n, k = tuple.__getitem__(by.shape, 0), len(place.block)
         input = _for_all(input, has[0], n)
         read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
         value = _moved_block(_for_all(value, has[1], n, read), place.lead + 1, 1, k)
-        return function(input, value, place=place.of_own(n, True))
+        return put_at(input, value, place=place.of_own(n, True))
 
     def moved(
         input: Tensor, value: Tensor, input_t: Tensor | None, value_t: Tensor | None, place: Place
     ) -> Tensor:
         a = zeros(input._spec.dense()) if input_t is None else input_t
-        return function(a, zeros(value._spec.dense()) if value_t is None else value_t, place=place)
+        return put_at(a, zeros(value._spec.dense()) if value_t is None else value_t, place=place)
 
     @differentiable(node_name, tangent=moved, batch=each, input=to_input, value=to_value)
     def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
@@ -360,8 +356,8 @@ def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
     own = differentiable(node_name, tangent=moved, batch=own_each, input=to_input, value=to_value)(
         lambda input, value, by, *, place: _never()
     )
-    function = _placed(put, own)
-    return function
+    put_at = _placed(put, own)
+    return put_at
 
 
 def _put_(op_function: Any, self: Tensor, value: Tensor, place: Place, accumulate: bool = False) -> Tensor:
@@ -637,9 +633,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
     return Place(tuple(dims), arrays, block)
 
 
-def _own_places(
-    t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Tensor], kept: bool
-) -> Place:
+def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Tensor], kept: bool) -> Place:
     """The same where a vmap's examples have indices of their own."""
     levels = tuple(sorted({v for x in mapped for v in _levels(x)}, key=lambda v: v.index))
     dims = tuple([d for d, x in enumerate(indices) if x is not None])
@@ -675,7 +669,7 @@ _PLAIN = frozenset((int, type(None)))
 
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
-    kind = type(index)
+    kind: Any = type(index)
     if type(self._spec) is Marked:
         kind = None  # what a transform looks after goes through the ops, one by one
     if kind is int:

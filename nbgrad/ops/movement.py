@@ -149,9 +149,7 @@ def _transpose(sp: Spec, *, dim0: int, dim1: int) -> tuple[Spec, int]:
     return _swapped(sp, dim0, dim1), 0
 
 
-@view(
-    "T", lambda g: _t(g), batch=lambda x: _transpose(x, dim0=1, dim1=2) if x.ndim == 3 else _alias(x)
-)
+@view("T", lambda g: _t(g), batch=lambda x: _transpose(x, dim0=1, dim1=2) if x.ndim == 3 else _alias(x))
 def _t(sp: Spec) -> tuple[Spec, int]:
     return _swapped(sp, 0, 1) if sp.ndim == 2 else sp, 0
 
@@ -297,11 +295,18 @@ def _squeezed(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
     return sp.like(tuple(sp.shape[d] for d in keep), tuple(sp.strides[d] for d in keep)), 0
 
 
+def _squeeze_each(x: Tensor, dims: Ints) -> Tensor:
+    return _squeeze_dims(x, dims=tuple([d + 1 for d in dims]))
+
+
+_squeeze: Callable[..., Tensor]
+_squeeze_dim: Callable[..., Tensor]
+_squeeze_dims: Callable[..., Tensor]
 _squeeze, _squeeze_dim, _squeeze_dims = (
     view(
         f"SqueezeBackward{k}",
         lambda g, input_spec: reshape(g, input_spec.shape),
-        batch=lambda x, dims: _squeeze_dims(x, dims=tuple([d + 1 for d in dims])),
+        batch=_squeeze_each,
     )(_squeezed)
     for k in range(3)
 )
@@ -506,9 +511,7 @@ def _select(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
     lambda g, input_spec, dim, start, length, step: _slice_part(
         g, input_spec, dim=dim, start=start, length=length, step=step
     ),
-    batch=lambda x, dim, start, length, step: _slice(
-        x, dim=dim + 1, start=start, length=length, step=step
-    ),
+    batch=lambda x, dim, start, length, step: _slice(x, dim=dim + 1, start=start, length=length, step=step),
 )
 def _slice(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
     return _slice_geometry(sp, dim=dim, start=start, length=length, step=step)
@@ -646,13 +649,13 @@ def _several(
             return total
 
         def batch(x: Tensor, parts: dict[str, Any]) -> tuple[Tensor, ...]:
-            return function(x, parts={**parts, "dim": parts["dim"] + 1})
+            return views(x, parts={**parts, "dim": parts["dim"] + 1})
 
         op = Op(forward, {"input": rule}, node_name + "Backward0", LINEAR, batch)
 
-        def function(input: Tensor, *, parts: dict[str, Any]) -> tuple[Tensor, ...]:
+        def views(input: Tensor, *, parts: dict[str, Any]) -> tuple[Tensor, ...]:
             if state.active and type(input._spec) is Marked:
-                return _transforms.view(op, function, input, {"parts": parts}, created(multi=True))
+                return _transforms.view(op, views, input, {"parts": parts}, created(multi=True))
             outs = tuple(
                 make_view(input, sp, offset, op.node_name, multi=True)
                 for sp, offset in geometry(input._spec, **parts)
@@ -662,7 +665,7 @@ def _several(
             return outs
 
         def called(input: Tensor, **parts: Any) -> tuple[Tensor, ...]:
-            return function(input, parts=parts)
+            return views(input, parts=parts)
 
         return called
 

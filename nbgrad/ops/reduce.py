@@ -701,9 +701,9 @@ def min(
 
 
 @undifferentiable(
-    lambda x, word, dim, keepdim: _place(x, word=word, dim=dim + 1, keepdim=keepdim)
-    if x.ndim > 1
-    else _first(x)
+    lambda x, word, dim, keepdim: (
+        _place(x, word=word, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else _first(x)
+    )
 )
 def _place(input: Tensor, *, word: str, dim: int, keepdim: bool) -> Tensor:
     return _along(word, input, dim, keepdim)[1]
