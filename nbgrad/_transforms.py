@@ -256,7 +256,8 @@ def _finish(
         record_op(op, result, tensors, static)
         node = next((o._node for o in outs if o._node is not None), None)
         if node is not None:  # what it says of its inputs' layout, it says to who makes memory
-            node.static = (static, tuple([None if sp is None else sp.plain for sp in node.static[1]]))
+            _, layout, *rest = node.static
+            node.static = (static, tuple([None if sp is None else sp.plain for sp in layout]), *rest)
     for k in ids:
         moved = _moved(op, function, tensors, static, result, k)
         for o, t in zip(outs, (moved,) if isinstance(moved, Tensor) else moved):
