@@ -12,6 +12,7 @@ level's tangent is computed by ops on operands that have the tangents of earlier
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,17 +21,20 @@ from typing import Any
 from nbgrad._dtypes import dtype
 from nbgrad._op import LINEAR, PRODUCT, ElementwiseOp, Op
 from nbgrad._plan import Plan, dtypes_of, make_plan, number_type
-from nbgrad._record import derived, record, record_op
+from nbgrad._record import OpRule, derived, record, record_op
 from nbgrad._storage import Batched, Level, Marked
 from nbgrad._tape.modes import state
 from nbgrad._tensor import (
     Tensor,
+    accumulator,
     check_write,
+    edge,
     hooks,
     meta,
     new,
     rebase,
     requires,
+    run_backward,
     storage_of,
     view_of,
     wrap,
@@ -331,9 +335,7 @@ def _moved(
                 total = part if total is None else hooks.add(total, part)
         return total
     if op.tangent is None:
-        raise NotImplementedError(
-            f"Trying to use forward AD with {op.name} that does not support it because it has not been implemented yet."
-        )
+        return _transposed(op, primals, tangents, static, result, k)
     values: dict[str, Any] = dict(static)
     outs = (result,) if isinstance(result, Tensor) else result
     values["y"] = primal(outs[0], k)
@@ -343,6 +345,51 @@ def _moved(
     values["t"] = tangents[0]
     rule: Any = op.tangent
     return rule(*[values[n] for n in op.tangent_reads])
+
+
+def _transposed(
+    op: Op,
+    primals: Sequence[Any],
+    tangents: Sequence[Tensor | None],
+    static: dict[str, Any],
+    result: Any,
+    k: int,
+) -> Any:
+    """The tangents of an op that has no rule for them, at twice the cost of one: its gradient is linear in the cotangents, and the
+    transpose of that is the derivative."""
+    single = isinstance(result, Tensor)
+    outs = [primal(o, k) for o in ((result,) if single else result)]
+    mask = tuple([t is not None for t in tangents])
+    rule = OpRule(op, mask, tuple([p is not None for p in primals]), not single)
+    cotangents: list[Tensor | None] = [
+        _variable(o) if o._spec.dtype.is_floating_point else None for o in outs
+    ]
+    saved = (*[primals[n] for n in rule.inputs], *[outs[n] for n in rule.outputs])
+    layout = tuple([None if p is None else p._spec.plain for p in primals])
+    recorded, state.grad = state.grad, True
+    try:
+        grads = rule.run(cotangents[0] if single else cotangents, saved, static, layout, mask)
+    finally:
+        state.grad = recorded
+    roots = [
+        (*edge(g), t) for g, t in zip(grads, tangents) if g is not None and t is not None and requires(g)
+    ]
+    found: dict[int, Tensor] = {}
+    wanted = {
+        accumulator(u): {0: functools.partial(found.__setitem__, n)}
+        for n, u in enumerate(cotangents)
+        if u is not None
+    }
+    run_backward(roots, recorded, recorded, wanted)  # type: ignore[arg-type]
+    moved = tuple([found.get(n) for n in range(len(outs))])
+    return (moved[0] if moved[0] is not None else hooks.zeros(outs[0]._spec.dense())) if single else moved
+
+
+def _variable(o: Tensor) -> Tensor:
+    """Zeros like a result, at its depth, by which is differentiated."""
+    u: Tensor = lift(hooks.zeros(o._spec.dense()), level_of(o))
+    u._rg = 1
+    return u
 
 
 # ---------------------------------------------------------------- writes

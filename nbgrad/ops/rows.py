@@ -177,7 +177,13 @@ def _softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
     return _backward(_SOFTMAX_BACK, grad, out, dim)
 
 
-@differentiable("Softmax", raw=True, input=lambda g, y, dim: _softmax_back(g, y, dim=dim))
+@differentiable(
+    "Softmax",
+    raw=True,
+    tangent=lambda t, y, dim: _softmax_back(t, y, dim=dim),  # its Jacobian is symmetric
+    batch=lambda x, dim: _softmax(x, dim=dim + 1) if x.ndim > 1 else _softmax(x[:, None], dim=1)[:, 0],
+    input=lambda g, y, dim: _softmax_back(g, y, dim=dim),
+)
 def _softmax(input: Tensor, *, dim: int) -> Tensor:
     return _forward(_SOFTMAX, input, dim)
 
@@ -192,7 +198,15 @@ def _log_softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
     return _backward(_LOG_SOFTMAX_BACK, grad, out, dim)
 
 
-@differentiable("LogSoftmax", raw=True, input=lambda g, y, dim: _log_softmax_back(g, y, dim=dim))
+@differentiable(
+    "LogSoftmax",
+    raw=True,
+    tangent=lambda t, y, dim: e.sub(t, _total(e.mul(e.exp(y), t), dim)),
+    batch=lambda x, dim: (
+        _log_softmax(x, dim=dim + 1) if x.ndim > 1 else _log_softmax(x[:, None], dim=1)[:, 0]
+    ),
+    input=lambda g, y, dim: _log_softmax_back(g, y, dim=dim),
+)
 def _log_softmax(input: Tensor, *, dim: int) -> Tensor:
     return _forward(_LOG_SOFTMAX, input, dim)
 
