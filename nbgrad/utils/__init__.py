@@ -1,4 +1,4 @@
-"""PyTorch's `torch.utils`, and `kernels`, for which PyTorch has no name.
+"""PyTorch's `torch.utils`, and `kernels` and `viz`, for which PyTorch has no name.
 
 Submodules that few programs need are loaded when their name is first asked for.
 """
@@ -15,10 +15,11 @@ from nbgrad.utils import dlpack as dlpack
 if TYPE_CHECKING:
     from nbgrad.utils import checkpoint as checkpoint
     from nbgrad.utils import hooks as hooks
+    from nbgrad.utils import viz as viz
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("checkpoint", "hooks"):
+    if name in ("checkpoint", "hooks", "viz"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -213,12 +213,24 @@ class _Stop(Exception):
 
 
 class _Holder:
-    """Stands on a node for a saved value. By backward: what was recomputed, None once it was taken."""
+    """Stands on a node for a saved value, the so-manieth of its frame."""
 
-    __slots__ = ("__weakref__", "recomputed")
+    __slots__ = ("__weakref__", "place")
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+class _Run:
+    """One recomputation: what it has saved, by place; None once it was taken."""
 
     def __init__(self) -> None:
-        self.recomputed: dict[Any, Tensor | None] = {}
+        self.count, self.done = 0, False
+        self.values: dict[int, Tensor | None] = {}
+
+
+class _Once:
+    """In place of a backward, for a value that is asked for outside of any."""
 
 
 class _InputsRule:
@@ -247,13 +259,12 @@ class _Frame:
         self.others = [None if isinstance(a, Tensor) else (a,) for a in args]
         self.holders: list[weakref.ref[_Holder]] = []
         self.described: list[Any] = []
-        self.counts: dict[Any, int] = {}  # by backward: how many values its recomputation has saved
-        self.done: set[Any] = set()
+        self.runs: weakref.WeakKeyDictionary[Any, _Run] = weakref.WeakKeyDictionary()  # by backward
         self.forward_done = False
         self.more_than_held = False  # a backward inside the function recomputed more of it than had run
 
     def hold(self, t: Tensor) -> _Holder:
-        holder = _Holder()
+        holder = _Holder(len(self.holders))
         self.holders.append(weakref.ref(holder))
         self.described.append(self.describe(t))
         return holder
@@ -267,33 +278,34 @@ class _Frame:
             raise CheckpointError(self.log.report()) from error
 
     def _take(self, holder: _Holder) -> Tensor:
-        task = object() if state.task is None else state.task  # outside of any backward: for this once
-        if task not in self.done:
+        task = _Once() if state.task is None else state.task
+        run = self.runs.setdefault(task, _Run())
+        if not run.done:
             tensors = iter(unpack(self.inputs))
             args = [next(tensors) if other is None else other[0] for other in self.others]
 
             def refill(t: Tensor) -> Tensor:
-                return self._refill(t, task)
+                return self._refill(t, run)
 
             with contextlib.suppress(_Stop), saved_tensors_hooks(refill, _as_is), enable_grad():
                 self.recompute(*args)
-            self.done.add(task)
-            self._check(task)
-        value = holder.recomputed[task]
+            run.done = True
+            self._check(run)
+        value = run.values[holder.place]
         if value is None:
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
                 "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details on your "
                 "use case."
             )
-        holder.recomputed[task] = None
+        run.values[holder.place] = None
         return value
 
-    def _refill(self, t: Tensor, task: Any) -> Tensor:
+    def _refill(self, t: Tensor, run: _Run) -> Tensor:
         if requires(t):
             t = t.detach()
-        k = self.counts.get(task, 0)
-        self.counts[task] = k + 1
+        k = run.count
+        run.count += 1
         if k >= len(self.holders):
             if not self.forward_done:
                 self.more_than_held = True
@@ -302,32 +314,27 @@ class _Frame:
                 "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
                 + _TIP
             )
-        holder = self.holders[k]()
-        if holder is not None:
-            holder.recomputed[task] = t
+        if self.holders[k]() is not None:
+            run.values[k] = t
         if self.early_stop and k + 1 == len(self.holders):
             raise _Stop
         return t
 
-    def _check(self, task: Any) -> None:
+    def _check(self, run: _Run) -> None:
         """Refuse a recomputation that differs from what it repeats."""
         if self.more_than_held:
             return
-        count = self.counts.get(task, 0)
-        if count != len(self.holders):
+        if run.count != len(self.holders):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
                 f"Number of tensors saved during forward: {len(self.holders)}\n"
-                f"Number of tensors saved during recomputation: {count}.\n{_TIP}"
+                f"Number of tensors saved during recomputation: {run.count}.\n{_TIP}"
             )
         different = ""
-        for k, (kept, before) in enumerate(zip(self.holders, self.described)):
-            holder = kept()
-            value = None if holder is None else holder.recomputed[task]
-            if value is not None and (now := self.describe(value)) != before:
-                different += (
-                    f"tensor at position {k}:\nsaved metadata: {before}\nrecomputed metadata: {now}\n"
-                )
+        for k, value in run.values.items():
+            now = None if value is None else self.describe(value)
+            if now != self.described[k]:
+                different += f"tensor at position {k}:\nsaved metadata: {self.described[k]}\nrecomputed metadata: {now}\n"
         if different:
             raise CheckpointError(
                 "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "

@@ -100,3 +100,17 @@ def test_debug_tells_both_runs_apart() -> None:
     assert re.findall(r"\$.*", forward) == ["$1: f32[3] = aten::sin($0)", "$2: f32[3] = aten::exp($1)"]
     assert re.findall(r"\$.*", again)[:2] == ["$1: f32[1] = aten::slice($0)", "$2: f32[1] = aten::tanh($1)"]
     assert f"{__file__}:{function.__code__.co_firstlineno + 2}:function" in str(caught.value)
+
+
+def test_a_retained_graph_goes_without_a_collection() -> None:
+    gc.disable()
+    try:
+        y, seen = intermediates(False)
+        for _ in range(2):
+            y.sum().backward(retain_graph=True)
+        assert len(seen) == 9 and all(memory() is None for memory in seen)
+        node = weakref.ref(y.grad_fn)
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
