@@ -19,6 +19,7 @@ from typing import Any as _Any
 from nbgrad import _numpy as _numpy  # NumPy's functions of tensors
 from nbgrad import autograd as autograd
 from nbgrad import func as func
+from nbgrad import linalg as linalg
 from nbgrad import nn as nn
 from nbgrad import utils as utils
 from nbgrad._creation import *  # noqa: F403
@@ -75,9 +76,14 @@ from nbgrad.ops.index import *  # noqa: F403
 from nbgrad.ops.join import *  # noqa: F403
 from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
+from nbgrad.ops.norm import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad.ops.rows import *  # noqa: F403
+from nbgrad.ops.scan import *  # noqa: F403
+from nbgrad.ops.sort import *  # noqa: F403
+from nbgrad.ops.statistics import *  # noqa: F403
+from nbgrad.ops.unique import *  # noqa: F403
 
 __version__ = "0.1.0"
 

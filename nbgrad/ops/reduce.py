@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,14 @@ from nbgrad._tensor import Tensor, empty, hooks, wrap
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
 from nbgrad.kernels import build
+from nbgrad.kernels.cpu import lines
 from nbgrad.kernels.cpu import reduce as templates
 from nbgrad.ops import elementwise as e
-from nbgrad.ops.copy import full, to_dtype, zeros
+from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import named
+from nbgrad.ops.walk import still, walk, without
 
 _x, _r, _n = var("x"), var("r"), var("n")
 
@@ -55,12 +58,6 @@ AMAX = Reduction("amax", "amax", identity=_NEG)
 AMIN = Reduction("amin", "amin", identity=_POS)
 ANY = Reduction("any", "any", prologue=p.ne(_x, 0))
 ALL = Reduction("all", "all", prologue=p.ne(_x, 0))
-NORM2 = Reduction("norm2", "sum", prologue=_x * _x, finish=p.sqrt(_r))
-NORM1 = Reduction("norm1", "sum", prologue=p.abs(_x))
-NORM0 = Reduction("norm0", "sum", prologue=p.where(p.ne(_x, 0), 1.0, 0.0))
-NORM_MAX = Reduction("norm_max", "amax", prologue=p.abs(_x), identity=_NEG)
-NORM_MIN = Reduction("norm_min", "amin", prologue=p.abs(_x), identity=_POS)
-NORM_P = Reduction("norm_p", "sum", prologue=p.pow(p.abs(_x), _n), finish=p.pow(_r, 1 / _n), numbers=("n",))
 
 _plans: dict[Any, Any] = {}
 _SPLIT = 1 << 15  # a reduction to few elements is cut into runs of this length, so that threads share it
@@ -551,62 +548,31 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | N
     return got if out is None else into("amin", out, got, (input,), _MATCH)
 
 
-class _Pair(tuple[Any, ...]):
-    """Values and indices, by name and by place, as torch.return_types shows them."""
-
-    __slots__ = ()
-    _name = "max"
-
-    @property
-    def values(self) -> Tensor:
-        return tuple.__getitem__(self, 0)
-
-    @property
-    def indices(self) -> Tensor:
-        return tuple.__getitem__(self, 1)
-
-    def __repr__(self) -> str:
-        return f"torch.return_types.{self._name}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+def share_among(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
+    """The gradient of one value of all elements: theirs that equal it (a NaN equals a NaN), in equal shares."""
+    at = e.eq(input, y)
+    if e.isnan(y.detach())._host():
+        at = e.isnan(input)
+    at = to_dtype(at, g._spec.dtype)
+    return e.mul(at, e.div(g, _sum_all(at)))
 
 
-class max_values_indices(_Pair):
-    __slots__ = ()
-
-
-class min_values_indices(_Pair):
-    __slots__ = ()
-    _name = "min"
-
-
-_PAIRS = {"max": max_values_indices, "min": min_values_indices}
-_arg_plans: dict[Any, Any] = {}
-
-
-def _arg_run(word: str, input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Extreme value and its first index along one dimension, which stays with size one."""
-    key = (word, input._spec, dim)
-    plan = _arg_plans.get(key)
-    if plan is None:
-        if len(_arg_plans) > 4096:
-            _arg_plans.clear()
-        plan = _arg_plans[key] = _arg_make(word, input._spec, dim)
-    return plan(input)
-
-
+@lru_cache(maxsize=4096)
 def _arg_make(word: str, sp: Spec, dim: int) -> Any:
-    source, signature = templates.extreme(word, sp.dtype.code, sp.dtype.kind)
-    made = build.kernel(f"arg{word}_{sp.dtype.code}", source, signature)
+    """Of each line along `dim` the extreme value and its first place; the dimension stays with size one."""
     shape = _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True)
-    outer = _merge([(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d != dim])
-    n, step = (tuple.__getitem__(sp.shape, dim), sp.strides[dim]) if sp.ndim else (1, 1)
-    meta = np.array([len(outer), n, step, *_reversed(outer)], np.int64).view(np.uint8)
     values, places = spec(sp.dtype, shape, None, sp.device), spec(_dtypes.int64, shape, None, sp.device)
-    rows = math.prod(shape)
-    launch = _backend.of(sp.device).launch(4, "", sp.numel if rows > 1 else rows)
+    how = walk(tuple(sp.shape), dim, (still(values, dim), sp.strides), wide=lines.WIDE, few=1)
+    unit = bool(sp.ndim) and sp.strides[dim] == 1
+    source, signature = lines.extreme(word, sp.dtype.code, sp.dtype.kind, how.together, unit)
+    form = "lines" if how.together else "unit" if unit else "strided"
+    address = build.kernel(f"arg{word}_{sp.dtype.code}_{form}", source, signature).address
+    items = how.items if sp.numel else 0
+    launch = _backend.of(sp.device).launch(4, "", sp.numel if items > 1 else items)
 
     def reduce(t: Tensor) -> tuple[Tensor, Tensor]:
         value, place = empty(values), empty(places)
-        launch(made.address, rows, meta, value._buf, place._buf, t._buf)
+        launch(address, items, how.meta, value._buf, place._buf, t._buf)
         return value, place
 
     return reduce
@@ -635,15 +601,11 @@ def _first(x: Tensor) -> Tensor:
 
 
 def _along(word: str, input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    value, place = _arg_run(word, input, dim)
+    value, place = _arg_make(word, input._spec, dim)(input)
     if keepdim or not input.ndim:
         return value, place
-    return _without(value, dim), _without(place, dim)
-
-
-def _without(t: Tensor, dim: int) -> Tensor:
-    shape = tuple(t.shape)
-    return wrap(t._buf, t._spec.like(shape[:dim] + shape[dim + 1 :]))
+    value._spec, place._spec = without(value._spec, dim), without(place._spec, dim)
+    return value, place
 
 
 @differentiable(
@@ -683,7 +645,7 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any
     pair = (_max_dim if word == "max" else _min_dim)(input, dim=d, keepdim=keepdim)
     if out is not None:
         pair = tuple(into(word, o, x, (input,), _EXPECTED) for o, x in zip(out, pair))
-    return _PAIRS[word](pair)
+    return named(word, pair, out is not None)
 
 
 @method
@@ -769,153 +731,6 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | 
     return _truth(ALL, input, dim, keepdim, out)
 
 
-# ---------------------------------------------------------------- norms
-
-
-def _norm_rule(g: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keepdim: bool) -> Tensor:
-    """PyTorch's: the derivative at zero is zero, whatever the order."""
-    g, y = _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim)
-    zero = scalar_like(g)
-    if ord == 0:
-        return zeros(input._spec.dense())
-    if ord == 1:
-        return e.mul(e.sign(input), g)
-    if ord == 2:
-        return e.mul(g, e.where(e.eq(y, 0), zero, e.div(input, y)))
-    if math.isinf(ord):
-        at = to_dtype(e.eq(e.abs(input), y), g._spec.dtype)
-        count = _sum(at, dims=dims, keepdim=True) if dims else at
-        return e.mul(e.mul(e.sign(input), at), e.div(g, count))
-    size = e.abs(input)
-    if ord < 1:
-        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
-        scaled = e.where(e.eq(input, 0), zero, scaled)
-        return e.mul(scaled, e.mul(g, e.pow(y, 1 - ord)))
-    if ord < 2:
-        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
-        scale = e.div(g, e.pow(y, ord - 1))
-    else:
-        scaled = e.mul(input, e.pow(size, ord - 2))
-        scale = e.div(g, e.pow(y, ord - 1))
-    return e.mul(scaled, e.where(e.eq(y, 0), zero, scale))
-
-
-def scalar_like(t: Tensor) -> Tensor:
-    return full(spec(t._spec.dtype, ()), 0)
-
-
-@differentiable(
-    "LinalgVectorNorm",
-    tangent=lambda t, input, y, ord, dims, keepdim: _moved_by(_norm_rule)(
-        t, input, y, dims, keepdim, ord=ord
-    ),
-    batch=lambda x, ord, dims, keepdim: _norm(x, ord=ord, dims=_past(dims), keepdim=keepdim),
-    input=_norm_rule,
-)
-def _norm(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
-    d = input._spec.dtype
-    if ord == 2:
-        return run(NORM2, input, dims, keepdim, d, "f8")
-    if ord == 1:
-        return run(NORM1, input, dims, keepdim, d, "f8")
-    if ord == 0:
-        return run(NORM0, input, dims, keepdim, d, "f8")
-    if math.isinf(ord):
-        return run(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim, d, d.kind)
-    return run(NORM_P, input, dims, keepdim, d, "f8", float(ord))
-
-
-def vector_norm(
-    x: Tensor,
-    ord: float = 2,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    d = x._spec.dtype if dtype is None else _dtypes.to_dtype(dtype)
-    if not d.is_floating_point:
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {d.scalar_name}"
-        )
-    dims = _dims(dim, x.ndim)
-    if x.numel() == 0 and (ord < 0 or math.isinf(ord)) and 0 in [tuple.__getitem__(x.shape, k) for k in dims]:
-        raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor because the operation does not have an identity"
-        )
-    got = _norm(to_dtype(x, d), ord=float(ord), dims=dims, keepdim=keepdim)
-    return got if out is None else into("linalg_vector_norm", out, got, (x,), _EXPECTED)
-
-
-@method
-def norm(
-    input: Tensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    out: Tensor | None = None,
-    dtype: Any = None,
-) -> Tensor:
-    if p == "fro" or p is None:
-        p = 2
-    elif isinstance(p, str):
-        raise RuntimeError(f"norm(): order '{p}' is not supported by this release (a matrix norm)")
-    return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
-
-
-# ---------------------------------------------------------------- the logarithm of a sum of powers
-
-
-def _wide(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """What several kernels compute is of float16 computed in float32, and rounded once."""
-
-    @wraps(forward)
-    def compute(input: Tensor, **static: Any) -> Tensor:
-        if input._spec.dtype is not _dtypes.float16:
-            return forward(input, **static)
-        return to_dtype(forward(to_dtype(input, _dtypes.float32), **static), _dtypes.float16)
-
-    return compute
-
-
-def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
-    weights = e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))
-    return e.mul(_kept(g, input.ndim, dims, keepdim), weights)
-
-
-@differentiable(
-    "Logsumexp",
-    tangent=lambda t, input, y, dims, keepdim: _moved_by(_logsumexp_rule)(t, input, y, dims, keepdim),
-    batch=lambda x, dims, keepdim: _logsumexp(x, dims=_past(dims), keepdim=keepdim),
-    input=_logsumexp_rule,
-)
-@_wide
-def _logsumexp(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    if input.numel() == 0:
-        return e.log(_sum(e.exp(input), dims=dims, keepdim=keepdim))
-    top = _amax(input, dims=dims, keepdim=True)
-    top = e.where(e.eq(e.abs(top), math.inf), scalar_like(top), top)  # inf - inf would be NaN
-    total = e.add(e.log(_sum(e.exp(e.sub(input, top)), dims=dims, keepdim=True)), top)
-    return (
-        total
-        if keepdim
-        else wrap(total._buf, total._spec.like(_layout.reduced_shape(tuple(input.shape), dims, False)))
-    )
-
-
-@method
-def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    if not input._spec.dtype.is_floating_point:
-        input = to_dtype(input, _dtypes.get_default_dtype())
-    if out is not None and not out.dtype.is_floating_point:
-        raise RuntimeError(
-            f"logsumexp(): Expected floating point type for result tensor, but got: {out.dtype.scalar_name}"
-        )
-    got = _logsumexp(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
-    return got if out is None else into("logsumexp", out, got, (input,))
-
-
 __all__ = [
     "all",
     "amax",
@@ -923,11 +738,9 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
-    "logsumexp",
     "max",
     "mean",
     "min",
-    "norm",
     "prod",
     "sum",
 ]

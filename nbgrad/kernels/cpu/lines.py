@@ -1,0 +1,331 @@
+"""Kernels that look at each line as a whole, as source: extremes with their place, moments, logsumexp.
+
+Promises the ops: sums are taken in float64, and the order of additions depends on shapes and strides alone. Each kernel has two forms:
+lines that lie side by side are followed together (`walk.opening`), any other line is walked alone, over lanes that are joined at its end.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from nbgrad.expr import emit
+from nbgrad.expr import prims as p
+from nbgrad.expr.node import var
+from nbgrad.kernels.cpu.walk import opening
+from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
+
+LANES = 32
+WIDE = 64  # lines side by side: as many as stay in the cache over a few thousand steps
+
+Source = tuple[str, tuple[str, ...]]
+
+
+def _lines(text: str, by: int) -> str:
+    return ("\n" + " " * by).join(text.strip("\n").split("\n"))
+
+
+# ---------------------------------------------------------------- extremes
+
+_EXTREME = '''"""The first place of the {word}imum of each line, and its value; a NaN is the extreme, the first one wins."""
+{halves}from nbgrad.kernels.cpu.stack import stack_{kind}, stack_i8
+
+
+def @NAME@(start, stop, meta, o, place, x):
+    best = stack_{kind}({lanes})
+    last = stack_i8({lanes})
+    {opening}
+        {body}
+'''
+
+_EXTREME_TOGETHER = """
+for j in range(width):
+    best[j] = {line}
+    last[j] = 0
+for k in range(1, n):
+    x_at += x_step
+    for j in range(width):
+        v = {line}
+        u = best[j]
+        take = v {sign} u or (v != v and u == u)
+        best[j] = v if take else u
+        last[j] = k if take else last[j]
+for j in range(width):
+    o[o_at + j] = {best}
+    place[o_at + j] = last[j]
+"""
+
+_EXTREME_ALONE = """
+whole = n // {lanes} * {lanes}
+top = {begin}
+if whole:
+    for j in range({lanes}):
+        best[j] = {lane}
+    for k in range({lanes}, whole, {lanes}):
+        for j in range({lanes}):
+            v = {element}
+            u = best[j]
+            best[j] = u if (u {sign} v or u != u) else v
+    top = best[0]
+    for j in range(1, {lanes}):
+        u = best[j]
+        top = top if (top {sign} u or top != top) else u
+for k in range(whole, n):
+    v = {tail}
+    top = top if (top {sign} v or top != top) else v
+at = 0
+v = {begin}
+while v != top and v == v:
+    at += 1
+    v = {found}
+o[o_at] = {value}
+place[o_at] = at
+"""
+
+
+@lru_cache(maxsize=64)
+def extreme(word: str, code: str, kind: str, together: bool, unit: bool) -> Source:
+    """`word` is "max" or "min"; `unit` says that a line's elements are neighbours."""
+    body = _EXTREME_TOGETHER if together else _EXTREME_ALONE
+    times = "" if unit else " * x_step"
+    at = {
+        "line": "j",
+        "begin": "0",
+        "lane": f"j{times}",
+        "element": f"(k + j){times}",
+        "tail": f"k{times}",
+        "found": f"at{times}",
+    }
+    reads = {name: read(f"x[x_at + {where}]", code, kind, False) for name, where in at.items()}
+    best, value = write("best[j]", code, kind), write("v", code, kind)
+    body = body.format(sign=">" if word == "max" else "<", lanes=LANES, best=best, value=value, **reads)
+    source = _EXTREME.format(
+        word=word,
+        halves=halves((code,)),
+        kind=kind,
+        lanes=WIDE if together else LANES,
+        opening=opening(("o", "x"), WIDE if together else 1),
+        body=_lines(body, 8),
+    )
+    return source, ("i8", "i8", "*i8", "*" + code, "*i8", "*" + code)
+
+
+# ---------------------------------------------------------------- moments
+
+_MOMENTS = '''"""{what} and mean of each line: sums of what differs from its first element, and of the squares of that.
+
+The first element is among those whose spread is sought, so at worst (it alone is far from the rest) n roundings are lost.
+"""
+import math
+import numpy as np
+{halves}from nbgrad.kernels.cpu.stack import stack_f8
+F = np.float64
+
+
+def @NAME@(start, stop, meta, o, mean, x, free):
+    one = stack_f8({lanes})
+    two = stack_f8({lanes})
+    {opening}
+        {body}
+'''
+
+_MOMENTS_TOGETHER = """
+for j in range(width):
+    one[j] = 0.0
+    two[j] = 0.0
+p = x_at
+for k in range(n):
+    for j in range(width):
+        v = {line} - {first}
+        one[j] += v
+        two[j] += v * v
+    p += x_step
+for j in range(width):
+    begin = {first} if n else 0.0
+    s = one[j]
+    square = two[j] - s * s / n
+    mean[o_at + j] = {mean}
+    o[o_at + j] = {finish}
+"""
+
+_MOMENTS_ALONE = """
+whole = n // {lanes} * {lanes}
+begin = {first} if n else 0.0
+for j in range({lanes}):
+    one[j] = 0.0
+    two[j] = 0.0
+for k in range(0, whole, {lanes}):
+    for j in range({lanes}):
+        v = {element} - begin
+        one[j] += v
+        two[j] += v * v
+s = 0.0
+squares = 0.0
+for j in range({lanes}):
+    s += one[j]
+    squares += two[j]
+for k in range(whole, n):
+    v = {tail} - begin
+    s += v
+    squares += v * v
+square = squares - s * s / n
+mean[o_at] = {mean}
+o[o_at] = {finish}
+"""
+
+_FINISH = {
+    "squares": "square",
+    "var": "max(square, 0.0) / max(n - free, 0.0) if square == square else square",
+    "std": "math.sqrt(max(square, 0.0) / max(n - free, 0.0)) if square == square else square",
+}
+
+
+@lru_cache(maxsize=64)
+def moments(what: str, code: str, out: str, together: bool, unit: bool) -> Source:
+    """`what` is a key of _FINISH; `free` is what is taken from n in the divisor."""
+    body = _MOMENTS_TOGETHER if together else _MOMENTS_ALONE
+    times = "" if unit else " * x_step"
+    at = {"line": "p + j", "element": f"x_at + (k + j){times}", "tail": f"x_at + k{times}"}
+    at["first"] = "x_at + j" if together else "x_at"
+    body = body.format(
+        finish=write(_FINISH[what], out, "f8"),
+        mean=write("begin + s / n", out, "f8"),
+        lanes=LANES,
+        **{name: read(f"x[{where}]", code, "f8", False) for name, where in at.items()},
+    )
+    source = _MOMENTS.format(
+        what=what.capitalize(),
+        halves=halves((code, out)),
+        lanes=WIDE if together else LANES,
+        opening=opening(("o", "x"), WIDE if together else 1),
+        body=_lines(body, 8),
+    )
+    return source, ("i8", "i8", "*i8", "*" + out, "*" + out, "*" + code, "f8")
+
+
+_JOIN = '''"""{what} and mean of runs of `length` elements (the last one of `left`) joined to those of all."""
+import math
+import numpy as np
+{halves}
+
+def @NAME@(start, stop, o, mean, squares, means, runs, length, left, free):
+    n = (runs - 1) * length + left
+    s = 0.0
+    for k in range(runs):
+        s += (means[k] - means[0]) * (left if k == runs - 1 else length)
+    middle = means[0] + s / n
+    square = 0.0
+    for k in range(runs):
+        v = means[k] - middle
+        square += squares[k] + v * v * (left if k == runs - 1 else length)
+    mean[0] = {mean}
+    o[0] = {finish}
+'''
+
+
+@lru_cache(maxsize=8)
+def join_moments(what: str, out: str) -> Source:
+    source = _JOIN.format(
+        what=what.capitalize(),
+        halves=halves((out,)),
+        mean=write("middle", out, "f8"),
+        finish=write(_FINISH[what], out, "f8"),
+    )
+    return source, ("i8", "i8", "*" + out, "*" + out, "*f8", "*f8", "i8", "i8", "i8", "f8")
+
+
+# ---------------------------------------------------------------- the logarithm of a sum of exponentials
+
+_LOGSUMEXP = '''"""Of each line the logarithm of the sum of exponentials, of what its elements differ from the largest."""
+from math import inf, nan
+import math
+import numpy as np
+{helpers}
+from nbgrad.kernels.cpu.stack import stack_{code}, stack_f8
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o, x):
+    best = stack_{code}({lanes})
+    sums = stack_f8({lanes})
+    {opening}
+        {body}
+'''
+
+# Where the largest is infinite, 0 stands for it: a difference of infinities is no number.
+_LOGSUMEXP_TOGETHER = """
+for j in range(width):
+    best[j] = F(-inf)
+    sums[j] = 0.0
+p = x_at
+for k in range(n):
+    for j in range(width):
+        best[j] = x[p + j] if x[p + j] > best[j] else best[j]
+    p += x_step
+for j in range(width):
+    best[j] = best[j] if abs(best[j]) != inf else F(0)
+p = x_at
+for k in range(n):
+    for j in range(width):
+        v = x[p + j]
+        top = best[j]
+        {power}
+        sums[j] += np.float64({result})
+    p += x_step
+for j in range(width):
+    o[o_at + j] = F(math.log(sums[j]) + best[j])
+"""
+
+_LOGSUMEXP_ALONE = """
+whole = n // {lanes} * {lanes}
+top = F(-inf)
+for j in range({lanes}):
+    best[j] = top
+    sums[j] = 0.0
+for k in range(0, whole, {lanes}):
+    for j in range({lanes}):
+        v = x[x_at + (k + j){times}]
+        best[j] = v if v > best[j] else best[j]
+for j in range({lanes}):
+    top = best[j] if best[j] > top else top
+for k in range(whole, n):
+    v = x[x_at + k{times}]
+    top = v if v > top else top
+top = top if abs(top) != inf else F(0)
+for k in range(0, whole, {lanes}):
+    for j in range({lanes}):
+        v = x[x_at + (k + j){times}]
+        {power}
+        sums[j] += np.float64({result})
+total = 0.0
+for j in range({lanes}):
+    total += sums[j]
+for k in range(whole, n):
+    v = x[x_at + k{times}]
+    {power_of_rest}
+    total += np.float64({result})
+o[o_at] = F(math.log(total) + top)
+"""
+
+
+@lru_cache(maxsize=16)
+def logsumexp(code: str, together: bool, unit: bool) -> Source:
+    """`code` is float32's or float64's."""
+    helpers = vmath_helpers()
+    power = emit.emit((p.exp(var("v") - var("top")),), "cpu", code, {"v": "v", "top": "top"})
+    text = "\n".join(power.lines)
+    body = (_LOGSUMEXP_TOGETHER if together else _LOGSUMEXP_ALONE).format(
+        lanes=LANES,
+        times="" if unit else " * x_step",
+        power=_lines(text, 8),
+        power_of_rest=_lines(text, 4),
+        result=power.results[0],
+    )
+    source = _LOGSUMEXP.format(
+        helpers=helpers,
+        code=code,
+        scalar=SCALARS[code],
+        lanes=WIDE if together else LANES,
+        opening=opening(("o", "x"), WIDE if together else 1),
+        body=_lines(body, 8),
+    )
+    return source, ("i8", "i8", "*i8", "*" + code, "*" + code)

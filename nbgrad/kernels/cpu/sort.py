@@ -1,0 +1,241 @@
+"""Order, as source with holes: the elements of a line from one rank to another, in a stable order.
+
+Promises the ops one kernel for sort, topk, kthvalue, median and quantile: it turns elements into integers that are in the
+same order (NaN above everything, zeros of both signs equal, as PyTorch compares them), leaves out what is certainly beyond the ranks
+asked for, and sorts the rest by digits (short lines by insertion). Equal elements stay in their order, so the result is the
+only one possible, whatever runs it. Scratch memory is as long as the operand, of which a thread touches one line.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from nbgrad.kernels.cpu.walk import opening
+
+SHORT = 48  # up to here insertion is quicker than counting digits
+SELECT = 4096  # buckets of the first look, by the leading twelve bits
+
+# Which rank comes first, of n elements of which `nans` are NaN.
+FIRST = {
+    "given": "first",
+    "median": "n - nans if nans else (n - 1) // 2",
+    "nanmedian": "max(n - nans - 1, 0) // 2",
+}
+
+_SORT = '''"""Ranks from {first} on of each line, {way}, of {code} as integers in the same order."""
+from nbgrad.kernels.cpu.stack import stack_i8
+
+
+def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
+    digits = stack_i8({counters})
+    {opening}
+        lo = start * n
+        {counted}
+        base = {first}
+        low = -{half}
+        high = {half}
+        if count * 4 < n and n > {short}:
+            # The buckets in which the wanted ranks lie
+            for c in range({select}):
+                digits[c] = 0
+            for k in range(n):
+                {key_there}
+                digits[(key >> {lead}) + {half}] += 1
+            below = 0
+            for c in range({select}):
+                if below + digits[c] <= base:
+                    below += digits[c]
+                    low = c - {half} + 1
+                else:
+                    break
+            upto = below
+            for c in range(low + {half}, {select}):
+                upto += digits[c]
+                high = c - {half}
+                if upto >= base + count:
+                    break
+            base -= below
+        m = 0
+        for k in range(n):
+            {key}
+            {keep}
+        inside_a = True
+        if m <= {short}:
+            for k in range(1, m):
+                v = a[lo + k]
+                {v_twin}
+                at = k
+                while at > 0 and a[lo + at - 1] > v:
+                    a[lo + at] = a[lo + at - 1]
+                    {move_up}
+                    at -= 1
+                a[lo + at] = v
+                {put_twin}
+        else:
+            for c in range({passes} * 256):
+                digits[c] = 0
+            for k in range(m):
+                v = a[lo + k]
+                {histogram}
+            for turn in range({passes}):
+                shift = {shift} + 8 * turn
+                flip = 128 if shift == 56 else 0
+                row = turn * 256
+                v = a[lo] if inside_a else b[lo]
+                if digits[row + (((v >> shift) & 255) ^ flip)] == m:
+                    continue  # one digit throughout
+                total = 0
+                for c in range(256):
+                    total, digits[row + c] = total + digits[row + c], total
+                if inside_a:
+                    for k in range(m):
+                        v = a[lo + k]
+                        c = row + (((v >> shift) & 255) ^ flip)
+                        at = lo + digits[c]
+                        digits[c] += 1
+                        b[at] = v
+                        {a_to_b}
+                else:
+                    for k in range(m):
+                        v = b[lo + k]
+                        c = row + (((v >> shift) & 255) ^ flip)
+                        at = lo + digits[c]
+                        digits[c] += 1
+                        a[at] = v
+                        {b_to_a}
+                inside_a = not inside_a
+        for k in range(count):
+            {source}
+            o[o_at + k * o_step] = x[x_at + at * x_step]
+            place[o_at + k * o_step] = at
+'''
+
+
+def _key(code: str, descending: bool) -> list[str]:
+    """An integer in the order of the element, which is read as an integer of its own size."""
+    size = int(code[1])
+    lines = ["key = int(x[x_at + k * x_step])"]
+    if code[0] == "f":
+        ones = (1 << (8 * size - 1)) - 1
+        infinity = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}[size]
+        lines += [
+            f"size_of = key & {ones}",
+            f"key = {ones} if size_of > {infinity} else 0 if size_of == 0 else key ^ ((key >> {8 * size - 1}) & {ones})",
+        ]
+    return lines + (["key = ~key"] if descending else [])
+
+
+@lru_cache(maxsize=128)
+def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes; `which` is a key of FIRST. The kernel takes two buffers of scratch, and two more for elements
+    of 8 bytes, whose places do not fit beside them."""
+    wide = code[1] == "8"
+    bits = 64 if wide else 8 * int(code[1]) if code[0] in "fi" else 16  # unsigned bytes need a ninth bit
+    lead = max(bits - 12, 0)
+    half = 1 << (min(bits, 12) - 1)
+
+    def block(lines: list[str], by: int) -> str:
+        return ("\n" + " " * by).join(lines)
+
+    keep = [f"if low <= (key >> {lead}) <= high:"]
+    keep += ["    a[lo + m] = key", "    ia[lo + m] = k"] if wide else ["    a[lo + m] = (key << 32) | k"]
+    keep += ["    m += 1"]
+    passes, shift = (8, 0) if wide else (4, 32)
+    nans = ["nans = 0"]
+    if code[0] == "f" and which != "given":
+        nans += ["for k in range(n):", *("    " + line for line in _key(code, False)[:2])]
+        infinity = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}[int(code[1])]
+        nans += [f"    nans += 1 if size_of > {infinity} else 0"]
+    histogram = [
+        f"digits[{256 * t} + (((v >> {shift + 8 * t}) & 255) ^ {128 if shift + 8 * t == 56 else 0})] += 1"
+        for t in range(passes)
+    ]
+    twin = lambda text: text if wide else ""  # noqa: E731
+    source = _SORT.format(
+        code=code,
+        way="descending" if descending else "ascending",
+        first=FIRST[which].replace("first", "begin"),
+        counters=max(SELECT, passes * 256),
+        twins=", ia, ib" if wide else "",
+        opening=opening(("o", "x"), 1),
+        counted=block(nans, 8) if which != "given" else "",
+        half=half,
+        select=2 * half,
+        lead=lead,
+        short=SHORT,
+        key_there=block(_key(code, descending), 16),
+        key=block(_key(code, descending), 12),
+        keep=block(keep, 12),
+        v_twin=twin("w = ia[lo + k]"),
+        move_up=twin("ia[lo + at] = ia[lo + at - 1]"),
+        put_twin=twin("ia[lo + at] = w"),
+        passes=passes,
+        shift=shift,
+        histogram=block(histogram, 16),
+        a_to_b=twin("ib[at] = ia[lo + k]"),
+        b_to_a=twin("ia[at] = ib[lo + k]"),
+        source="at = ia[lo + base + k] if inside_a else ib[lo + base + k]"
+        if wide
+        else "at = (a[lo + base + k] if inside_a else b[lo + base + k]) & 4294967295",
+    )
+    source = "\n".join(line for line in source.split("\n") if line.strip() or not line)
+    stored = {"b": "u1", "f": "i" + code[1]}.get(code[0], code)
+    scratch = ["*i8"] * (4 if wide else 2)
+    return source, ("i8", "i8", "*i8", "*" + stored, "*i8", *scratch, "*" + stored, "i8", "i8")
+
+
+_MODE = '''"""The element that is there most often, the least of several, of lines in ascending order; and its last place.
+NaNs count as equal."""
+
+
+def @NAME@(start, stop, meta, o, place, x, came):
+    {opening}
+        best = 0
+        length = 0
+        run = 0
+        for k in range(n):
+            run += 1
+            v = x[x_at + k * x_step]
+            w = x[x_at + min(k + 1, n - 1) * x_step]
+            if k == n - 1 or (v != w and (v == v or w == w)):
+                if run > length:
+                    best = k
+                    length = run
+                run = 0
+        o[o_at] = x[x_at + best * x_step]
+        place[o_at] = came[x_at + best * x_step]
+'''
+
+
+@lru_cache(maxsize=16)
+def mode(code: str) -> tuple[str, tuple[str, ...]]:
+    source = _MODE.format(opening=opening(("o", "x"), 1))
+    return source, ("i8", "i8", "*i8", "*" + code, "*i8", "*" + code, "*i8")
+
+
+_SEARCH = '''"""Where each value would be put in a line of boundaries so that it stays in order, {side} of equal ones."""
+
+
+def @NAME@(start, stop, o, values, edges, per, n, shared):
+    for k in range(start, stop):
+        row = 0 if shared else k // per * n
+        v = values[k]
+        low = 0
+        high = n
+        while low < high:
+            middle = (low + high) // 2
+            edge = edges[row + middle]
+            if {go_on}:
+                low = middle + 1
+            else:
+                high = middle
+        o[k] = low
+'''
+
+
+@lru_cache(maxsize=32)
+def search(code: str, right: bool) -> tuple[str, tuple[str, ...]]:
+    source = _SEARCH.format(
+        side="right" if right else "left", go_on="not (edge > v)" if right else "not (edge >= v)"
+    )
+    return source, ("i8", "i8", "*i8", "*" + code, "*" + code, "i8", "i8", "i8")

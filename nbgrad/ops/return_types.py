@@ -1,0 +1,39 @@
+"""Results of several tensors, by name and by place, shown as `torch.return_types` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Named(tuple[Any, ...]):
+    """What PyTorch's named results have in common: one sequence makes them, and fields are read by name."""
+
+    __slots__ = ()
+    fields: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = ",\n".join(f"{name}={value!r}" for name, value in zip(self.fields, self))
+        return f"torch.return_types.{type(self).__name__}(\n{shown})"
+
+
+def _field(k: int) -> property:
+    return property(lambda self: tuple.__getitem__(self, k))
+
+
+def _make(name: str, *fields: str) -> Callable[[Any], Any]:
+    """A result has one type, and where `out=` was given another."""
+    for full in (name, f"{name}_out"):
+        body = {"__slots__": (), "fields": fields, "__module__": __name__}
+        globals()[full] = type(full, (Named,), body | {f: _field(k) for k, f in enumerate(fields)})
+    made: Callable[[Any], Any] = globals()[name]
+    return made
+
+
+for _name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"):
+    _make(_name, "values", "indices")
+_make("aminmax", "min", "max")
+
+
+def named(name: str, values: Any, out: bool = False) -> Any:
+    return globals()[f"{name}_out" if out else name](values)

@@ -1,0 +1,285 @@
+"""Scans: as many elements out as in, each made of those before it.
+
+The gradient of a running sum is a running sum from the other end. Those of running products and of running sums of exponentials are
+the linear recurrence s[k] = b[k] + a[k] * s[k - 1] from the other end, whose own gradient is itself again: no division,
+so that zeros and infinities need no care, and every order of derivative exists.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._dispatch import differentiable, into
+from nbgrad._dtypes import dtype as _dtype
+from nbgrad._storage import Spec, spec
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, check_write, empty, rebase, requires, written
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import scan as templates
+from nbgrad.ops import elementwise as e
+from nbgrad.ops.copy import clone, copy_memory, full, to_dtype, zeros
+from nbgrad.ops.index import scatter_add
+from nbgrad.ops.join import cat
+from nbgrad.ops.movement import narrow
+from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import named
+from nbgrad.ops.walk import walk
+
+
+def _lanes(d: _dtype) -> str:
+    return "f8" if d.is_floating_point else "i8"
+
+
+@lru_cache(maxsize=4096)
+def _make(kind: str, sp: Spec, d: _dtype, dim: int, reverse: bool) -> Any:
+    out = spec(d, tuple(sp.shape), None, sp.device)
+    how = walk(tuple(sp.shape), dim, (out.strides, sp.strides), reverse)
+    code, made = sp.dtype.code, d.code
+    source, signature = templates.scan(kind, code, _lanes(d), made, how.width, how.together)
+    address = build.kernel(
+        f"{kind}_{code}_{made}{'_lines' if how.together else ''}", source, signature
+    ).address
+    launch = _backend.of(sp.device).launch(3, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+
+    def scan(t: Tensor) -> Tensor:
+        got = empty(out)
+        launch(address, how.items, how.meta, got._buf, t._buf)
+        return got
+
+    return scan
+
+
+def _run(kind: str, input: Tensor, dim: int, reverse: bool) -> Tensor:
+    d = input._spec.dtype
+    out = d if d.is_floating_point else _dtypes.int64
+    got: Tensor = _make(kind, input._spec, out, dim, reverse)(input)
+    return got
+
+
+# ---------------------------------------------------------------- running sums
+
+
+@differentiable("Cumsum", raw=True, input=lambda g, dim, reverse: _cumsum(g, dim=dim, reverse=not reverse))
+def _cumsum(input: Tensor, *, dim: int, reverse: bool) -> Tensor:
+    return _run("cumsum", input, dim, reverse)
+
+
+def _sum_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
+    """In what a running sum or product is taken."""
+    if dtype is not None:
+        return _dtypes.to_dtype(dtype)
+    if out is not None:
+        return out._spec.dtype
+    d = input._spec.dtype
+    return d if d.is_floating_point else _dtypes.int64
+
+
+def _dim(name: str, dim: Any, ndim: int) -> int:
+    if not hasattr(dim, "__index__") or isinstance(dim, bool):
+        raise TypeError(f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
+    return _layout.wrap_dim(int(dim), ndim)
+
+
+_FOUND = "expected scalar_type {want} but found {got}"
+_EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
+
+
+def _running(
+    name: str, function: Any, input: Tensor, dim: Any, dtype: Any, out: Tensor | None, **more: Any
+) -> Tensor:
+    d = _sum_dtype(input, dtype, out)
+    at = _dim(name, dim, input.ndim)
+    got: Tensor = to_dtype(function(to_dtype(input, d), dim=at, **more), d)
+    return got if out is None else into(name, out, got, (input,), _EXPECTED)
+
+
+@method
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    return _running("cumsum", _cumsum, input, dim, dtype, out, reverse=False)
+
+
+# ---------------------------------------------------------------- the linear recurrence
+
+
+@lru_cache(maxsize=4096)
+def _make_recurrence(sp: Spec, factor: Spec, dim: int, reverse: bool) -> Any:
+    out = sp.dense()
+    how = walk(tuple(sp.shape), dim, (out.strides, sp.strides, factor.strides), reverse)
+    code = sp.dtype.code
+    source, signature = templates.recurrence(code, "f8", how.width, how.together)
+    address = build.kernel(f"recurrence_{code}{'_lines' if how.together else ''}", source, signature).address
+    launch = _backend.of(sp.device).launch(4, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+
+    def scan(t: Tensor, a: Tensor) -> Tensor:
+        got = empty(out)
+        launch(address, how.items, how.meta, got._buf, t._buf, a._buf)
+        return got
+
+    return scan
+
+
+def _shift(t: Tensor, dim: int, reverse: bool, value: float = 0.0) -> Tensor:
+    """One place on along `dim` (back, if `reverse`), with `value` where nothing comes from."""
+    if not t.ndim:
+        return full(t._spec, value)
+    n = tuple.__getitem__(t.shape, dim)
+    shape = list(t.shape)
+    shape[dim] = 1
+    edge = full(spec(t._spec.dtype, tuple(shape)), value)
+    parts = (narrow(t, dim, 1, n - 1), edge) if reverse else (edge, narrow(t, dim, 0, n - 1))
+    return cat(parts, dim)
+
+
+def _recurrence_rule(
+    g: Tensor, factor: Tensor, y: Tensor, dim: int, reverse: bool, wanted: Any
+) -> tuple[Tensor, Tensor | None]:
+    back = _recurrence(g, _shift(factor, dim, not reverse), dim=dim, reverse=not reverse)
+    return back, e.mul(back, _shift(y, dim, reverse)) if wanted[1] else None
+
+
+@differentiable("LinearRecurrence", raw=True, all=_recurrence_rule)
+def _recurrence(input: Tensor, factor: Tensor, *, dim: int, reverse: bool) -> Tensor:
+    """s[k] = input[k] + factor[k] * s[k - 1]; from the other end if `reverse`."""
+    got: Tensor = _make_recurrence(input._spec, factor._spec, dim, reverse)(input, factor)
+    return got
+
+
+# ---------------------------------------------------------------- running products and sums of exponentials
+
+
+def _cumprod_rule(g: Tensor, input: Tensor, dim: int) -> Tensor:
+    """The product of all before, times what all that follow make of their gradients."""
+    if not g.numel():
+        return g
+    before = _shift(_cumprod(input, dim=dim), dim, False, 1.0)
+    return e.mul(before, _recurrence(g, _shift(input, dim, True), dim=dim, reverse=True))
+
+
+@differentiable("Cumprod", raw=True, input=_cumprod_rule)
+def _cumprod(input: Tensor, *, dim: int) -> Tensor:
+    return _run("cumprod", input, dim, False)
+
+
+@method
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+    return _running("cumprod", _cumprod, input, dim, dtype, out)
+
+
+def _logcumsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dim: int) -> Tensor:
+    """exp(input[k] - y[j]) of all j from k on, as products of factors that are no more than 1."""
+    if not g.numel():
+        return g
+    nothing = e.eq(y, float("-inf"))
+    finite = e.where(nothing, full(spec(y._spec.dtype, ()), 0), y)
+    ratio = e.exp(e.sub(finite, _shift(finite, dim, True)))
+    own = e.where(nothing, full(spec(y._spec.dtype, ()), 0), e.exp(e.sub(input, finite)))
+    return e.mul(own, _recurrence(g, ratio, dim=dim, reverse=True))
+
+
+@differentiable("Logcumsumexp", raw=True, input=_logcumsumexp_rule)
+def _logcumsumexp(input: Tensor, *, dim: int) -> Tensor:
+    return _run("logcumsumexp", input, dim, False)
+
+
+@method
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+    at = _dim("logcumsumexp", dim, input.ndim)
+    if not input._spec.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"\"logcumsumexp_out_cpu\" not implemented for '{input._spec.dtype.scalar_name}'"
+        )
+    got: Tensor = _logcumsumexp(input, dim=at)
+    return got if out is None else into("logcumsumexp", out, got, (input,), _FOUND)
+
+
+# ---------------------------------------------------------------- running extremes
+
+
+@lru_cache(maxsize=4096)
+def _make_extreme(word: str, sp: Spec, dim: int) -> Any:
+    values = sp.dense()
+    places = values.like(dtype=_dtypes.int64)
+    how = walk(tuple(sp.shape), dim, (values.strides, sp.strides))
+    code = sp.dtype.code
+    source, signature = templates.extreme(word, code, sp.dtype.kind, how.width, how.together)
+    address = build.kernel(f"cum{word}_{code}{'_lines' if how.together else ''}", source, signature).address
+    launch = _backend.of(sp.device).launch(4, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+
+    def scan(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, place = empty(values), empty(places)
+        launch(address, how.items, how.meta, value._buf, place._buf, t._buf)
+        return value, place
+
+    return scan
+
+
+def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:
+    if not input_spec.ndim:
+        return g[0]
+    return scatter_add(zeros(input_spec.dense()), dim, y1, g[0])
+
+
+@differentiable("Cummax", raw=True, input=_to_places)
+def _cummax(input: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
+    return _make_extreme("max", input._spec, dim)(input)
+
+
+@differentiable("Cummin", raw=True, input=_to_places)
+def _cummin(input: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
+    return _make_extreme("min", input._spec, dim)(input)
+
+
+def _running_extreme(name: str, function: Any, input: Tensor, dim: Any, out: Any) -> Any:
+    pair = function(input, dim=_dim(name, dim, input.ndim))
+    if out is None:
+        return named(name, pair)
+    return named(name, [into(name, o, x, (input,), _FOUND) for o, x in zip(out, pair)], True)
+
+
+@method
+def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    return _running_extreme("cummax", _cummax, input, dim, out)
+
+
+@method
+def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    return _running_extreme("cummin", _cummin, input, dim, out)
+
+
+# ---------------------------------------------------------------- in place
+
+
+def _over(name: str, self: Tensor, dim: Any, dtype: Any, function: Any, **more: Any) -> Tensor:
+    """`self` becomes the scan of what it was. Rules that read the input have a copy of it."""
+    d = self._spec.dtype
+    if dtype is not None and _dtypes.to_dtype(dtype) is not d:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {d.name} and output tensor dtype {_dtypes.to_dtype(dtype).name} "
+            "should match"
+        )
+    if d is _dtypes.bool_:
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+    at = _dim(name, dim, self.ndim)
+    check_write(self, state.grad and requires(self))
+    result = to_dtype(function(clone(self) if name == "cumprod" else self, dim=at, **more), d)
+    copy_memory(self, result)
+    if result._node is None:
+        written(self)
+    else:
+        rebase(self, result._node)
+    return self
+
+
+@method
+def _t_cumsum_(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    return _over("cumsum", self, dim, dtype, _cumsum, reverse=False)
+
+
+@method
+def _t_cumprod_(self: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    return _over("cumprod", self, dim, dtype, _cumprod)
+
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]

@@ -1,0 +1,440 @@
+"""Order: sorting, ranks and what is asked of sorted values.
+
+Everything rests on one kernel, which gives the elements of some ranks along a dimension with their places. A gradient goes back
+to the places that values came from. Equal elements keep their order, also where PyTorch promises nothing (topk, kthvalue, median).
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from nbgrad import _backend, _dtypes, _layout
+from nbgrad._dispatch import differentiable, into
+from nbgrad._storage import Spec, spec
+from nbgrad._tensor import Tensor, empty, wrap
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import sort as templates
+from nbgrad.ops import elementwise as e
+from nbgrad.ops.copy import contiguous, full, to_dtype, zeros
+from nbgrad.ops.index import gather, scatter_add
+from nbgrad.ops.movement import reshape, squeeze, transpose, unsqueeze
+from nbgrad.ops.reduce import share_among
+from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import named
+from nbgrad.ops.walk import still, walk, without
+
+_EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
+
+
+def ranks(
+    input: Tensor, dim: int, descending: bool = False, first: int = 0, count: int = -1, which: str = "given"
+) -> tuple[Tensor, Tensor]:
+    """Elements of `count` ranks along `dim`, in order, and their places."""
+    got: tuple[Tensor, Tensor] = _make_ranks(input._spec, dim, descending, first, count, which)(input)
+    return got
+
+
+@lru_cache(maxsize=4096)
+def _make_ranks(sp: Spec, dim: int, descending: bool, first: int, count: int, which: str) -> Any:
+    shape = tuple(sp.shape) or (1,)
+    if count < 0:
+        count = shape[dim]
+    wanted = (*shape[:dim], count, *shape[dim + 1 :]) if sp.ndim else ()
+    values = spec(sp.dtype, wanted, None, sp.device)
+    places = values.like(dtype=_dtypes.int64)
+    how = walk(shape, dim, (values.strides or (1,), sp.strides or (1,)), wide=1, few=1)
+    code = sp.dtype.code
+    source, signature = templates.ranks(code, descending, which)
+    name = f"ranks_{code}_{'descending' if descending else 'ascending'}_{which}"
+    address = build.kernel(name, source, signature).address
+    scratch = len(signature) - 8
+    backend = _backend.of(sp.device)
+    items = how.items if values.numel else 0
+    launch = backend.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items)
+
+    def rank(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, place = empty(values), empty(places)
+        work = [backend.empty(8 * t._spec.numel) for _ in range(scratch)]
+        launch(address, items, how.meta, value._buf, place._buf, *work, t._buf, first, count)
+        return value, place
+
+    return rank
+
+
+def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:
+    """Each value's gradient goes to the place that it came from."""
+    return scatter_add(zeros(input_spec.dense()), dim, y1, g[0]) if input_spec.ndim else g[0]
+
+
+def _to_place(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> Tensor:
+    """The same for one value of each line."""
+    if keepdim or not input_spec.ndim:
+        return _to_places(g, y1, input_spec, dim)
+    return _to_places((unsqueeze(g[0], dim),), unsqueeze(y1, dim), input_spec, dim)
+
+
+def _named(name: str, pair: Any, input: Tensor, out: Any) -> Any:
+    if out is None:
+        return named(name, pair)
+    return named(name, [into(name, o, x, (input,), _EXPECTED) for o, x in zip(out, pair)], True)
+
+
+def _one(pair: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Drop the dimension, which has size one, unless it is to be kept. New memory without history."""
+    if not keepdim and pair[0].ndim:
+        for t in pair:
+            t._spec = without(t._spec, dim)
+    return pair
+
+
+def _full(name: str, input: Tensor, dim: Any) -> int:
+    d = _layout.wrap_dim(dim, input.ndim)
+    if input.ndim and tuple.__getitem__(input.shape, d) == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+    return d
+
+
+# ---------------------------------------------------------------- sorting
+
+
+def _sorter(node_name: str) -> Any:
+    @differentiable(node_name, raw=True, input=_to_places)
+    def sorted_along(input: Tensor, *, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+        return ranks(input, dim, descending)
+
+    return sorted_along
+
+
+_sort, _sort_stable = _sorter("SortBackward0"), _sorter("SortBackward1")
+
+
+@method
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
+) -> Any:
+    function = _sort if stable is None else _sort_stable
+    pair = function(input, dim=_layout.wrap_dim(dim, input.ndim), descending=bool(descending))
+    return _named("sort", pair, input, out)
+
+
+@method
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
+) -> Tensor:
+    places = ranks(input, _layout.wrap_dim(dim, input.ndim), bool(descending))[1]
+    return places if out is None else into("argsort", out, places, (), _EXPECTED)
+
+
+@method
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    values: Tensor = _sort(input, dim=0, descending=False)[0]
+    return values if out is None else into("msort", out, values, (input,), _EXPECTED)
+
+
+@differentiable("Topk", raw=True, input=_to_places)
+def _topk(input: Tensor, *, dim: int, largest: bool, k: int) -> tuple[Tensor, Tensor]:
+    return ranks(input, dim, largest, 0, k if input.ndim else 1)
+
+
+@method
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+) -> Any:
+    """The values come in order also where `sorted` does not ask for it."""
+    d = _layout.wrap_dim(dim, input.ndim)
+    if not 0 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
+        raise RuntimeError("selected index k out of range")
+    if input._spec.dtype is _dtypes.bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
+    return _named("topk", _topk(input, dim=d, largest=bool(largest), k=k), input, out)
+
+
+# ---------------------------------------------------------------- one rank
+
+
+@differentiable("Kthvalue", raw=True, input=_to_place)
+def _kthvalue(input: Tensor, *, dim: int, keepdim: bool, k: int) -> tuple[Tensor, Tensor]:
+    return _one(ranks(input, dim, False, k - 1, 1), dim, keepdim)
+
+
+@method
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    d = _full("kthvalue", input, dim)
+    if not 1 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
+    _not_bool("kthvalue_cpu", input)
+    return _named("kthvalue", _kthvalue(input, dim=d, keepdim=keepdim, k=k), input, out)
+
+
+def _not_bool(kernel: str, input: Tensor) -> None:
+    if input._spec.dtype is _dtypes.bool_:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+
+
+def _median_of_all(node_name: str, which: str) -> Any:
+    @differentiable(node_name, input=lambda g, input, y: share_among(g, input, y))
+    def median_of_all(input: Tensor) -> Tensor:
+        flat = reshape(input, (-1,))
+        if not input.numel():
+            return full(spec(input._spec.dtype, ()), float("nan"))
+        return _one(ranks(flat, 0, False, 0, 1, which), 0, False)[0]
+
+    return median_of_all
+
+
+def _median_along(node_name: str, which: str) -> Any:
+    @differentiable(node_name, raw=True, input=_to_place)
+    def median_along(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+        return _one(ranks(input, dim, False, 0, 1, which), dim, keepdim)
+
+    return median_along
+
+
+_MEDIANS = {
+    "median": (_median_of_all("MedianBackward0", "median"), _median_along("MedianBackward1", "median")),
+    "nanmedian": (
+        _median_of_all("NanmedianBackward0", "nanmedian"),
+        _median_along("NanmedianBackward1", "nanmedian"),
+    ),
+}
+
+
+def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+    if dim is None:
+        _not_bool("median_cpu", input)
+        return _MEDIANS[name][0](input)
+    d = _full("median", input, dim)
+    _not_bool("median_out", input)
+    return _named(name, _MEDIANS[name][1](input, dim=d, keepdim=keepdim), input, out)
+
+
+@method
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    return _median("median", input, dim, keepdim, out)
+
+
+@method
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    return _median("nanmedian", input, dim, keepdim, out)
+
+
+@differentiable("Mode", raw=True, input=_to_place)
+def _mode(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    ordered, at = ranks(input, dim)
+    sp = ordered._spec
+    shape = _layout.reduced_shape(tuple(sp.shape), (dim,), True) if sp.ndim else ()
+    value, place = empty(sp.like(shape)), empty(at._spec.like(shape))
+    how = walk(tuple(sp.shape), dim, (still(value._spec, dim), sp.strides), wide=1, few=1)
+    code = sp.dtype.code
+    address = build.kernel(f"mode_{code}", *templates.mode(code)).address
+    launch = _backend.of(sp.device).launch(5, "", sp.numel if how.items > 1 else how.items)
+    launch(address, how.items, how.meta, value._buf, place._buf, ordered._buf, at._buf)
+    return _one((value, place), dim, keepdim)
+
+
+@method
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    pair = _mode(input, dim=_full("mode", input, dim), keepdim=keepdim)
+    return _named("mode", pair, input, out)
+
+
+# ---------------------------------------------------------------- quantiles
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+@differentiable("SqueezeBackward4", raw=True, input=lambda g: unsqueeze(g, -1))
+def _last_gone(input: Tensor) -> Tensor:
+    """PyTorch ends with a squeeze in place."""
+    return wrap(input._buf, without(input._spec, input.ndim - 1))
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, out: Tensor | None
+) -> Tensor:
+    """Ranks of sorted values, and what lies between two of them: ops all, so the gradient is theirs."""
+    d = input._spec.dtype
+    if not input.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
+        q = full(spec(d, ()), q)
+    if q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if d not in (_dtypes.float32, _dtypes.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if q._spec.dtype is not d:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if not ((q._host() >= 0) & (q._host() <= 1)).all():
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    at = 0 if dim is None else _layout.wrap_dim(dim, input.ndim)
+    # As PyTorch has it: what is reduced stands last, and leaves ones where it stood.
+    lines = (
+        reshape(input, (*(1,) * input.ndim, -1)) if dim is None else transpose(unsqueeze(input, -1), at, -1)
+    )
+    ordered = sort(lines, -1)[0]
+    n = tuple.__getitem__(lines.shape, -1)
+    flat = reshape(q, (-1,))
+    bad = e.isnan(ordered).sum(-1, keepdim=True)
+    last = e.sub(n - 1, bad) if name == "nanquantile" else full(spec(_dtypes.int64, ()), n - 1)
+    ranks = e.mul(flat, to_dtype(last, d)).clamp(min=0)
+    if name == "quantile":  # a line with NaN has no other quantile
+        ranks = e.where(bad > 0, full(spec(d, ()), n - 1), ranks)
+    below = to_dtype(ranks, _dtypes.int64)
+    part = e.sub(ranks, to_dtype(below, d))
+    above = e.add(below, e.gt(part, 0))
+    if interpolation == "nearest":  # the even one of two as near
+        odd = e.logical_and(e.eq(part, 0.5), e.bitwise_and(below, 1))
+        got = gather(ordered, -1, e.where(e.logical_or(e.gt(part, 0.5), odd), above, below))
+    elif interpolation in ("lower", "higher"):
+        got = gather(ordered, -1, below if interpolation == "lower" else above)
+    else:
+        weight = part if interpolation == "linear" else full(spec(d, ()), 0.5)
+        got = e.lerp(gather(ordered, -1, below), gather(ordered, -1, above), weight)
+    if not keepdim:
+        got = squeeze(got, tuple(range(input.ndim)) if dim is None else (at,))
+    if q.ndim:
+        got = transpose(unsqueeze(got, 0), 0, -1)
+    got = _last_gone(got)
+    return got if out is None else into(name, out, got, (input,), _EXPECTED)
+
+
+@method
+def quantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
+
+
+@method
+def nanquantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)
+
+
+# ---------------------------------------------------------------- searching
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Where in each line of the sequence a value would be put so that the line stays in order."""
+    words = "torch.searchsorted(): "
+    if not isinstance(input, Tensor):
+        input = full(spec(sorted_sequence._spec.dtype, ()), input) if sorted_sequence.ndim == 1 else input
+    if not isinstance(input, Tensor):
+        raise RuntimeError(
+            f"{words}input value can be a scalar only when boundaries tensor dimension is 1, "
+            f"but we got boundaries tensor dim({sorted_sequence.ndim}) and input value's dim(0) numel(1)"
+        )
+    edges, shape = sorted_sequence, tuple(sorted_sequence.shape)
+    if side is not None and side not in ("left", "right"):
+        raise RuntimeError(f"{words}side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(
+            f"{words}side and right can't be set to opposites, got side of left while right was True"
+        )
+    if not shape:
+        raise RuntimeError(f"{words}boundaries tensor should have positive dimension, but got 0 dimension")
+    if len(shape) != 1 and (len(shape) != input.ndim or shape[:-1] != tuple(input.shape)[:-1]):
+        raise RuntimeError(
+            f"{words}boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
+            f"input value tensor must match, but we got boundaries tensor {list(shape)} and input value tensor "
+            f"{list(input.shape)}"
+        )
+    if sorter is not None:
+        if tuple(sorter.shape) != shape:
+            raise RuntimeError(
+                f"{words}boundary and sorter must have the same size, but got boundary tensor {list(shape)}and got "
+                f"sorter tensor {list(sorter.shape)}"
+            )
+        if sorter._spec.dtype is not _dtypes.int64:
+            raise RuntimeError(
+                f"{words}sorter must be a tensor of long dtype but got dtype {sorter._spec.dtype.scalar_name}"
+            )
+        at = sorter._host()
+        if at.size and (at.min() < 0 or at.max() >= shape[-1]):
+            raise RuntimeError(f"{words}sorter index out of range")
+        edges = gather(edges, -1, sorter)
+    for name, t in (("boundary", edges), ("input value", input)):
+        if not t._spec.contiguous:
+            warnings.warn(
+                f"{words}{name} tensor is non-contiguous, this will lower the performance due to extra data copy when "
+                f"converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if possible. This "
+                "message will only appear once per program.",
+                UserWarning,
+                stacklevel=2,
+            )
+    got = _searched(edges.detach(), input.detach(), side == "right" or bool(right))
+    got = to_dtype(got, _dtypes.int32 if out_int32 else _dtypes.int64)
+    return got if out is None else into("searchsorted", out, got, ())
+
+
+def _searched(edges: Tensor, values: Tensor, right: bool) -> Tensor:
+    d = _dtypes.promote_types(edges._spec.dtype, values._spec.dtype)
+    if d is _dtypes.bool_:
+        raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
+    if d is _dtypes.float16:
+        d = _dtypes.float32  # in the same order, and numbers to a kernel
+    edges, values = contiguous(to_dtype(edges, d)), contiguous(to_dtype(values, d))
+    got = empty(values._spec.like(dtype=_dtypes.int64))
+    code = d.code
+    address = build.kernel(
+        f"search_{code}_{'right' if right else 'left'}", *templates.search(code, right)
+    ).address
+    n = tuple.__getitem__(edges.shape, -1)
+    per = tuple.__getitem__(values.shape, -1) if values.ndim else 1
+    launch = _backend.of(got.device).launch(3, "qqq", 8 * got.numel())
+    launch(address, got.numel(), got._buf, values._buf, edges._buf, max(per, 1), n, edges.ndim == 1)
+    return got
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+) -> Tensor:
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+__all__ = [
+    "argsort",
+    "bucketize",
+    "kthvalue",
+    "median",
+    "mode",
+    "msort",
+    "nanmedian",
+    "nanquantile",
+    "quantile",
+    "searchsorted",
+    "sort",
+    "topk",
+]

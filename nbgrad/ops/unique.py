@@ -1,0 +1,113 @@
+"""Distinct values: of elements, or of the slices along a dimension; in order, or as they follow each other.
+
+All are one thing: rows, in the order in which to go through them, and where a row differs from the one before. No gradient, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbgrad import _dtypes, _layout
+from nbgrad._dispatch import differentiable
+from nbgrad._storage import spec
+from nbgrad._tensor import Tensor
+from nbgrad.ops import elementwise as e
+from nbgrad.ops.copy import full, zeros
+from nbgrad.ops.index import index_select
+from nbgrad.ops.join import cat
+from nbgrad.ops.movement import movedim, narrow, reshape
+from nbgrad.ops.reduce import any as any_of
+from nbgrad.ops.registry import method
+from nbgrad.ops.scan import cumsum
+from nbgrad.ops.sort import ranks
+
+
+def _in_order(rows: Tensor) -> Tensor:
+    """The order of rows by their elements. Sorting by the last column first leaves, as the sort is stable, what earlier
+    columns decide."""
+    n, columns = rows.shape
+    if columns == 1:
+        return ranks(reshape(rows, (-1,)), 0)[1]
+    order = e.sub(cumsum(full(spec(_dtypes.int64, (n,)), 1), 0), 1)
+    for column in range(columns - 1, -1, -1):
+        order = order[ranks(rows[order, column], 0)[1]]
+    return order
+
+
+def _distinct(input: Tensor, dim: int | None, in_order: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The distinct elements or slices, which of them each is, how many of each there are."""
+    if dim is None:
+        lines, dim = reshape(input, (-1,)), 0
+    else:
+        lines = input
+    n = tuple.__getitem__(lines.shape, dim)
+    rows = reshape(movedim(lines, dim, 0), (n, lines.numel() // max(n, 1)))
+    if not n:
+        none = zeros(spec(_dtypes.int64, (0,)))
+        return lines, none, none
+    order = _in_order(rows) if in_order else None
+    if order is not None:
+        rows = rows[order]
+    differs = any_of(e.ne(narrow(rows, 0, 1, n - 1), narrow(rows, 0, 0, n - 1)), 1)
+    first = cat([full(spec(_dtypes.bool_, (1,)), True), differs])
+    starts = reshape(first.nonzero(), (-1,))
+    counts = e.sub(
+        cat([narrow(starts, 0, 1, starts.numel() - 1), full(spec(_dtypes.int64, (1,)), n)]), starts
+    )
+    group = e.sub(cumsum(first, 0), 1)
+    if order is not None:
+        starts, group = order[starts], zeros(group._spec).scatter(0, order, group)
+    return index_select(lines, dim, starts), group, counts
+
+
+def _refuse(g: Any, name: str) -> None:
+    raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
+
+
+def _op(node_name: str) -> Any:
+    @differentiable(node_name, input=_refuse)
+    def distinct(
+        input: Tensor, *, dim: int | None, in_order: bool, name: str
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return _distinct(input, dim, in_order)
+
+    return distinct
+
+
+_unique, _unique_dim = _op("Unique2Backward0"), _op("UniqueDimBackward0")
+_consecutive = _op("UniqueConsecutiveBackward0")
+
+
+def _outputs(
+    function: Any, input: Tensor, dim: Any, in_order: bool, name: str, inverse: bool, counts: bool
+) -> Any:
+    d = None if dim is None else _layout.wrap_dim(dim, input.ndim)
+    values, group, many = function(input, dim=d, in_order=in_order, name=name)
+    if d is None:
+        group = reshape(group, input.shape)
+    found = [values, *([group] if inverse else []), *([many] if counts else [])]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@method
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct values in order; along a `dim`, its distinct slices."""
+    function, name = (_unique, "_unique2") if dim is None else (_unique_dim, "unique_dim")
+    return _outputs(function, input, dim, True, name, return_inverse, return_counts)
+
+
+@method
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    name = "unique_consecutive"
+    return _outputs(_consecutive, input, dim, False, name, return_inverse, return_counts)
+
+
+__all__ = ["unique", "unique_consecutive"]
