@@ -550,9 +550,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | N
 
 def share_among(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
     """The gradient of one value of all elements: theirs that equal it (a NaN equals a NaN), in equal shares."""
-    at = e.eq(input, y)
-    if e.isnan(y.detach())._host():
-        at = e.isnan(input)
+    at = e.logical_or(e.eq(input, y), e.logical_and(e.isnan(input), e.isnan(y)))
     at = to_dtype(at, g._spec.dtype)
     return e.mul(at, e.div(g, _sum_all(at)))
 

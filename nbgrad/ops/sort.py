@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into
+from nbgrad._dispatch import differentiable, into, undifferentiable
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.kernels import build
@@ -119,11 +119,16 @@ def sort(
     return _named("sort", pair, input, out)
 
 
+@undifferentiable()
+def _argsort(input: Tensor, *, dim: int, descending: bool) -> Tensor:
+    return ranks(input, dim, descending)[1]
+
+
 @method
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    places = ranks(input, _layout.wrap_dim(dim, input.ndim), bool(descending))[1]
+    places: Tensor = _argsort(input, dim=_layout.wrap_dim(dim, input.ndim), descending=bool(descending))
     return places if out is None else into("argsort", out, places, (), _EXPECTED)
 
 
@@ -392,18 +397,19 @@ def searchsorted(
                 UserWarning,
                 stacklevel=2,
             )
-    got = _searched(edges.detach(), input.detach(), side == "right" or bool(right))
+    got = _searched(edges, input, right=side == "right" or bool(right))
     got = to_dtype(got, _dtypes.int32 if out_int32 else _dtypes.int64)
     return got if out is None else into("searchsorted", out, got, ())
 
 
-def _searched(edges: Tensor, values: Tensor, right: bool) -> Tensor:
+@undifferentiable()
+def _searched(edges: Tensor, values: Tensor, *, right: bool) -> Tensor:
     d = _dtypes.promote_types(edges._spec.dtype, values._spec.dtype)
     if d is _dtypes.bool_:
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     if d is _dtypes.float16:
         d = _dtypes.float32  # in the same order, and numbers to a kernel
-    edges, values = contiguous(to_dtype(edges, d)), contiguous(to_dtype(values, d))
+    edges, values = (contiguous(to_dtype(t.detach(), d)) for t in (edges, values))
     got = empty(values._spec.like(dtype=_dtypes.int64))
     code = d.code
     address = build.kernel(

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into
+from nbgrad._dispatch import differentiable, into, undifferentiable
 from nbgrad._layout import Ints
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
@@ -325,9 +325,15 @@ def nanmean(
     return got if out is None else into("nanmean", out, got, (input,))
 
 
+@undifferentiable(lambda x, dims: _count_nonzero(x, dims=_past(dims)))
+def _count_nonzero(input: Tensor, *, dims: Ints) -> Tensor:
+    return run(COUNT, e.ne(input.detach(), 0), dims, False, _dtypes.int64, "i8")
+
+
 @method
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    return run(COUNT, e.ne(input.detach(), 0), _dims(dim, input.ndim), False, _dtypes.int64, "i8")
+    got: Tensor = _count_nonzero(input, dims=_dims(dim, input.ndim))
+    return got
 
 
 # ---------------------------------------------------------------- the logarithm of a sum of exponentials
