@@ -83,6 +83,16 @@ def test_gradients(torch: ModuleType, case: OpCase) -> None:
         assert_same(got[1], want[1], f"{sample.label}, second order", 100 * case.tol)
 
 
+@each([c for c in differentiable() if "float16" in c.dtypes])
+def test_float16_gradients(torch: ModuleType, case: OpCase) -> None:
+    """They are float16 as well; each kernel rounds once, so two of them may differ in the last digit."""
+    sample = next(samples(case, "float16", layouts=False))
+    got, want = (
+        outcome(lambda m=m: derive.gradients(m, case, sample, create_graph=False)[0]) for m in (T, torch)
+    )
+    assert_same(got, want, sample.label, 2 * case.tol)
+
+
 @each(differentiable())
 def test_grad_fn_name(torch: ModuleType, case: OpCase) -> None:
     """What `grad_fn=<...>` shows, for each output."""

@@ -169,7 +169,7 @@ def test_promotion_matches_torch(torch: ModuleType) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("default", ["float32", "float64"])
+@pytest.mark.parametrize("default", ["float16", "float32", "float64"])
 def test_result_dtypes_match_torch(torch: ModuleType, default: str) -> None:
     tensors = [(kind, d) for kind in (DIM, ZERODIM) for d in D.all_dtypes]
     operands = {(kind, d): torch.ones([1] * (kind == DIM), dtype=same(d, torch)) for kind, d in tensors}
@@ -206,14 +206,18 @@ def test_dtype_errors_match_torch(torch: ModuleType) -> None:
         lambda m: m.finfo(3),
         lambda m: m.finfo(m.float32),
         lambda m: m.finfo(m.float64),
+        lambda m: m.finfo(m.float16),
         lambda m: m.iinfo(m.int32),
         lambda m: m.iinfo(m.int64),
+        lambda m: m.iinfo(m.int16),
+        lambda m: m.iinfo(m.int8),
+        lambda m: m.iinfo(m.uint8),
         lambda m: vars(m.dtype)["x"],
         lambda m: m.dtype(),
         lambda m: type("D", (m.dtype,), {}),
     ):
         assert outcome(lambda f=f: f(D)) == outcome(lambda f=f: f(torch))
-    for d in (torch.float32, torch.float64):
+    for d in (torch.float16, torch.float32, torch.float64):
         ours, theirs = D.finfo(getattr(D, repr(d)[6:])), torch.finfo(d)
         for field in ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny"):
             assert getattr(ours, field) == getattr(theirs, field)

@@ -189,8 +189,9 @@ OPTIONS: list[dict[str, Any]] = [
 def random_data(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
-    if dtype.startswith("int"):
-        return np.asarray(rng.integers(-(10 ** rng.integers(1, 9)), 10 ** rng.integers(0, 9), shape), dtype)
+    if "int" in dtype:
+        wide = np.asarray(rng.integers(-(10 ** rng.integers(1, 9)), 10 ** rng.integers(0, 9), shape))
+        return wide.astype(dtype)
     kind = rng.integers(6)
     data = np.asarray(rng.standard_normal(shape))
     if kind == 1:
@@ -216,17 +217,18 @@ def rearranged(rng: np.random.Generator, data: np.ndarray[Any, Any]) -> np.ndarr
     return data
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_random_tensors_match_torch(torch: ModuleType, options: dict[str, Any]) -> None:
-    rng = np.random.default_rng(0)
+DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+def compare_random_tensors(torch: ModuleType, options: dict[str, Any], count: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
     set_printoptions(**options)
     torch.set_printoptions(**options)
     try:
-        for i in range(150 if options else 600):
+        for i in range(count):
             shapes = LARGE if i % 10 == 0 and options.get("profile") != "full" else SHAPES
             shape = shapes[rng.integers(len(shapes))]
-            dtype = ["float32", "float64", "float32", "int64", "int32", "bool"][rng.integers(6)]
+            dtype = DTYPES[rng.integers(len(DTYPES))]
             data = rearranged(rng, random_data(rng, shape, dtype))
             floating = dtype.startswith("float")
             state = rng.integers(3) if floating else 0
@@ -237,6 +239,20 @@ def test_random_tensors_match_torch(torch: ModuleType, options: dict[str, Any]) 
             assert tensor_repr(ours) == repr(theirs), (data, options)
     finally:
         torch.set_printoptions(profile="default")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_random_tensors_match_torch(torch: ModuleType, options: dict[str, Any]) -> None:
+    compare_random_tensors(torch, options, 40, seed=0)
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_many_random_tensors_match_torch(torch: ModuleType, options: dict[str, Any]) -> None:
+    """2,000 by default options, as many again by others."""
+    compare_random_tensors(torch, options, 200 if options else 2000, seed=1)
 
 
 @pytest.mark.oracle
@@ -258,7 +274,7 @@ def test_extremes_match_torch(torch: ModuleType) -> None:
     ]
     for a in values:
         for b in [1.0, 1000.0, 1001.0, 0.5, a, -a]:
-            for dtype in (np.float32, np.float64):
+            for dtype in (np.float16, np.float32, np.float64):
                 with np.errstate(over="ignore"):
                     data = np.array([a, b]).astype(dtype)
                 assert tensor_repr(Fake(data)) == repr(torch.from_numpy(data)), data
@@ -272,7 +288,7 @@ def test_the_default_dtype_matches_torch(torch: ModuleType) -> None:
     _dtypes.set_default_dtype(_dtypes.float64)
     torch.set_default_dtype(torch.float64)
     try:
-        for dtype in ("float32", "float64", "int64", "int32", "bool"):
+        for dtype in DTYPES:
             for shape in ((), (0,), (2, 0), (3,)):
                 data = np.zeros(shape, dtype)
                 assert tensor_repr(Fake(data)) == repr(torch.from_numpy(data))

@@ -268,24 +268,26 @@ def is_complex(input: Tensor) -> bool:
 
 
 _RESULT_TYPE = (
-    "Tensor tensor, Tensor other",
-    "Number scalar, Tensor tensor",
-    "Tensor tensor, Number other",
-    "Number scalar1, Number scalar2",
+    ("Tensor tensor", "Tensor other"),
+    ("Number scalar", "Tensor tensor"),
+    ("Tensor tensor", "Number other"),
+    ("Number scalar1", "Number scalar2"),
 )
 
 
 def result_type(tensor1: Any, tensor2: Any, /) -> _dtype:
     """The dtype in which an op of the two computes."""
-    operands = [x._spec if isinstance(x, Tensor) else number_type(x) for x in (tensor1, tensor2)]
+    given = (tensor1, tensor2)
+    operands = [x._spec if isinstance(x, Tensor) else number_type(x) for x in given]
     if None in operands:
-        got = [type(x).__name__ for x in (tensor1, tensor2)]
-        why = "      didn't match because some of the arguments have invalid types: ({}, {})"
-        marked = why.format(*(f"!{g}!" if o is None else g for g, o in zip(got, operands)))
-        forms = "".join(f" * ({form})\n{marked}\n" for form in _RESULT_TYPE)
-        raise TypeError(
-            f"result_type() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n{forms}"
-        )
+        kinds = ["Tensor" if isinstance(x, Tensor) else "Number" if number_type(x) else "" for x in given]
+        got = [type(x).__name__ for x in given]
+        text = f"result_type() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n"
+        for form in _RESULT_TYPE:
+            marked = [g if k and f.startswith(k) else f"!{g}!" for f, k, g in zip(form, kinds, got)]
+            text += f" * ({', '.join(form)})\n      didn't match because some of the arguments have invalid types: "
+            text += f"({', '.join(marked)})\n"
+        raise TypeError(text)
     return common_dtype(operands)
 
 

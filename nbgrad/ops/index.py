@@ -812,9 +812,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
 
 def _as_kind(value: Any, t: Tensor) -> Any:
     """A number as what the tensor holds: integers cut it off."""
-    if t._spec.dtype is _dtypes.bool_:
-        return bool(value)
-    return value if t._spec.dtype.is_floating_point else int(value)
+    return value if t._spec.dtype.is_floating_point else _dtypes.fitting(value, t._spec.dtype)
 
 
 def _without_ones(value: Tensor, ndim: int) -> Tensor:
