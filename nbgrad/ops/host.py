@@ -280,11 +280,13 @@ def result_type(tensor1: Any, tensor2: Any, /) -> _dtype:
     given = (tensor1, tensor2)
     operands = [x._spec if isinstance(x, Tensor) else number_type(x) for x in given]
     if None in operands:
-        kinds = ["Tensor" if isinstance(x, Tensor) else "Number" if number_type(x) else "" for x in given]
         got = [type(x).__name__ for x in given]
         text = f"result_type() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n"
         for form in _RESULT_TYPE:
-            marked = [g if k and f.startswith(k) else f"!{g}!" for f, k, g in zip(form, kinds, got)]
+            fits = [
+                f.startswith("Tensor") and isinstance(x, Tensor) for f, x in zip(form, given)
+            ]  # PyTorch marks numbers
+            marked = [g if fit else f"!{g}!" for fit, g in zip(fits, got)]
             text += f" * ({', '.join(form)})\n      didn't match because some of the arguments have invalid types: "
             text += f"({', '.join(marked)})\n"
         raise TypeError(text)
