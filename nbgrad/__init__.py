@@ -88,7 +88,7 @@ from nbgrad.ops.unique import *  # noqa: F403
 __version__ = "0.1.0"
 
 # What not every program needs is loaded when it is first named (PEP 562).
-_lazy = {"optim": "nbgrad.optim"}
+_lazy = {"optim": "nbgrad.optim", "profiler": "nbgrad.profiler"}
 
 
 def __getattr__(name: str) -> _Any:

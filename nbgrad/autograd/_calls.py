@@ -56,7 +56,7 @@ class Watch:
 
     def _told(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "call":
-            known = _readers.get(id(frame.f_code)) or _know(frame.f_code, frame.f_globals)
+            known = _readers.get(id(frame.f_code)) or _know(frame)
             if known[1] is not None:
                 name, args, node = known[1](frame)
                 if not self.stack or self.stack[-1].name != name:
@@ -77,13 +77,13 @@ Reader = Callable[[FrameType], tuple[str, Sequence[Any], Node | None]]  # name, 
 _readers: dict[int, tuple[CodeType, Reader | None]] = {}  # by identity, as code objects hash their contents
 
 
-def _know(code: CodeType, scope: dict[str, Any]) -> tuple[CodeType, Reader | None]:
-    found = _readers[id(code)] = (code, _reader(code, scope))
+def _know(frame: FrameType) -> tuple[CodeType, Reader | None]:
+    found = _readers[id(frame.f_code)] = (frame.f_code, _reader(frame, frame.f_code, frame.f_globals))
     return found
 
 
-def _reader(code: CodeType, scope: dict[str, Any]) -> Reader | None:
-    """How to read from a frame of this code what is called; None if it is neither op nor rule."""
+def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader | None:
+    """How to read from frames of this code what is called; None if it is neither op nor rule."""
     module, name = scope.get("__name__", ""), code.co_name
     if not module.startswith("nbgrad."):
         return None
@@ -96,8 +96,8 @@ def _reader(code: CodeType, scope: dict[str, Any]) -> Reader | None:
         return lambda frame: (f"aten::{op_name(frame.f_locals['op'])}_", frame.f_locals["args"], None)
     if not module.startswith(_OPS) or name == "in_place" or name.startswith(("is_", "<")):
         return None
-    if "op" in code.co_freevars:
-        return lambda frame: ("aten::" + op_name(frame.f_locals["op"]), _arguments(frame), None)
+    if "op" in code.co_freevars and hasattr(_op_in(frame), "node_name"):
+        return lambda frame: ("aten::" + op_name(_op_in(frame)), _arguments(frame), None)
     public = name.removeprefix("_t_")
     known = name in scope.get("__all__", ()) and getattr(scope[name], "__code__", None) is code
     if known or public != name:
@@ -131,6 +131,12 @@ def _rule(frame: FrameType, grads: str) -> tuple[str, Sequence[Any], Node]:
 def _getitem(frame: FrameType) -> tuple[str, Sequence[Any], None]:
     args = _arguments(frame)
     return {int: "aten::select", slice: "aten::slice"}.get(type(args[1]), "aten::index"), args, None
+
+
+def _op_in(frame: FrameType) -> Any:
+    """The op, or that of the function that stands under its name."""
+    op = frame.f_locals["op"]
+    return getattr(op, "op", op)
 
 
 def op_name(op: Any) -> str:

@@ -40,7 +40,8 @@ class FunctionEvent:
     is_async = False
 
     def __init__(self, id: int, call: Call, start: float) -> None:
-        self.id, self.name, self.key = id, call.name, call.name
+        self.id, self.name = id, call.name
+        self.key = "ProfilerStep*" if call.name.startswith("ProfilerStep#") else call.name
         self.is_user_annotation = call.frame is None
         self.scope = _USER if call.frame is None else _FUNCTION if call.node is None else _BACKWARD
         self.sequence_nr = -1 if call.node is None else call.node.seq
@@ -204,7 +205,10 @@ class EventList(list[Any]):
             rows.append(line(texts[k] for _, _, texts in columns))
             for deeper in event.stack[1:extra]:
                 rows.append(line([""] * (len(columns) - 1) + [deeper[-columns[-1][1] :]]))
-        above = f"{'=' * (len(rule) - 3)}\n{header}\n" if header is not None else ""
+        heads = [header] if header is not None else []
+        if top_level_events_only:
+            heads.append("This report only display top-level ops statistics")
+        above = "".join(f"{'=' * (len(rule) - 3)}\n{head}\n" for head in heads)
         titles = line(title for title, _, _ in columns)
         return f"{above}{rule}{titles}{rule}{''.join(rows)}{rule}Self CPU time total: {_time(total)}\n"
 
