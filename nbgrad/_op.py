@@ -19,6 +19,7 @@ LINEAR = "linear"  # in all its inputs together: the tangent is the op of the ta
 PRODUCT = "product"  # linear in each: the tangent is a sum of the op with one input's tangent in its place
 OUT = "y"  # the name by which a rule reads the op's own output
 GRAD = "g"
+PUBLIC = {"input": "self", OUT: "result"}  # PyTorch's names of what a rule reads, where it has others
 
 
 class ElementwiseOp:
@@ -139,6 +140,7 @@ class Op:
         )
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         self.by_mask: dict[Any, Any] = {}
+        self.public = PUBLIC
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}
 
     def __repr__(self) -> str:

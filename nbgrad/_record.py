@@ -16,7 +16,7 @@ import numpy as np
 
 from nbgrad import _layout
 from nbgrad._dtypes import float64
-from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
+from nbgrad._op import GRAD, OUT, PUBLIC, ElementwiseOp, Op
 from nbgrad._plan import _PLANS, Kernel, Plan
 from nbgrad._storage import Spec, Storage, spec
 from nbgrad._tape.modes import shared, state
@@ -221,8 +221,7 @@ def unpack(node: Node) -> tuple[Any, ...]:
     if saved is None:
         raise RuntimeError(FREED)
     packed = False
-    # In PyTorch's order, as the message names the first that was written to.
-    for k in range(len(saved) - 1, -1, -1):
+    for k in node.rule.order:
         t = saved[k]
         if t._storage is not None and t._storage.version != node.versions[k]:
             if type(t) is not Packed:
@@ -243,6 +242,20 @@ def unpack_one(node: Node, k: int) -> Any:
     elif t is not None and t._storage is not None and t._storage.version != node.versions[k]:
         raise modified(t, node.versions[k], node.rule.made_by(node, k))
     return t if number is None or not t._spec.dtype.is_floating_point else as_output(t, node, number)
+
+
+DETACHED = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use "
+    "out-of-place `.detach()` instead"
+)
+
+
+def check_attached(node: Node, saved: Sequence[Tensor], positions: Sequence[int]) -> None:
+    """Where a gradient is to be differentiated, what it was made of must still have its history."""
+    for t, k in zip(saved, positions):
+        target = node.next[k]
+        if target is not None and target.next and t._node is None:
+            raise RuntimeError(DETACHED)
 
 
 class Output:
@@ -296,10 +309,7 @@ class SavedTensor:
         if self._place is None:
             return None
         if self._node.saved is not None and self._node.rule.output_at(self._node, self._place) is not None:
-            raise RuntimeError(
-                "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
-                "use out-of-place `.detach()` instead"
-            )
+            raise RuntimeError(DETACHED)
         return unpack_one(self._node, self._place)
 
     def register_hooks(
@@ -336,6 +346,11 @@ class SavedTensor:
         return f"<torch._C._autograd.SavedTensor object at {id(self):#x}>"
 
 
+def _order(names: Sequence[str], public: dict[str, str]) -> tuple[int, ...]:
+    """PyTorch's order of looking at what was saved, by name; its message is about the first that was written to."""
+    return tuple(sorted(range(len(names)), key=lambda k: public.get(names[k], names[k])))
+
+
 class ElementwiseRule:
     """The gradient of one plan for one choice of inputs that want it. Two callers: raw, which launches one kernel for all of
     them, and registered (`graph`), which calls an op per input and so can be differentiated again."""
@@ -367,6 +382,7 @@ class ElementwiseRule:
         )
         self.number_positions = tuple(positions[n] for n in self.number_names)
         self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
+        self.order = _order(self.saved_names, PUBLIC)
         self.backs: dict[Any, Callable[..., Any]] = {}
 
     def numbers(self, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -399,6 +415,7 @@ class ElementwiseRule:
     def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
         op = self.plan.op
         op.check_derivative()
+        check_attached(node, saved, self.tensor_positions)
         values: dict[str, Any] = {GRAD: g, **dict(zip(self.saved_names, saved))}
         values.update(zip(self.number_names, node.static))
         if self.saves_output:
@@ -499,8 +516,7 @@ class ElementwiseRule:
 
     def names(self, node: Node) -> dict[str, str]:
         op = self.plan.op
-        public = {"input": "self", OUT: "result"}
-        return {public.get(n, n): n for n in op.reads(op.params)}
+        return {PUBLIC.get(n, n): n for n in op.reads(op.params)}
 
     def output_at(self, node: Node, k: int) -> int | None:
         return 0 if k >= len(self.tensors) else None
@@ -696,6 +712,7 @@ class OpRule:
             *(names[k] for k in self.inputs),
             *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())),
         )
+        self.order = _order(self.saved_names, op.public)
         where = {GRAD: "g", "wanted": "wanted", "specs": "layout"}
         where |= {n: f"saved[{k}]" for k, n in enumerate(self.saved_names)}
         where |= {n: "None" for k, n in enumerate(names) if not given[k]}
@@ -730,8 +747,9 @@ class OpRule:
         mask = self.mask
         if needed is not None:
             mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
-        if graph and self.outputs:
+        if graph and saved:
             first = len(self.inputs)
+            check_attached(node, saved, self.inputs)
             saved = (*saved[:first], *(as_output(t, node, k) for t, k in zip(saved[first:], self.outputs)))
         static, layout, _ = node.static
         return self.run(g, saved, static, layout, mask)
@@ -749,9 +767,7 @@ class OpRule:
     def names(self, node: Node) -> dict[str, str]:
         """PyTorch calls an integer output `indices`, others by number if there are several."""
         layouts = node.static[2]
-        public = {OUT: "result"}
-        if self.op.inputs:
-            public[self.op.inputs[0]] = "self"
+        public = dict(self.op.public)
         for k, known in enumerate(() if isinstance(layouts, Spec) else layouts):
             public[f"{OUT}{k}"] = f"result{k}" if known.dtype.is_floating_point else "indices"
         read = {n for reads in self.op.reads.values() for n in reads}
@@ -778,7 +794,10 @@ def read_saved(node: Node, wanted: str, name: str, raw: bool) -> Any:
 
 
 def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
-    """A saved output with its history again; while saved it has none, as it would be a cycle."""
+    """A saved output with its history again; while saved it has none, as it would be a cycle. What was written through a view has
+    that of the view, so that hooks on the base act."""
+    if node.through_view is not None:
+        node = node.through_view() or node
     t = share(kept, kept._buf, kept._spec)
     t._storage, t._node, t._nr, t._rg = kept._storage, node, number, 1
     return t

@@ -310,7 +310,7 @@ class Tensor:
     def retain_grad(self) -> None:
         if not requires(self):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        node = history(self)
+        node = None if self._node is None else history(self)
         if node is None or self.retains_grad:
             return
         if node.retain is None:
@@ -489,7 +489,7 @@ def history(t: Tensor) -> Node | None:
     view = t._view
     if t._rg == 2 and view is not None:
         counted = storage_of(t).version
-        if view.version != counted and requires(view.base):
+        if view.version != counted and (t._node is not None or requires(view.base)):
             if view.created != "default":
                 raise RuntimeError(_forbidden(t, view, "its base or another view of its base has been"))
             set_history(t, view_node(t, view.base))
@@ -585,6 +585,7 @@ hooks = Hooks()
 
 
 LEAF_WRITE = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_WRITE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
     "Please clone() the tensor before performing the operation."
@@ -612,16 +613,18 @@ def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
     if recorded:
         view = t._view
         if view is not None:
-            if view.created != "default":
-                raise RuntimeError(_forbidden(t, view, "is being"))
+            check_view(t, view)
             if requires(t) and history(view.base) is None:
-                raise RuntimeError(
-                    "a view of a leaf Variable that requires grad is being used in an in-place operation."
-                )
+                raise RuntimeError(VIEW_OF_LEAF_WRITE)
         if requires(t) and history(t) is None:
             raise RuntimeError(LEAF_WRITE)
     if not filled and t._spec.strides and _layout.overlaps(t._spec.shape, t._spec.strides):
         raise RuntimeError(OVERLAP)
+
+
+def check_view(t: Tensor, view: View) -> None:
+    if view.created != "default":
+        raise RuntimeError(_forbidden(t, view, "is being"))
 
 
 def _forbidden(t: Tensor, view: View, modified: str) -> str:

@@ -18,8 +18,10 @@ from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence
 from nbgrad._tensor import (
+    VIEW_OF_LEAF_WRITE,
     Tensor,
     accumulator,
+    check_view,
     edge,
     history,
     new,
@@ -346,8 +348,16 @@ def _same_view(t: Tensor) -> Tensor:
 
 def _written_output(node: BackwardCFunction, t: Tensor, k: int, count: int) -> Tensor:
     view = t._view if t._rg == 2 else None
-    if requires(t) and history(t) is None:
-        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    try:
+        if t._node is None and requires(t):
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+        if view is not None:
+            check_view(t, view)
+            if history(view.base) is None and requires(view.base):
+                raise RuntimeError(VIEW_OF_LEAF_WRITE)
+    except RuntimeError:
+        written(t)  # as `forward` has done
+        raise
     if view is not None and count > 1:
         raise RuntimeError(
             "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "

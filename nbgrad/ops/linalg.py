@@ -240,14 +240,21 @@ def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tens
 
 
 def _product(
-    node: str, run: Run, input: Callable[..., Any], mat2: Callable[..., Any], batch: Callable[..., Any]
+    node: str,
+    run: Run,
+    input: Callable[..., Any],
+    mat2: Callable[..., Any],
+    batch: Callable[..., Any],
+    second: str = "mat2",
 ) -> Run:
-    """A product as an op, with the gradients of its two operands; `batch` is that of many examples."""
+    """A product as an op, with the gradients of its two operands; `batch` is that of many examples, `second` PyTorch's name of the
+    second operand."""
 
     def forward(input: Tensor, mat2: Tensor) -> Tensor:
         return run(input, mat2)
 
     op = Op(forward, {"input": input, "mat2": mat2}, node, PRODUCT, batch)
+    op.public = {**op.public, "mat2": second}
 
     def product(a: Tensor, b: Tensor) -> Tensor:
         if state.active and _transforms.wrapped((a, b)):
@@ -299,6 +306,7 @@ _mv: Run = _product(
     lambda g, mat2: outer(g, mat2),
     lambda g, input: _mv(_t(input), g),
     _mv_each,
+    "vec",
 )
 _dot, _vdot = (
     _product(
@@ -307,8 +315,9 @@ _dot, _vdot = (
         lambda g, mat2: mul(g, mat2),
         lambda g, input: mul(g, input),
         lambda has, a, b: mul(a, b).sum(-1),
+        second,
     )
-    for node in ("DotBackward0", "VdotBackward0")
+    for node, second in (("DotBackward0", "tensor"), ("VdotBackward0", "other"))
 )
 
 

@@ -17,7 +17,7 @@ from nbgrad._record import record_op, record_view
 from nbgrad._storage import Marked, Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, hooks, requires, wrap
-from nbgrad.ops.copy import contiguous, copy_memory, zeros
+from nbgrad.ops.copy import contiguous, copy_memory, full, zeros
 from nbgrad.ops.registry import method
 
 
@@ -104,7 +104,7 @@ def _read_each(x: Tensor, at: Spec, offset: int) -> Tensor:
 
 @view(
     "AsStrided",
-    lambda g, input_spec, at, offset: _embed(g, base=input_spec, at=at, offset=offset),
+    lambda g, input_spec, at, offset: embed(g, base=input_spec, at=at, offset=offset),
     batch=_read_each,
 )
 def _read_at(sp: Spec, *, at: Spec, offset: int) -> tuple[Spec, int]:
@@ -112,13 +112,18 @@ def _read_at(sp: Spec, *, at: Spec, offset: int) -> tuple[Spec, int]:
 
 
 def embed(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
-    """Zeros like `base`, with `g` where a view of it that reads `at` from `offset` looks."""
-    if base.contiguous:
+    """Zeros like `base`, with `g` where a view of it that reads `at` from `offset` looks. As in PyTorch what that sees beside the
+    base gets nothing, and what the base shows several times shares."""
+    before, after = max(0, -offset), max(base.extent, offset + at.extent)
+    if base.contiguous and not before and after == base.extent:
         return _embed(g, base=base, at=at, offset=offset)
     # Offsets count the base's memory: build that whole, then read the base's elements from it.
-    flat = base.like((base.extent,))
-    memory = _embed(g, base=flat, at=at, offset=offset)
-    return _read_at(memory, at=base, offset=0)
+    flat = base.like((before + after,))
+    found = _read_at(_embed(g, base=flat, at=at, offset=before + offset), at=base, offset=before)
+    if not _layout.overlaps(base.shape, base.strides):
+        return found
+    ones = full(base.dense(), 1)
+    return found / _read_at(_embed(ones, base=flat, at=base, offset=before), at=base, offset=before)
 
 
 hooks.embed = embed

@@ -4,7 +4,10 @@ What a program did is a list: what each step gave (or refused), the values, hist
 first and second order.
 """
 
+import argparse
+import functools
 import random
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -63,7 +66,76 @@ STEPS: dict[str, Callable[..., Any]] = {
     ),
     "set index": lambda T, x, y, w: x.__setitem__(_index(w, x.shape[0]), w) if x.dim() else None,
     "no_grad": lambda T, x, y, w: _without_grad(T, x),
+    "detach": lambda T, x, y, w: x.detach(),
+    "data": lambda T, x, y, w: _wrote(x.data.mul_(0.5)),
+    "require": lambda T, x, y, w: x.detach().requires_grad_(),
+    "view in no_grad": lambda T, x, y, w: _view_without_grad(T, x),
+    "unbind, write": lambda T, x, y, w: _wrote(x.unbind()[0].mul_(2)) if x.dim() else None,
+    "split, write": lambda T, x, y, w: _wrote(x.split(1)[-1].add_(w)) if x.dim() else None,
+    "chunk": lambda T, x, y, w: x.chunk(2)[-1] if x.dim() else x * 1,
+    "two views, write": lambda T, x, y, w: _wrote(x[:1][0].mul_(w)) if x.dim() else None,
+    "copy row": lambda T, x, y, w: _wrote(x[0].copy_(y[-1])) if x.dim() else None,
+    "copy part": lambda T, x, y, w: _wrote(x[1:].copy_(x[:-1])) if x.dim() and x.is_contiguous() else None,
+    "masked_fill_": lambda T, x, y, w: _wrote(x.masked_fill_(y > 0, w) if x.is_contiguous() else x),
+    "set rows": lambda T, x, y, w: x.__setitem__([0, -1], w) if x.dim() and x.is_contiguous() else None,
+    "permute": lambda T, x, y, w: x.permute(tuple(reversed(range(x.dim())))),
+    "squeeze": lambda T, x, y, w: x.squeeze(),
+    "as_strided": lambda T, x, y, w: x.as_strided((2,), (1,), 1) if x.numel() > 3 else x * 1,
+    "max": lambda T, x, y, w: x.max(0).values if x.dim() else x.max(),
+    "hook": lambda T, x, y, w: _hooked(x, lambda g: g * (w + 0.5)),
+    "hook that looks": lambda T, x, y, w: _hooked(x, lambda g: None),
+    "retain": lambda T, x, y, w: x.retain_grad() if x.requires_grad else None,
+    "function": lambda T, x, y, w: _functions(T)[0].apply(x, y),
+    "function, in place": lambda T, x, y, w: _wrote(_functions(T)[1].apply(x)),
+    "function, view": lambda T, x, y, w: _functions(T)[2].apply(x),
 }
+
+
+def _hooked(x: Any, hook: Callable[[Any], Any]) -> None:
+    """Of no view: a second hook on one whose base was written to since crashes torch 2.13."""
+    if x.requires_grad and not x._is_view():
+        x.register_hook(hook)
+
+
+def _view_without_grad(T: ModuleType, x: Any) -> Any:
+    with T.no_grad():
+        return x[:1] if x.dim() else x.view(1)
+
+
+@functools.cache
+def _functions(T: ModuleType) -> Any:
+    class Product(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            y = a * b
+            ctx.save_for_backward(a, b, y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            a, b, y = ctx.saved_tensors
+            return g * b + 0 * y, g * a
+
+    class Double(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.mark_dirty(a)
+            return a.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    class Same(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a.view_as(a)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    return Product, Double, Same
 
 
 def _wrote(_: Any) -> None:
@@ -98,6 +170,7 @@ def play(T: ModuleType, seed: int, second: bool) -> list[Any]:
         )
         grads = T.autograd.grad(total, leaves, create_graph=second, allow_unused=True)
         done.append([_values(g) for g in grads])
+        done.append([_values(t.grad) for t in pool if t.retains_grad])
         again = [(g * g).sum() for g in grads if g is not None and g.requires_grad]
         if again:
             done.append([_values(g) for g in T.autograd.grad(sum(again), leaves, allow_unused=True)])
@@ -116,3 +189,29 @@ def agree(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         return a == b or abs(a - b) <= 1e-10 * max(1.0, abs(a)) or (a != a and b != b)
     return bool(a == b)
+
+
+def differing(first: int, last: int, T: ModuleType, torch: ModuleType) -> list[str]:
+    """The programs of these seeds, of the first and of the second order, that do not do the same in both."""
+    found = []
+    for seed in range(first, last):
+        for second in (False, True):
+            got, want = play(T, seed, second), play(torch, seed, second)
+            if not agree(got, want):
+                pairs = [(g, w) for g, w in zip(got, want, strict=False) if not agree(g, w)]
+                found.append(f"seed {seed}{', second order' * second}: {pairs[:1]}")
+    return found
+
+
+if __name__ == "__main__":  # python -m tests.autograd.programs --seeds 10000
+    import torch
+
+    import nbgrad
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=10000)
+    asked = parser.parse_args()
+    found = differing(asked.first, asked.first + asked.seeds, nbgrad, torch)
+    sys.stdout.write("\n".join([*found, f"{2 * asked.seeds} programs, {len(found)} differ"]) + "\n")
+    sys.exit(bool(found))

@@ -4,17 +4,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.autograd.programs import agree, play
+from tests.autograd.programs import differing
 from tests.support import T
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("block", range(10))
-@pytest.mark.parametrize("second", [False, True], ids=["first order", "second order"])
-def test_programs_agree(torch: ModuleType, block: int, second: bool) -> None:
-    for seed in range(30 * block, 30 * block + 30):
-        got, want = play(T, seed, second), play(torch, seed, second)
-        assert agree(got, want), (
-            seed,
-            [(g, w) for g, w in zip(got, want, strict=False) if not agree(g, w)][:1],
-        )
+def test_programs_agree(torch: ModuleType, block: int) -> None:
+    """`python -m tests.autograd.programs --seeds 10000` runs more of them: twenty thousand in a minute."""
+    assert not differing(30 * block, 30 * block + 30, T, torch)
