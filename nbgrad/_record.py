@@ -221,7 +221,7 @@ def unpack(node: Node) -> tuple[Any, ...]:
     if saved is None:
         raise RuntimeError(FREED)
     packed = False
-    for k in node.rule.order:
+    for k in getattr(node.rule, "order", range(len(saved))):
         t = saved[k]
         if t._storage is not None and t._storage.version != node.versions[k]:
             if type(t) is not Packed:

@@ -377,11 +377,15 @@ class _Unknown:
     def apply(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
         return (None,)
 
+    @staticmethod
+    def layouts(node: Node) -> Any:
+        return node.static
+
 
 def _unknown(t: Tensor) -> Tensor:
     target, number = edge(t)
     node: Node = new(node_type("UndefinedGradBackward0"))
-    node.next, node.numbers, node.saved, node.versions, node.static = (target,), (number,), (), (), None
+    node.next, node.numbers, node.saved, node.versions, node.static = (target,), (number,), (), (), (t._spec,)
     node.rule, node.seq = _Unknown, next(sequence)
     out = t.detach()
     out._node, out._nr, out._rg = node, 0, 1
