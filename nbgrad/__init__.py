@@ -10,11 +10,11 @@ tensor([ 0.,  4.,  8., 12.])
 This module only re-exports: what a name is stands in the module that it comes from.
 """
 
+import typing as _typing
 from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
-from typing import Any as _Any
 
 from nbgrad import _numpy as _numpy  # NumPy's functions of tensors
 from nbgrad import autograd as autograd
@@ -87,13 +87,25 @@ from nbgrad.ops.unique import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-# What not every program needs is loaded when it is first named (PEP 562).
-_lazy = {"optim": "nbgrad.optim", "profiler": "nbgrad.profiler"}
+if _typing.TYPE_CHECKING:
+    from nbgrad import optim as optim
+    from nbgrad import profiler as profiler
+    from nbgrad._serialization import load as load
+    from nbgrad._serialization import save as save
+
+# What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
+_lazy = {
+    "load": "nbgrad._serialization",
+    "optim": "nbgrad.optim",
+    "profiler": "nbgrad.profiler",
+    "save": "nbgrad._serialization",
+}
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _lazy:
         from importlib import import_module
 
-        return import_module(_lazy[name])
+        module = import_module(_lazy[name])
+        return module if module.__name__.endswith(name) else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

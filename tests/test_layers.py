@@ -19,7 +19,19 @@ LAYERS = [
     ["_tensor", "_plan", "_record", "_transforms", "_dispatch"],
     ["ops"],
     ["_creation", "_random", "_printing", "_numpy", "_dlpack"],
-    ["elementwise", "autograd", "nn", "optim", "linalg", "func", "utils", "profiler", "compiler", "testing"],
+    [
+        "elementwise",
+        "autograd",
+        "nn",
+        "optim",
+        "linalg",
+        "func",
+        "utils",
+        "profiler",
+        "compiler",
+        "testing",
+        "_serialization",
+    ],
     ["__init__", "__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -8,33 +8,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from nbgrad.kernels import build
 from nbgrad.kernels.build import Kernel
 from nbgrad.utils import dlpack as dlpack
 
 if TYPE_CHECKING:
     from nbgrad.utils import checkpoint as checkpoint
+    from nbgrad.utils import data as data
     from nbgrad.utils import hooks as hooks
+    from nbgrad.utils import safetensors as safetensors
     from nbgrad.utils import viz as viz
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("checkpoint", "hooks", "viz"):
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-if TYPE_CHECKING:
-    from nbgrad.utils import data as data
-    from nbgrad.utils import safetensors as safetensors
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("data", "safetensors"):
+    if name in ("checkpoint", "data", "hooks", "safetensors", "viz"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,0 +1,476 @@
+"""Files: what `save` writes and `load` reads, both ways between nbgrad and PyTorch; what is hostile is refused by name."""
+
+import io
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import T
+
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+
+
+def things(lib: ModuleType) -> dict[str, Any]:
+    base = lib.arange(12.0).reshape(3, 4)
+    return {
+        "tensors": {d: lib.tensor([0, 1, 3]).to(getattr(lib, d)) for d in DTYPES},
+        "strided": base.t(),
+        "part": base[1:, 2],
+        "scalar": lib.tensor(2.5),
+        "empty": lib.zeros(0, 3),
+        "trained": lib.ones(2, requires_grad=True),
+        "parameter": lib.nn.Parameter(lib.ones(2), requires_grad=False),
+        "plain": [None, True, 1, -(2**70), 2.5, float("inf"), "é", b"\x00\xff", (1, (2,)), {3}, {"a": [1]}],
+        "ordered": OrderedDict(b=1, a=lib.ones(1)),
+        "counter": Counter("abb"),
+        "names": [lib.Size([2, 3]), lib.float32, lib.device("cpu")],
+    }
+
+
+def plain(value: Any) -> Any:
+    """Without the library's classes."""
+    if hasattr(value, "storage_offset"):
+        value_is = (type(value).__name__, str(value.dtype), value.stride(), value.storage_offset())
+        return (*value_is, value.requires_grad, value.detach().tolist())
+    if isinstance(value, dict):
+        return type(value).__name__, {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [plain(v) for v in value]
+    return value if isinstance(value, (int, float, str, bytes, set, type(None))) else repr(value)
+
+
+def round_trip(obj: Any) -> Any:
+    file = io.BytesIO()
+    T.save(obj, file)
+    file.seek(0)
+    return T.load(file)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    T.save(things(T), tmp_path / "a.pt")
+    loaded = T.load(tmp_path / "a.pt")
+    assert plain(loaded) == plain(things(T))
+    assert type(loaded["parameter"]) is T.nn.Parameter and loaded["names"][1] is T.float32
+
+
+@pytest.mark.oracle
+def test_pytorch_reads_it(torch: ModuleType, tmp_path: Path) -> None:
+    T.save(things(T), tmp_path / "a.pt")
+    assert plain(torch.load(tmp_path / "a.pt", weights_only=True)) == plain(things(torch))
+
+
+@pytest.mark.oracle
+def test_it_reads_pytorch(torch: ModuleType, tmp_path: Path) -> None:
+    torch.save(things(torch), tmp_path / "a.pt")
+    assert plain(T.load(tmp_path / "a.pt")) == plain(things(T))
+
+
+@pytest.mark.oracle
+def test_state_dicts_cross(torch: ModuleType) -> None:
+    """A model's and an optimiser's, from PyTorch to here and back."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    theirs = torch.optim.Adam(model.parameters(), lr=0.1)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    theirs.step()
+    file = io.BytesIO()
+    torch.save({"model": model.state_dict(), "optimizer": theirs.state_dict()}, file)
+    loaded = T.load(file)
+    assert loaded["model"]._metadata == model.state_dict()._metadata
+    names = [name for name, _ in model.named_parameters()]
+    mine = T.optim.Adam([loaded["model"][n].requires_grad_() for n in names], lr=7.0)
+    mine.load_state_dict(loaded["optimizer"])
+    for p in (*model.parameters(), *mine.param_groups[0]["params"]):
+        p.grad = p.detach().clone()
+    theirs.step()
+    mine.step()
+    back = io.BytesIO()
+    T.save({"model": loaded["model"], "optimizer": mine.state_dict()}, back)
+    back.seek(0)
+    again = torch.load(back, weights_only=True)
+    for (name, p), q in zip(model.named_parameters(), mine.param_groups[0]["params"], strict=True):
+        np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), 1e-6, 1e-7)
+        assert torch.equal(again["model"][name], torch.from_numpy(q.detach().numpy()))
+    theirs.load_state_dict(again["optimizer"])
+    assert theirs.param_groups[0]["lr"] == 0.1
+
+
+def test_shared_memory_stays_shared() -> None:
+    base = T.zeros(4)
+    a, b, c = round_trip([base, base[1:3], base.detach()])
+    a[1] = 5.0
+    assert b.tolist() == [5, 0] and c.tolist() == [0, 5, 0, 0]
+    assert b._version == a._version == 1
+    x, y = round_trip([base, base.clone()])
+    x[0] = 1.0
+    assert y.tolist() == [0] * 4
+
+
+def test_one_object_twice() -> None:
+    t = T.ones(2)
+    a, b = round_trip([t, t])
+    assert a is b
+    cyclic: list[Any] = [1]
+    cyclic.append(cyclic)
+    loaded = round_trip(cyclic)
+    assert loaded[1] is loaded
+
+
+def test_the_same_object_gives_the_same_file() -> None:
+    first, second = io.BytesIO(), io.BytesIO()
+    T.save({"a": T.ones(2)}, first)
+    T.save({"a": T.ones(2)}, second)
+    assert first.getvalue() == second.getvalue()
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    T.save([1], path)
+    with pytest.raises(pickle.PicklingError, match="cannot save 'object'"):
+        T.save([T.ones(1000), object()], path)
+    assert T.load(path) == [1] and os.listdir(tmp_path) == ["a.pt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="uses a full disk as Linux makes one")
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    import resource
+    import signal
+
+    path = tmp_path / "a.pt"
+    T.save([1], path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError):
+            T.save(T.ones(100_000), path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert T.load(path) == [1] and os.listdir(tmp_path) == ["a.pt"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    T.save([1], tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and T.load(tmp_path / "there") == [1]
+
+
+class Own:
+    """Of a class that no file may name."""
+
+
+@pytest.mark.parametrize("obj", [Own(), Own, len, lambda: 1, np.float64(1), np.ones(2), range(3), {1: Own()}])
+def test_what_is_not_data_is_not_saved(obj: Any) -> None:
+    with pytest.raises(pickle.PicklingError, match="cannot save '"):
+        T.save(obj, io.BytesIO())
+
+
+def test_device_and_arguments(tmp_path: Path) -> None:
+    T.save([1], tmp_path / "a.pt", pickle_protocol=4)
+    assert T.load(tmp_path / "a.pt", "cpu", weights_only=False, mmap=True) == [1]
+    with pytest.raises(RuntimeError, match="map_location is cuda:0"):
+        T.load(tmp_path / "a.pt", map_location="cuda:0")
+
+
+# ---------------------------------------------------------------- what is broken or hostile
+
+
+def archive(pickled: bytes, entries: dict[str, bytes] | None = None, **options: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", **options) as z:
+        z.writestr("a/data.pkl", pickled)
+        for name, data in (entries or {"data/0": bytes(16)}).items():
+            z.writestr(f"a/{name}", data)
+    file.seek(0)
+    return file
+
+
+def glob(name: str) -> bytes:
+    return b"c" + name.replace(" ", "\n").encode() + b"\n"
+
+
+def text(s: str) -> bytes:
+    return b"X" + struct.pack("<I", len(s)) + s.encode()
+
+
+def number(n: int) -> bytes:
+    return b"\x8a\x09" + n.to_bytes(9, "little", signed=True)
+
+
+def tuple_of(*items: bytes) -> bytes:
+    return b"(" + b"".join(items) + b"t"
+
+
+def stored(kind: str = "torch FloatStorage", key: str = "0", numel: int = 4) -> bytes:
+    return tuple_of(text("storage"), glob(kind), text(key), text("cpu"), number(numel)) + b"Q"
+
+
+def tensor(storage: bytes, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> bytes:
+    place = number(offset), tuple_of(*map(number, size)), tuple_of(*map(number, stride))
+    hooks = glob("collections OrderedDict") + b")R"
+    return glob("torch._utils _rebuild_tensor_v2") + tuple_of(storage, *place, b"\x89", hooks) + b"R"
+
+
+def test_a_file_by_hand() -> None:
+    data = np.arange(4, dtype=np.float32).tobytes()
+    loaded = T.load(archive(b"\x80\x02" + tensor(stored(), 1, (2,), (2,)) + b".", {"data/0": data}))
+    assert loaded.tolist() == [1, 3]
+
+
+PICKLES: dict[str, tuple[bytes, str]] = {
+    "os.system": (
+        glob("os system") + tuple_of(text("touch /nonsense")) + b"R",
+        "Unsupported global: GLOBAL os.system",
+    ),
+    "eval": (glob("builtins eval") + tuple_of(text("1")) + b"R", "GLOBAL builtins.eval"),
+    "python 2's eval": (glob("__builtin__ eval") + tuple_of(text("1")) + b"R", "GLOBAL builtins.eval"),
+    "getattr": (glob("builtins getattr") + b")R", "GLOBAL builtins.getattr"),
+    "own class": (glob("tests.test_serialization Own") + b")R", "GLOBAL tests.test_serialization.Own"),
+    "dotted": (glob("torch Size.__class__") + b")R", "GLOBAL torch.Size.__class__"),
+    "opcode of proxies": (b"(i" + b"os\nsystem\n", "broken pickle"),
+    "a call of data": (text("a") + b")R", "a call of 'a' is not allowed"),
+    "a call of a dtype": (glob("torch float32") + b")R", "a call of torch.float32 is not allowed"),
+    "new object": (glob("torch Size") + b")\x81", "a new object of"),
+    "attributes of a tensor": (
+        tensor(stored(), 0, (1,), (1,)) + b"}" + text("_buf") + b"Nsb",
+        "attributes of a Tensor",
+    ),
+    "attributes of slots": (
+        glob("collections OrderedDict") + b")R" + b"N}\x86b",
+        "attributes of a OrderedDict",
+    ),
+    "other encoding": (
+        glob("_codecs encode") + tuple_of(text("a"), text("rot13")) + b"R",
+        "encoded as 'rot13'",
+    ),
+    "storage outside": (
+        tensor(stored(key="../../etc/passwd"), 0, (1,), (1,)),
+        "no storage '../../etc/passwd'",
+    ),
+    "storage too small": (tensor(stored(numel=5), 0, (1,), (1,)), "has 16 bytes, and not 5 elements"),
+    "no storage": (tensor(b"N", 0, (1,), (1,)), "has no storage"),
+    "odd storage": (tuple_of(text("storage")) + b"Q", "is no storage"),
+    "two kinds": (
+        tuple_of(tensor(stored(), 0, (1,), (1,)), tensor(stored("torch IntStorage"), 0, (1,), (1,))),
+        "described in two ways",
+    ),
+    "unknown kind": (
+        tensor(stored("torch ComplexFloatStorage"), 0, (1,), (1,)),
+        "GLOBAL torch.ComplexFloatStorage",
+    ),
+    "past the end": (tensor(stored(), 0, (5,), (1,)), "reaches element 4 of a storage of 4"),
+    "past by stride": (tensor(stored(), 1, (2,), (3,)), "reaches element 4 of a storage of 4"),
+    "past by offset": (tensor(stored(), 4, (), ()), "reaches element 4 of a storage of 4"),
+    "before the start": (tensor(stored(), -1, (1,), (1,)), "offset, size and stride -1"),
+    "negative stride": (tensor(stored(), 3, (2,), (-1,)), r"offset, size and stride 3, \(2,\), \(-1,\)"),
+    "negative size": (tensor(stored(), 0, (-2,), (1,)), "offset, size and stride"),
+    "huge": (tensor(stored(), 2**62, (2,), (1,)), "offset, size and stride"),
+    "sizes without strides": (tensor(stored(), 0, (1, 1), (1,)), "do not fit each other"),
+    "parameter of no tensor": (
+        glob("torch._utils _rebuild_parameter") + tuple_of(b"N", b"\x88", b"N") + b"R",
+        "a parameter has no tensor",
+    ),
+    "unhashable": (b"}]Ns", "broken pickle"),
+    "stack": (b"a", "broken pickle"),
+    "memo": (b"h\x07", "Memo value not found"),
+    "nothing": (b"", "broken pickle"),
+}
+
+
+@pytest.mark.parametrize("name", PICKLES)
+def test_hostile_pickles(name: str) -> None:
+    body, words = PICKLES[name]
+    with pytest.raises(pickle.UnpicklingError, match=words):
+        T.load(archive(b"\x80\x02" + body + b"."))
+
+
+def test_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the module of a refused name is imported."""
+    with pytest.raises(pickle.UnpicklingError):
+        T.load(archive(b"\x80\x02" + glob("antigravity fly") + b")R."))
+    assert "antigravity" not in sys.modules
+
+
+def test_broken_archives(tmp_path: Path) -> None:
+    good = io.BytesIO()
+    T.save({"a": T.arange(100)}, good)
+    data = good.getvalue()
+    path = tmp_path / "a.pt"
+    for wrong in (b"", b"nonsense", data[: len(data) // 2], data[:-1], pickle.dumps({"a": 1})):
+        path.write_bytes(wrong)
+        with pytest.raises(RuntimeError, match=r"load: .*a\.pt is no whole zip archive"):
+            T.load(path)
+    at = data.index(np.arange(100).tobytes()) + 8
+    path.write_bytes(data[:at] + b"\xff" + data[at + 1 :])
+    with pytest.raises(RuntimeError, match="Bad CRC-32"):
+        T.load(path)
+    with pytest.raises(FileNotFoundError):
+        T.load(tmp_path / "none.pt")
+
+
+def test_odd_archives() -> None:
+    with pytest.raises(RuntimeError, match="an entry of the archive is compressed"):
+        T.load(archive(b"\x80\x02N.", {"data/0": bytes(10**6)}, compression=zipfile.ZIP_DEFLATED))
+    empty = io.BytesIO()
+    zipfile.ZipFile(empty, "w").close()
+    with pytest.raises(RuntimeError, match=r"no data\.pkl"):
+        T.load(empty)
+    other = "big" if sys.byteorder == "little" else "little"
+    with pytest.raises(RuntimeError, match="another byte order"):
+        T.load(archive(b"\x80\x02N.", {"byteorder": other.encode()}))
+
+
+def test_every_cut_and_flip_is_refused_or_read() -> None:
+    """No damage to the pickle gives anything but an exception or data."""
+    good = io.BytesIO()
+    T.save({"a": T.arange(3.0), "b": [1, "x"]}, good)
+    with zipfile.ZipFile(good) as z:
+        pickled, data = z.read("archive/data.pkl"), z.read("archive/data/0")
+    rng = np.random.RandomState(0)
+    damaged = [pickled[:n] for n in range(len(pickled))]
+    for _ in range(300):
+        wrong = bytearray(pickled)
+        wrong[rng.randint(len(wrong))] = rng.randint(256)
+        damaged.append(bytes(wrong))
+    for wrong in damaged:
+        try:
+            T.load(archive(bytes(wrong), {"data/0": data}))
+        except (pickle.UnpicklingError, RuntimeError) as error:
+            assert str(error)
+
+
+# ---------------------------------------------------------------- safetensors
+
+
+def header_of(data: bytes) -> bytes:
+    (n,) = struct.unpack("<Q", data[:8])
+    return data[8 : 8 + n]
+
+
+def file_of(header: str | bytes, body: bytes = b"", length: int | None = None) -> bytes:
+    raw = header.encode() if isinstance(header, str) else header
+    return struct.pack("<Q", len(raw) if length is None else length) + raw + body
+
+
+def test_safetensors_round_trip(tmp_path: Path) -> None:
+    st = T.utils.safetensors
+    tensors = {d: T.tensor([[0, 1], [3, 1]]).to(getattr(T, d)).t() for d in DTYPES}
+    tensors |= {"scalar": T.tensor(2.5), "empty": T.zeros(0, 3), "grad": T.ones(1, requires_grad=True)}
+    st.save_file(tensors, tmp_path / "a.safetensors", {"format": "pt"})
+    loaded = st.load_file(tmp_path / "a.safetensors")
+    assert st.load_metadata(tmp_path / "a.safetensors") == {"format": "pt"}
+    assert set(loaded) == set(tensors)
+    for name, t in tensors.items():
+        got = loaded[name]
+        assert got.dtype is t.dtype and got.shape == t.shape and got.tolist() == t.detach().tolist()
+    loaded["float32"].add_(1)
+    assert {k: v.tolist() for k, v in st.load(st.save(tensors)).items()} == {
+        k: v.detach().tolist() for k, v in tensors.items()
+    }
+
+
+def test_safetensors_bytes() -> None:
+    """The format itself, by hand."""
+    data = T.utils.safetensors.save({"b": T.tensor([1, 2]), "a": T.tensor(1.5)})
+    want = b'{"b":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},"a":{"dtype":"F32","shape":[],"data_offsets":[16,20]}}'
+    assert header_of(data).rstrip() == want and len(header_of(data)) % 8 == 0
+    assert data[8 + len(header_of(data)) :] == struct.pack("<qqf", 1, 2, 1.5)
+
+
+ENTRY = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
+HEADERS: dict[str, tuple[bytes, str]] = {
+    "short": (b"1234", "header is too small"),
+    "huge": (file_of("{}", length=2**40), "header is too large"),
+    "longer than the file": (file_of("{}", length=10), "the header has 10 bytes"),
+    "no JSON": (file_of("{nonsense"), "no JSON"),
+    "deep": (file_of('{"a":' + "[" * 100_000), "no JSON"),
+    "list": (file_of("[]"), "no JSON object"),
+    "no UTF-8": (file_of(b"\xff\xfe"), "no JSON"),
+    "spaces first": (file_of(" {}"), "no JSON object"),
+    "twice": (file_of('{"a":' + ENTRY + ',"a":' + ENTRY + "}", bytes(4)), "stands twice"),
+    "fields": (file_of('{"a":{"dtype":"F32"}}'), "is described by"),
+    "more fields": (
+        file_of('{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4],"x":1}}', bytes(4)),
+        "described by",
+    ),
+    "dtype": (
+        file_of('{"a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}}', bytes(2)),
+        "'BF16', which this",
+    ),
+    "negative": (file_of('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,-4]}}'), "lies at 0, -4"),
+    "not whole": (file_of('{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}', bytes(4)), "the shape"),
+    "true": (file_of('{"a":{"dtype":"F32","shape":[true],"data_offsets":[0,4]}}', bytes(4)), "the shape"),
+    "bytes and shape": (
+        file_of('{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}', bytes(4)),
+        "4 bytes, and",
+    ),
+    "past the end": (file_of('{"a":' + ENTRY + "}"), "describes 4 bytes, and 0"),
+    "not all": (file_of('{"a":' + ENTRY + "}", bytes(5)), "describes 4 bytes, and 5"),
+    "overlap": (file_of('{"a":' + ENTRY + ',"b":' + ENTRY + "}", bytes(4)), "overlap or are missing"),
+    "gap": (
+        file_of('{"a":{"dtype":"F32","shape":[],"data_offsets":[4,8]}}', bytes(8)),
+        "overlap or are missing",
+    ),
+    "huge shape": (
+        file_of('{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}'),
+        "0 bytes, and its shape",
+    ),
+    "metadata": (file_of('{"__metadata__":{"a":1}}'), "metadata must be text"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_hostile_safetensors(name: str, tmp_path: Path) -> None:
+    data, words = HEADERS[name]
+    st = T.utils.safetensors
+    (tmp_path / "a").write_bytes(data)
+    for read in (lambda: st.load(data), lambda: st.load_file(tmp_path / "a")):
+        with pytest.raises(st.SafetensorError, match=words):
+            read()
+
+
+@pytest.mark.parametrize(
+    "tensors", [{"a": 1}, {1: T.ones(1)}, {"__metadata__": T.ones(1)}], ids=["number", "name", "metadata"]
+)
+def test_safetensors_refuses(tensors: Any, tmp_path: Path) -> None:
+    st = T.utils.safetensors
+    (tmp_path / "a").write_bytes(b"before")
+    with pytest.raises(st.SafetensorError):
+        st.save_file(tensors, tmp_path / "a")
+    with pytest.raises(st.SafetensorError, match="metadata must be text"):
+        st.save({"a": T.ones(1)}, {"a": 1})
+    assert (tmp_path / "a").read_bytes() == b"before" and os.listdir(tmp_path) == ["a"]
+
+
+def test_import_is_lazy() -> None:
+    """None of this is paid for by `import nbgrad`."""
+    names = ("optim", "_serialization", "utils.data", "utils.safetensors")
+    program = f"import sys, nbgrad; print([n for n in {names} if 'nbgrad.' + n in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+LOADERS: dict[str, Callable[[], Any]] = {
+    "save": lambda: T.save,
+    "load": lambda: T.load,
+    "optim": lambda: T.optim,
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_lazy_names(name: str) -> None:
+    assert LOADERS[name]() is getattr(T, name)
+    with pytest.raises(AttributeError, match="module 'nbgrad' has no attribute 'nonsense'"):
+        T.nonsense  # noqa: B018
