@@ -11,10 +11,11 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from nbgrad import _transforms
 from nbgrad._record import Output, SavedTensor, save, unpack_one
-from nbgrad._storage import Spec
+from nbgrad._storage import Level, Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence
 from nbgrad._tensor import (
@@ -61,6 +62,7 @@ class FunctionCtx:
     non_differentiable: tuple[Any, ...] = ()
     materialize_grads = True
     needs_input_grad: tuple[bool, ...] = ()
+    forwards = False  # while `jvp` runs: what is saved is what was saved for it
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, outputs or other tensors for `backward`, where they are `ctx.saved_tensors`."""
@@ -96,7 +98,7 @@ class BackwardCFunction(Node, FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        return _unpack(self)
+        return self.saved_for_forward if self.forwards else _unpack(self)
 
     saved_variables = saved_tensors
 
@@ -189,6 +191,15 @@ class Function(metaclass=FunctionMeta):
         separate = cls.setup_context is not Function.setup_context
         if kwargs or (separate and _has_defaults(cls.forward)):
             args = _bound(cls, separate, args, kwargs)
+        if state.active and _transforms.wrapped(args):
+            return _transformed(cls, args, separate)
+        return cls._call(args, separate, cls.forward)[1]
+
+    @classmethod
+    def _call(
+        cls, args: tuple[Any, ...], separate: bool, forward: Callable[..., Any]
+    ) -> tuple[BackwardCFunction, Any]:
+        """The node of the call, and what it returns."""
         node: BackwardCFunction = new(cls._backward_cls)
         node.saved, node.versions = _NOTHING, ()
         needs = []
@@ -213,10 +224,10 @@ class Function(metaclass=FunctionMeta):
         state.grad = False
         try:
             if separate:
-                result = cls.forward(*args)
+                result = forward(*args)
                 cls.setup_context(node, args, result)
             else:
-                result = cls.forward(node, *args)
+                result = forward(node, *args)
         finally:
             state.grad = recorded
         recorded = recorded and True in needs
@@ -235,7 +246,7 @@ class Function(metaclass=FunctionMeta):
                 _keep(node)
             if shared.rare:
                 note_origin(node)
-            return result
+            return node, result
         single = not isinstance(result, tuple)
         outs = (result,) if single else result
         if node.dirty_tensors:
@@ -263,7 +274,7 @@ class Function(metaclass=FunctionMeta):
                 _keep(node)
             if shared.rare:
                 note_origin(node)
-        return wrapped[0] if single else tuple(wrapped)
+        return node, wrapped[0] if single else tuple(wrapped)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -281,6 +292,166 @@ def _bound(
         given.apply_defaults()
         return given.args
     return given.args[1:]
+
+
+# ---------------------------------------------------------------- inside transforms
+
+
+def _transformed(cls: type[Function], args: tuple[Any, ...], separate: bool) -> Any:
+    """The call inside a vmap, or with tangents: value and history first, then the tangents that the user's `jvp` gives."""
+    level, ids = _transforms.survey(args)
+    forward = cls.forward
+    if level is not None:
+        if not separate:
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
+                "setup_context staticmethod. For more details, please see "
+                "https://pytorch.org/docs/main/notes/extending.func.html"
+            )
+        forward = _of_examples(cls, args, level)
+        args = tuple([_transforms.lift(a, level) for a in args])
+    open_levels, state.duals = state.duals, ()
+    try:
+        node, result = cls._call(args, separate, forward)
+        outs = result if isinstance(result, tuple) else (result,)
+        for t in outs if ids else ():
+            if isinstance(t, Tensor) and t._spec.dtype.is_floating_point:
+                _transforms.dual(t, {})
+        for k in ids:
+            state.duals = tuple([i for i in open_levels if i < k])
+            for t, moved in zip(outs, _tangents(cls, node, args, len(outs), k)):
+                if moved is not None:
+                    t._spec.tangents[k] = moved
+    finally:
+        state.duals = open_levels
+    return result
+
+
+def _tangents(
+    cls: type[Function], node: BackwardCFunction, args: Sequence[Any], count: int, k: int
+) -> tuple[Any, ...]:
+    given = []
+    for a in args:
+        t = _transforms.tangent_of(a, k) if isinstance(a, Tensor) else None
+        if t is None and isinstance(a, Tensor) and node.materialize_grads:
+            t = zeros(a._spec.dense())
+        given.append(t)
+    node.forwards = True
+    try:
+        found = cls.jvp(node, *given)
+    finally:
+        node.forwards = False
+    found = found if isinstance(found, tuple) else (found,)
+    if len(found) != count:
+        raise RuntimeError(
+            f"{type(node).__name__}'s jvp returned an incorrect number of outputs (expected {count} got {len(found)})"
+        )
+    return found
+
+
+def _of_examples(cls: type[Function], args: tuple[Any, ...], level: Level) -> Callable[..., Any]:
+    """The forward for all examples of a vmap: by the user's `vmap`, or generated."""
+    own_rule = cls.vmap is not Function.vmap
+    if own_rule and cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. "
+            "Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity. For more details, "
+            "please see https://pytorch.org/docs/main/notes/extending.func.html"
+        )
+    if not (own_rule or cls.generate_vmap_rule):
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
+            "staticmethod or set generate_vmap_rule=True. For more details, please see "
+            "https://pytorch.org/docs/main/notes/extending.func.html"
+        )
+    peeled = [_transforms.peel(a, level) if isinstance(a, Tensor) else (a, False) for a in args]
+    inners, has = [x for x, _ in peeled], [h for _, h in peeled]
+
+    def forward(*_: Any) -> Any:
+        recorded, state.grad = state.grad, True  # history further out is not this call's to switch off
+        try:
+            if True not in has:
+                made, dims = cls.apply(*inners), None
+            elif own_rule:
+                info = VmapInfo(level.size, level.randomness)
+                made, dims = cls.vmap(info, tuple([0 if h else None for h in has]), *inners)
+            else:
+                made, dims = _generated(cls, has, level).apply(*inners), 0
+        finally:
+            state.grad = recorded
+        several = isinstance(made, tuple)
+        outs = made if several else (made,)
+        places = dims if isinstance(dims, (tuple, list)) else (dims,) * len(outs)
+        wrapped = [
+            o
+            if not isinstance(o, Tensor)
+            else _transforms.batched(o, level, False)
+            if d is None
+            else _transforms.put_in(o, d, level)
+            for o, d in zip(outs, places)
+        ]
+        return tuple(wrapped) if several else wrapped[0]
+
+    return forward
+
+
+class VmapInfo(NamedTuple):
+    """What a `vmap` staticmethod is told."""
+
+    batch_size: int
+    randomness: str
+
+
+def _generated(cls: type[Function], has: Sequence[bool], level: Level) -> type[Function]:
+    """The same function of all examples: its forward and its backward are those of one, mapped."""
+    size, randomness = level.size, level.randomness
+
+    def wrap_all(values: Sequence[Any], flags: Sequence[bool], inside: Level) -> list[Any]:
+        return [_transforms.batched(v, inside) if f else v for v, f in zip(values, flags)]
+
+    def unwrapped(t: Any, inside: Level) -> tuple[Any, bool]:
+        return _transforms.peel(t, inside) if isinstance(t, Tensor) else (t, False)
+
+    class Mapped(Function):
+        @staticmethod
+        def forward(ctx: Any, *inners: Any) -> Any:
+            with _transforms.mapped(size, randomness) as inside:
+                examples = wrap_all(inners, has, inside)
+                made = cls.forward(*examples)
+                one: Any = new(cls._backward_cls)
+                cls.setup_context(one, tuple(examples), made)
+                saved = [unwrapped(t, inside) for t in one.to_save]
+                ctx.one = {k: v for k, v in vars(one).items() if k != "to_save"}
+                ctx.save_for_backward(*[t for t, _ in saved])
+                ctx.flags = [h for _, h in saved]
+                several = isinstance(made, tuple)
+                outs = [
+                    _transforms.take_out(o, 0, inside) if isinstance(o, Tensor) else o
+                    for o in (made if several else (made,))
+                ]
+            return tuple(outs) if several else outs[0]
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            with _transforms.mapped(size, randomness) as inside:
+                one = _OneExample(ctx, wrap_all(ctx.saved_tensors, ctx.flags, inside))
+                found = _backward_of(cls)(
+                    one, *[None if g is None else _transforms.batched(g, inside) for g in grads]
+                )
+                found = found if isinstance(found, tuple) else (found,)
+                taken = [None if g is None else _transforms.take_out(g, 0, inside) for g in found]
+            return tuple([g if g is None or h else g.sum(0) for g, h in zip(taken, has)])
+
+    Mapped.__name__ = Mapped.__qualname__ = cls.__name__
+    return Mapped
+
+
+class _OneExample:
+    """The context of one example, made of that of all."""
+
+    def __init__(self, ctx: Any, saved: Sequence[Any]) -> None:
+        vars(self).update(ctx.one)
+        self.saved_tensors, self.needs_input_grad = tuple(saved), ctx.needs_input_grad
 
 
 # ---------------------------------------------------------------- outputs
