@@ -203,9 +203,9 @@ class Tensor:
         start = self._storage.memory.__array_interface__["data"][0]
         return int(self._buf.__array_interface__["data"][0] - start) // self._spec.itemsize
 
-    def _host(self) -> np.ndarray[Any, Any]:
+    def _host(self, refusal: str | None = None) -> np.ndarray[Any, Any]:
         if type(self._buf) is Batched:
-            raise RuntimeError(NO_VALUES)
+            raise RuntimeError(refusal or NO_VALUES)
         return _backend.of(self._spec.device).to_host(self._buf, self._spec)
 
     # -- autograd state -----------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from nbgrad._storage import Spec
 from nbgrad._tape.engine import Wanted
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, edge, requires, run_backward, wrap
+from nbgrad._transforms import mapped, put_in, take_out
 from nbgrad.autograd.graph import GradientEdge
 from nbgrad.ops.copy import full, to_dtype, zeros
-from nbgrad.ops.join import stack
 
 __all__ = ["backward", "grad"]
 
@@ -170,19 +170,17 @@ def _batched(
     graph: bool,
     unused_too: bool,
 ) -> list[Any]:
-    """One product after the other: the first dimension of each gradient counts them."""
+    """All products at once: the first dimension of each gradient counts them."""
     sizes = {g.shape[0] for g in grads if g is not None}
     count = max(sizes, default=0)
     if len(sizes) > 1:
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
         )
-    rows = []
-    for k in range(count):
-        row = [None if g is None else g[k] for g in grads]
-        last = k == count - 1
-        rows.append(_gradients(_roots(outputs, row), targets, keep or not last, graph, unused_too))
-    return [None if column[0] is None else stack(column) for column in zip(*rows)]
+    with mapped(count, "error") as level:
+        each = [None if g is None else put_in(g, 0, level) for g in grads]
+        found = _gradients(_roots(outputs, each), targets, keep, graph, unused_too)
+        return [None if g is None else take_out(g, 0, level) for g in found]
 
 
 # ---------------------------------------------------------------- arguments

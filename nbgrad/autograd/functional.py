@@ -2,7 +2,8 @@
 
 Promises PyTorch's shapes, nesting of tuples, zeros for what does not depend on an input, and words of refusal; that the inputs' own
 `.grad` stays as it is; and that a result belongs to the inputs' graph if `create_graph` is true, and to none otherwise. Everything
-runs backward: products from the right differentiate backward itself. `vectorize` changes what may be asked for, not what is computed.
+runs backward: products from the right differentiate backward itself; but for Jacobians of the strategy "forward-mode". `vectorize`
+computes all rows, or columns, at once.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._creation import zeros_like
+from nbgrad._creation import zeros, zeros_like
+from nbgrad._storage import Marked
 from nbgrad._tensor import Tensor, requires
 from nbgrad.autograd._run import grad
 from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.func._derivatives import basis, jacfwd
 from nbgrad.ops.join import stack
+from nbgrad.ops.movement import split
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -92,7 +96,7 @@ def jacobian(
             'Otherwise, prefer to use "reverse-mode".'
         )
     if strategy == "forward-mode":
-        raise NotImplementedError(_NO_FORWARD_MODE)
+        return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
     with enable_grad():
         several, xs = _sources("jacobian", inputs, create_graph)
         many, outs = _outputs("jacobian", func(*xs), strict)
@@ -101,10 +105,12 @@ def jacobian(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please "
                 "either set `strict=False` or `vectorize=False`."
             )
-        blocks = [
-            _finished(_blocks(k, out, xs, create_graph, strict), several, create_graph)
-            for k, out in enumerate(outs)
-        ]
+        made = (
+            _all_blocks(outs, xs, create_graph)
+            if vectorize
+            else [_blocks(k, out, xs, create_graph, strict) for k, out in enumerate(outs)]
+        )
+        blocks = [_finished(of_one, several, create_graph) for of_one in made]
     return tuple(blocks) if many else blocks[0]
 
 
@@ -177,6 +183,53 @@ def _blocks(k: int, out: Tensor, xs: tuple[Tensor, ...], graph: bool, strict: bo
     return tuple(stack([row[i] for row in rows]).view(out.shape + x.shape) for i, x in enumerate(xs))
 
 
+def _all_blocks(outs: tuple[Tensor, ...], xs: tuple[Tensor, ...], graph: bool) -> list[tuple[Tensor, ...]]:
+    """The Jacobian of all outputs by each input, by one backward for all rows at once."""
+    sizes = [o.numel() for o in outs]
+    used = [k for k, o in enumerate(outs) if requires(o)]
+    rows: Sequence[Tensor | None] = (None,) * len(xs)
+    if used:
+        seeds = basis(outs)
+        rows = grad(
+            [outs[k] for k in used],
+            xs,
+            [seeds[k] for k in used],
+            create_graph=graph,
+            allow_unused=True,
+            is_grads_batched=True,
+        )
+    parts = [
+        split(zeros((sum(sizes), *x.shape), dtype=x.dtype) if r is None else r, sizes)
+        for r, x in zip(rows, xs)
+    ]
+    return [
+        tuple([part[k].view(o.shape + x.shape) for part, x in zip(parts, xs)]) for k, o in enumerate(outs)
+    ]
+
+
+def _forward_jacobian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool
+) -> Any:
+    """The Jacobian by one forward for all columns at once; PyTorch gives lists here where there are several."""
+    if strict:
+        raise RuntimeError(_NOT_TOGETHER.format("strict=True", "strict=False"))
+    if not vectorize:
+        raise NotImplementedError(_ONLY_VECTORIZED)
+    if create_graph:
+        raise NotImplementedError(_NOT_TOGETHER.format("create_graph=True", "create_graph=False"))
+    several, xs = _tensors("jacobian", "inputs", inputs)
+    many: list[bool] = []
+
+    def outputs(*args: Tensor) -> tuple[Tensor, ...]:
+        tupled, outs = _outputs("jacobian", func(*args), strict)
+        many[:] = [tupled]
+        return outs
+
+    found = jacfwd(outputs, tuple(range(len(xs))))(*[x.detach() for x in xs])
+    blocks = [list(of_one) if several else of_one[0] for of_one in found]
+    return blocks if many[0] else blocks[0]
+
+
 def _slope(
     name: str, func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool
 ) -> tuple[
@@ -215,7 +268,8 @@ def _sources(name: str, inputs: Any, create_graph: bool) -> tuple[bool, tuple[Te
 
 
 def _own(t: Tensor, create_graph: bool) -> Tensor:
-    return t.view_as(t) if create_graph and requires(t) else t.detach()
+    outer = requires(t) or type(t._spec) is Marked  # somebody further out differentiates by it
+    return t.view_as(t) if create_graph and outer else t.detach()
 
 
 def _outputs(name: str, returned: Any, strict: bool) -> tuple[bool, tuple[Tensor, ...]]:
@@ -295,7 +349,11 @@ def _finished(tensors: tuple[Tensor, ...], several: bool, create_graph: bool) ->
 
 _STRATEGIES = ("forward-mode", "reverse-mode")
 _STRATEGY = 'Expected strategy to be either "forward-mode" or "reverse-mode".'
-_NO_FORWARD_MODE = 'strategy "forward-mode" is not possible: this release of nbgrad has no forward-mode AD. Please use "reverse-mode".'
+_ONLY_VECTORIZED = "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+_NOT_TOGETHER = (
+    'torch.autograd.functional.jacobian: `{}` and `strategy="forward-mode"` are not supported together (yet). Please either set `{}` '
+    'or `strategy="reverse-mode"`.'
+)
 _ONE_INPUT = "input to the user-provided function is"
 _NOT_ALLOWED = " This is not allowed in strict mode."
 _CONSTANT = (

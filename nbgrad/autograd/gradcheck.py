@@ -5,6 +5,7 @@ Promises that the inputs hold the same values after a check as before it, whethe
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from nbgrad._creation import from_numpy
 from nbgrad._tape.node import Node, node_type, sequence
 from nbgrad._tensor import Tensor, edge, new, requires
 from nbgrad.autograd._run import grad
+from nbgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from nbgrad.func._vmap import vmap
 from nbgrad.ops.copy import zeros
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -56,18 +59,17 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    if check_forward_ad:
-        raise NotImplementedError(
-            "gradcheck cannot check forward mode: this release of nbgrad has no forward-mode AD"
-        )
     check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
-        check.jacobians(fast_mode)
-        if check_batched_grad:
-            check.batched()
-        check.multiplied()
-        if check_undefined_grad:
-            check.undefined()
+        check.jacobians(fast_mode, check_forward_ad, check_backward_ad)
+        if check_batched_forward_grad:
+            check.batched_forward()
+        if check_backward_ad:
+            if check_batched_grad:
+                check.batched()
+            check.multiplied()
+            if check_undefined_grad:
+                check.undefined()
     except GradcheckError:
         if raise_exception:
             raise
@@ -157,44 +159,57 @@ class _Check:
         self.result = _as_tuple(func(*inputs))
         self.outputs = _differentiable(self.result)
 
-    def jacobians(self, fast: bool) -> None:
+    def jacobians(self, fast: bool, forward: bool, backward: bool) -> None:
         if not self.outputs:
             for t in self.sources:
                 if any(column.any() for column in self.numerical(t)):
                     raise GradcheckError("Numerical gradient for function expected to be zero")
         elif fast:
-            self.directions()
+            self.directions(forward, backward)
         else:
-            self.elements()
+            self.elements(forward, backward)
 
-    def elements(self) -> None:
+    def elements(self, forward: bool, backward: bool) -> None:
         numerical = [self.numerical(t) for t in self.sources]
         kept = [k for k, o in enumerate(self.result) if requires(o)]
-        for i, (k, o) in enumerate(zip(kept, self.outputs)):
+        for j, t in enumerate(self.sources if forward else ()):
+            pushed = self.pushed(t, np.eye(t.numel()))
+            for i, (k, o) in enumerate(zip(kept, self.outputs)):
+                self.compare(pushed[k], numerical[j][k], i, j, self.atol, t, o, forward=True)
+        for i, (k, o) in enumerate(zip(kept, self.outputs if backward else ())):
             analytical = self.analytical(o, np.eye(o.numel()))
             for j, t in enumerate(self.sources):
                 self.compare(analytical[j], numerical[j][k], i, j, self.atol, t, o)
 
-    def directions(self) -> None:
+    def directions(self, forward: bool, backward: bool) -> None:
         """One number for each output and input: the derivative along a random direction, weighted at random."""
         rng = np.random.default_rng()
         along = [_unit(rng, t) for t in self.sources]
         weights = [_unit(rng, o) for o in self.outputs]
         kept = [k for k, o in enumerate(self.result) if requires(o)]
-        analytical = [self.analytical(o, v[None]) for o, v in zip(self.outputs, weights)]
-        for j, (t, u) in enumerate(zip(self.sources, along)):
-            slopes = self.slopes(t, u.reshape(tuple(t.shape)), None)
-            for i, (k, o) in enumerate(zip(kept, self.outputs)):
-                a, n = analytical[i][j][:, 0] @ u, slopes[k] @ weights[i]
-                atol = self.atol * float(u.sum() * weights[i].sum())
-                try:
-                    self.compare(a, n, i, j, atol, t, o)
-                except GradcheckError as error:
-                    raise GradcheckError(str(error) + self.slow_message(i, j, k)) from None
+        slopes = [self.slopes(t, u.reshape(tuple(t.shape)), None) for t, u in zip(self.sources, along)]
+        ways = [True] * forward + [False] * backward
+        for forwards in ways:
+            for j, (t, u) in enumerate(zip(self.sources, along)):
+                pushed = self.pushed(t, u[None]) if forwards else []
+                for i, (k, o) in enumerate(zip(kept, self.outputs)):
+                    w = weights[i]
+                    if forwards:
+                        a, n, atol = pushed[k][0], slopes[j][k], self.atol * float(u.sum())
+                    else:
+                        a, n = self.analytical(o, w[None])[j][:, 0] @ u, slopes[j][k] @ w
+                        atol = self.atol * float(u.sum() * w.sum())
+                    try:
+                        self.compare(a, n, i, j, atol, t, o, forwards)
+                    except GradcheckError as error:
+                        raise GradcheckError(str(error) + self.slow_message(i, j, k, forwards)) from None
 
-    def slow_message(self, i: int, j: int, k: int) -> str:
+    def slow_message(self, i: int, j: int, k: int, forward: bool) -> str:
         t, o = self.sources[j], self.outputs[i]
-        numerical, analytical = self.numerical(t)[k], self.analytical(o, np.eye(o.numel()))[j]
+        numerical = self.numerical(t)[k]
+        analytical = (
+            self.pushed(t, np.eye(t.numel()))[k] if forward else self.analytical(o, np.eye(o.numel()))[j]
+        )
         difference = _tensor(np.abs(numerical - analytical).max(), o)
         text = (
             "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
@@ -211,11 +226,20 @@ class _Check:
         return text
 
     def compare(
-        self, analytical: Any, numerical: Any, i: int, j: int, atol: float, t: Tensor, o: Tensor
+        self,
+        analytical: Any,
+        numerical: Any,
+        i: int,
+        j: int,
+        atol: float,
+        t: Tensor,
+        o: Tensor,
+        forward: bool = False,
     ) -> None:
         if not np.allclose(analytical, numerical, self.rtol, atol):
+            how = "computed with forward mode " if forward else ""
             raise GradcheckError(
-                f"Jacobian mismatch for output {i} with respect to input {j},\n"
+                f"Jacobian {how}mismatch for output {i} with respect to input {j},\n"
                 f"numerical:{_tensor(numerical, o)}\nanalytical:{_tensor(analytical, t)}\n"
             )
 
@@ -283,23 +307,59 @@ class _Check:
         found = grad(o, self.sources, g, retain_graph=True, allow_unused=True)
         return tuple(None if t is None else t.detach().clone() for t in found)
 
+    def push(self, t: Tensor, direction: Tensor) -> tuple[Tensor, ...]:
+        """The derivative of every result as `t` goes along a direction."""
+        with dual_level():
+            moving = make_dual(t.detach().requires_grad_(), direction)
+            duals = [moving if x is t else x for x in self.inputs]
+            outs = [unpack_dual(o) for o in _as_tuple(self.func(*duals))]
+        return tuple([zeros(o._spec.dense()) if m is None else m for o, m in outs])
+
+    def pushed(self, t: Tensor, directions: Array) -> list[Array]:
+        """The same for many directions (rows), for each result an array with a row for each."""
+        rows = [self.push(t, _tensor(v.reshape(tuple(t.shape)), t)) for v in directions]
+        return [
+            np.array([_flat(row[k], o) for row in rows]).reshape(len(directions), o.numel())
+            for k, o in enumerate(self.result)
+        ]
+
+    def batched_forward(self) -> None:
+        for j, t in enumerate(self.sources):
+            directions = _tensor(np.random.default_rng().standard_normal((2, *t.shape)), t)
+            apart = [self.push(t, v) for v in directions.unbind()]
+            try:
+                together = vmap(functools.partial(self.push, t))(directions)
+            except RuntimeError as error:
+                raise GradcheckError(
+                    f"While computing batched gradients, got: {error}\n\n{_BATCHED_FORWARD}"
+                ) from error
+            for i, got in enumerate(together):
+                self.alike(got, [row[i] for row in apart], i, j)
+
+    def alike(self, got: Tensor | None, rows: Sequence[Tensor | None], i: int, j: int) -> None:
+        like = next((r for r in rows if r is not None), self.sources[j])
+        expected = np.stack([_flat(r, like) for r in rows])
+        values = np.zeros_like(expected) if got is None else got._host().reshape(len(rows), -1)
+        if not np.allclose(values, expected):
+            raise GradcheckError(f"For output {i} and input {j}:\n\nGot:\n{values}\n\nExpected:\n{expected}")
+
     # -- what backward promises beside its values ---------------------------------------------------------------------
 
     def batched(self) -> None:
         rng = np.random.default_rng()
         for i, o in enumerate(self.outputs):
             weights = _tensor(rng.standard_normal((2, *o.shape)), o)
-            together = grad(
-                o, self.sources, weights, retain_graph=True, allow_unused=True, is_grads_batched=True
-            )
             apart = [grad(o, self.sources, w, retain_graph=True, allow_unused=True) for w in weights.detach()]
-            for j, t in enumerate(self.sources):
-                expected = np.stack([_flat(row[j], t) for row in apart])
-                got = np.zeros_like(expected) if together[j] is None else together[j]._host().reshape(2, -1)
-                if not np.allclose(got, expected):
-                    raise GradcheckError(
-                        f"For output {i} and input {j}:\n\nGot:\n{got}\n\nExpected:\n{expected}"
-                    )
+            try:
+                together = grad(
+                    o, self.sources, weights, retain_graph=True, allow_unused=True, is_grads_batched=True
+                )
+            except RuntimeError as error:
+                raise GradcheckError(
+                    f"While computing batched gradients, got: {error}\n{_BATCHED}"
+                ) from error
+            for j in range(len(self.sources)):
+                self.alike(together[j], [row[j] for row in apart], i, j)
 
     def multiplied(self) -> None:
         if not self.outputs:
@@ -359,6 +419,45 @@ _NOT_REENTRANT = (
     "- is a Module test (e.g., in common_nn.py), then modify the corresponding\n"
     "  module_test entry to have `gradcheck_nondet_tol=<tol>`\n"
 )
+
+
+_BATCHED = """
+gradcheck or gradgradcheck failed while testing batched gradient computation.
+This could have been invoked in a number of ways (via a test that calls
+gradcheck/gradgradcheck directly or via an autogenerated test).
+
+If you are adding a new operator, please file an issue and then use one of the
+workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck.
+If the test
+- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
+  with `check_batched_grad=False` as a keyword argument.
+- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
+  to have `check_batched_grad=False` and/or `check_batched_gradgrad=False`.
+
+If you're modifying an existing operator that supports batched grad computation,
+or wish to make a new operator work with batched grad computation, please read
+the following.
+
+To compute batched grads (e.g., jacobians, hessians), we vmap over the backward
+computation. The most common failure case is if there is a 'vmap-incompatible
+operation' in the backward pass. Please see
+NOTE: [How to write vmap-compatible backward formulas]
+in the codebase for an explanation of how to fix this."""
+_BATCHED_FORWARD = """
+gradcheck failed while testing batched gradient computation with forward-mode AD.
+This test is enabled automatically when both `check_batched_grad=True`
+and `check_forward_ad=True`, but can be disabled in the following ways
+dependong on how the test was invoked (via a test that calls gradcheck
+directly or via an autogenerated test).
+
+If you are adding a new operator, please file an issue and then use one of the
+workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck.
+If the test
+- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
+  with `check_batched_forward_grad=False` as a keyword argument.
+- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
+  to have `check_batched_forward_grad=False`
+"""
 
 
 def _warn_undefined() -> None:

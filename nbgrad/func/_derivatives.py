@@ -239,7 +239,7 @@ def jacrev(
         def row(*seeds: Tensor) -> tuple[Tensor, ...]:
             return tuple(tree_flatten(back(tree_unflatten(seeds, structure)))[0])
 
-        rows = vmap(row, chunk_size=chunk_size)(*_basis(outs))
+        rows = vmap(row, chunk_size=chunk_size)(*basis(outs))
         rows = [r if _lasts(r, back.own) else _cut(r) for r in rows]
         blocks = [split(r, [o.numel() for o in outs], 0) for r in rows]
         by_output = [
@@ -254,7 +254,7 @@ def jacrev(
     return jacobian
 
 
-def _basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """For each tensor the directions of all elements of all tensors, one after the other along a first dimension."""
     total = sum(t.numel() for t in tensors)
     found, start = [], 0
@@ -349,7 +349,7 @@ def jacfwd(
             return (tuple(moved), got[2]) if has_aux else (tuple(moved), ())
 
         columns, aux = vmap(push, out_dims=(0, 0), randomness=randomness, chunk_size=chunk_size)(
-            *_basis(inputs)
+            *basis(inputs)
         )
         by_output = []
         for column, shape in zip(columns, found["shapes"]):

@@ -35,17 +35,25 @@ def of_array(array: np.ndarray[Any, Any]) -> Tensor:
 
 # ---------------------------------------------------------------- numbers and truth
 
+# What a vmap, which has no one value, says to who asks for it.
+_NO_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try to "
+    "rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a bug "
+    "report."
+)
+_NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
+
 
 @method
 def item(self: Tensor) -> Any:
     if self._spec.numel != 1:
         raise RuntimeError(f"a Tensor with {self._spec.numel} elements cannot be converted to Scalar")
-    return self._host().item()
+    return self._host(_NO_ITEM).item()
 
 
 @method
 def tolist(self: Tensor) -> Any:
-    return self._host().tolist()
+    return self._host(_NO_MEMORY).tolist()
 
 
 @method
@@ -68,7 +76,7 @@ def _number(self: Tensor) -> Any:
             UserWarning,
             stacklevel=3,
         )
-    return self._host().item()
+    return self._host(_NO_ITEM).item()
 
 
 def _float(self: Tensor) -> float:
@@ -82,13 +90,13 @@ def _complex(self: Tensor) -> complex:
 def _int(self: Tensor) -> int:
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    return int(self._host().item())
+    return int(self._host(_NO_ITEM).item())
 
 
 def _index(self: Tensor) -> int:
     if self._spec.numel != 1 or self._spec.dtype.is_floating_point:
         raise TypeError("only integer tensors of a single element can be converted to an index")
-    return int(self._host().item())
+    return int(self._host(_NO_ITEM).item())
 
 
 def _len(self: Tensor) -> int:
@@ -117,7 +125,7 @@ def _contains(self: Tensor, element: Any) -> bool:
 
 def _format(self: Tensor, format_spec: str) -> str:
     if self.ndim == 0 and type(self) is Tensor:
-        return format(self._host().item(), format_spec)
+        return format(self._host(_NO_ITEM).item(), format_spec)
     return object.__format__(self, format_spec)
 
 
@@ -146,7 +154,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    return self._host()
+    return self._host(_NO_MEMORY)
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
