@@ -155,6 +155,8 @@ def survey(args: Sequence[Any]) -> tuple[Level | None, list[int]]:
 def elementwise(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     level, ids = survey(args)
     out = _value(op, args, level)
+    if not out._spec.dtype.is_floating_point:
+        ids = []
     if ids:
         dual(out, {})
     args = [lift(a, level) for a in args]

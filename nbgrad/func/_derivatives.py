@@ -84,8 +84,7 @@ def _gradients(
             create_graph=graph,
             allow_unused=True,
         )
-    results = [zeros_like(x.detach()) if g is None else g for g, x in zip(found, xs)]
-    return [g if graph and _lasts(g, own) else _cut(g) for g in results]
+    return [zeros_like(x.detach()) if g is None else _settled(g, own, graph) for g, x in zip(found, xs)]
 
 
 def _nodes_before(own: set[Node]) -> bool:
@@ -95,6 +94,14 @@ def _nodes_before(own: set[Node]) -> bool:
 
 def _lasts(t: Tensor, own: set[Node]) -> bool:
     return requires(t) and (_nodes_before(own) or _nodes_beyond((t,), own))
+
+
+def _settled(t: Tensor, own: set[Node], outer: bool) -> Tensor:
+    """A result without the history that only leads back to the variables, if it is not to be asked for; so its tangents."""
+    if type(t._spec) is Marked:
+        for moved in t._spec.tangents.values():
+            _settled(moved, own, outer)
+    return t if outer and _lasts(t, own) else _cut(t)
 
 
 def _cut(t: Tensor) -> Tensor:
@@ -240,7 +247,7 @@ def jacrev(
             return tuple(tree_flatten(back(tree_unflatten(seeds, structure)))[0])
 
         rows = vmap(row, chunk_size=chunk_size)(*basis(outs))
-        rows = [r if _lasts(r, back.own) else _cut(r) for r in rows]
+        rows = [_settled(r, back.own, True) for r in rows]
         blocks = [split(r, [o.numel() for o in outs], 0) for r in rows]
         by_output = [
             tree_unflatten(

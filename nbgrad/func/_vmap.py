@@ -30,7 +30,8 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """`func` over examples that lie along `in_dims` of the inputs (None: the same for all) and come out along `out_dims`.
+    """`func` over examples that lie along `in_dims` of the inputs (None: the same for all) and come out along `out_dims`. Keyword
+    arguments are the same for all.
 
     `randomness` says whether a random op is refused ("error"), the "same" for all examples, or "different". `chunk_size` is how many
     examples are computed at once.
@@ -45,17 +46,11 @@ def vmap(
     @functools.wraps(func)
     def mapped_over(*args: Any, **kwargs: Any) -> Any:
         leaves, spec, dims, size = _examples(func, in_dims, args)
-        each, each_spec = tree_flatten(kwargs)
-        leaves, dims = leaves + each, dims + [0 if isinstance(k, Tensor) else None for k in each]
-        if each and any(d is not None for d in dims[len(dims) - len(each) :]):
-            size = _size(leaves, dims)
 
         def run(values: list[Any], count: int) -> tuple[list[Tensor], TreeSpec, list[int]]:
             with mapped(count, randomness) as level:
                 inside = [v if d is None else put_in(v, d, level) for v, d in zip(values, dims)]
-                n = len(values) - len(each)
-                result = func(*tree_unflatten(inside[:n], spec), **tree_unflatten(inside[n:], each_spec))
-                return _results(func, result, out_dims, level)
+                return _results(func, func(*tree_unflatten(inside, spec), **kwargs), out_dims, level)
 
         if chunk_size is None or chunk_size >= size:
             outs, out_spec, _ = run(leaves, size)

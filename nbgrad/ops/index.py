@@ -644,19 +644,16 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
     arrays = []
     for d, x in zip(dims, given):
         if x._spec.dtype is _dtypes.bool_:
-            raise RuntimeError(DYNAMIC.format("nonzero"))
+            raise RuntimeError(
+                "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "
+                "boolean mask."
+            )
         n, own = tuple.__getitem__(t._spec.shape, d), _levels(x)
         array = _checked(_host_index(x, kept), n, _bounds(IndexError, d, n))
         shape = tuple(x._spec.shape)
         lead = tuple([v.size if v in own else 1 for v in levels])
         arrays.append(array.reshape(*lead, *(1,) * (len(block) - len(shape)), *shape))
     return Place(dims, arrays, block, levels, max(mapped, key=lambda x: len(_levels(x))))
-
-
-DYNAMIC = (
-    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file an issue "
-    "at https://github.com/pytorch/pytorch/issues if you need this feature."
-)
 
 
 # ---------------------------------------------------------------- x[...]
@@ -1254,7 +1251,11 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     shape = _layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
     read = input if tuple(input.shape) == shape else expand(input, shape)
     if type(mask._buf) is Batched:
-        raise RuntimeError(DYNAMIC.format("masked_select"))
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this "
+            "would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you need "
+            "this feature."
+        )
     at = mask._host() if tuple(mask.shape) == shape else np.broadcast_to(mask._host(), shape)
     if not shape:
         read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)

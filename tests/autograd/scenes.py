@@ -36,7 +36,9 @@ class Scene:
                 except Exception as error:
                     value = f"{type(error).__name__}: {error}"
             texts = [
-                f"{w.category.__name__}: {w.message}".partition(" (Triggered internally")[0] for w in caught
+                f"{w.category.__name__}: {w.message}".partition(" (Triggered internally")[0]
+                for w in caught
+                if "torch.jit" not in str(w.message)  # of PyTorch about itself, at its first forward mode
             ]
             found.append(re.sub(r"0x[0-9a-f]+", "0x", "\n".join([*texts, value])).strip())
         return found

@@ -343,16 +343,6 @@ def test_refusals(name: str) -> None:
     refused(name, T)
 
 
-@pytest.mark.skipif(T.__name__ == "torch", reason="PyTorch has forward mode")
-def test_forward_mode_is_named_as_missing() -> None:
-    called: list[Any] = []
-    with pytest.raises(NotImplementedError, match="no forward-mode AD"):
-        F.jacobian(called.append, three(T), vectorize=True, strategy="forward-mode")
-    with pytest.raises(NotImplementedError, match="no forward-mode AD"):
-        F.hessian(called.append, three(T), vectorize=True, outer_jacobian_strategy="forward-mode")
-    assert not called
-
-
 # ---------------------------------------------------------------- against torch
 
 
