@@ -1,6 +1,33 @@
-"""`nbgrad.nn`: parameters, and the functions that networks are made of."""
+"""`torch.nn`: parameters, modules, and the functions that networks are made of.
+
+Modules are loaded when the first of them is asked for: a program that uses none does not pay for them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from nbgrad.nn import functional as functional
+from nbgrad.nn.parameter import Buffer as Buffer
 from nbgrad.nn.parameter import Parameter as Parameter
 
-__all__ = ["Parameter", "functional"]
+if TYPE_CHECKING:
+    from nbgrad.nn import init as init
+    from nbgrad.nn import modules as modules
+    from nbgrad.nn import utils as utils
+    from nbgrad.nn.modules import *  # noqa: F403
+
+__all__ = ["Buffer", "Parameter", "functional"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("init", "modules", "utils"):
+        return import_module(f"nbgrad.nn.{name}")
+    if name[:1].isupper():
+        modules = import_module("nbgrad.nn.modules")
+        if hasattr(modules, name):
+            return getattr(modules, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "init", "utils", *dir(import_module("nbgrad.nn.modules"))})

@@ -6,11 +6,13 @@ and its rule is an op itself, so that every derivative exists.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from nbgrad import _dtypes, _layout
+from nbgrad._creation import ones_like
 from nbgrad._dispatch import differentiable
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
@@ -19,13 +21,13 @@ from nbgrad.ops import index as at
 from nbgrad.ops import reduce as r
 from nbgrad.ops import rows
 from nbgrad.ops.copy import to_dtype
-from nbgrad.ops.movement import broadcast_to, reshape
+from nbgrad.ops.movement import broadcast_to, reshape, unsqueeze
 from nbgrad.ops.registry import stanza
 
 # ---------------------------------------------------------------- what losses share
 
 
-def _reduction(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
+def legacy_reduction(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
     if size_average is not None or reduce is not None:
         if reduce is False:
             found = "none"
@@ -51,18 +53,18 @@ Rule = Callable[..., Tensor]
 
 
 def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
-    """The mean or sum of `each(input, target)` as one node; `by_*(g, input, target, scale)` are its gradients."""
+    """The mean or sum of `each(input, target, numbers)` as one node; `by_*(g, input, target, scale, numbers)` are its gradients."""
 
     @differentiable(node, input=by_input, target=by_target)
-    def total(input: Tensor, target: Tensor, *, scale: float, reduction: str) -> Tensor:
-        return _reduced(each(input, target), reduction)
+    def total(input: Tensor, target: Tensor, *, scale: float, reduction: str, **numbers: float) -> Tensor:
+        return _reduced(each(input, target, *numbers.values()), reduction)
 
-    def loss(input: Tensor, target: Tensor, reduction: str) -> Tensor:
+    def loss(input: Tensor, target: Tensor, reduction: str, **numbers: float) -> Tensor:
         if reduction == "none":
-            return each(input, target)
+            return each(input, target, *numbers.values())
         n = input.numel()
         scale = 1 / n if reduction == "mean" and n else 1.0
-        return total(input, target, scale=scale, reduction=reduction)
+        return total(input, target, scale=scale, reduction=reduction, **numbers)
 
     return loss
 
@@ -109,7 +111,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     input, target = _paired(input, target)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"mse_cpu\" not implemented for '{input.dtype.scalar_name}'")
@@ -126,10 +128,118 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     input, target = _paired(input, target)
     loss = e.abs(e.sub(input, target))
     return _reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+
+
+_smooth = stanza(
+    lambda input, target, beta: p.where(
+        p.abs(input - target) < beta,
+        0.5 * (input - target) * (input - target) / beta,
+        p.abs(input - target) - 0.5 * beta,
+    ),
+    name="smooth_l1_loss",
+    vjp=lambda g, input, target, beta: (
+        g * _bounded((input - target) / beta, 1),
+        -g * _bounded((input - target) / beta, 1),
+        None,
+    ),
+    settings=("beta",),
+    method=False,
+    shared=False,
+)
+_smooth_back = stanza(
+    lambda grad, input, target, scale, beta: grad * scale * _bounded((input - target) / beta, 1),
+    name="smooth_l1_loss_backward",
+    settings=("scale", "beta"),
+    method=False,
+    shared=False,
+)
+_huber = stanza(
+    lambda input, target, delta: p.where(
+        p.abs(input - target) < delta,
+        0.5 * (input - target) * (input - target),
+        delta * (p.abs(input - target) - 0.5 * delta),
+    ),
+    name="huber_loss",
+    vjp=lambda g, input, target, delta: (
+        g * _bounded(input - target, delta),
+        -g * _bounded(input - target, delta),
+        None,
+    ),
+    settings=("delta",),
+    method=False,
+    shared=False,
+)
+_huber_back = stanza(
+    lambda grad, input, target, scale, delta: grad * scale * _bounded(input - target, delta),
+    name="huber_loss_backward",
+    settings=("scale", "delta"),
+    method=False,
+    shared=False,
+)
+
+
+def _bounded(x: Any, by: Any) -> Any:
+    return p.where(x <= -by, -by, p.where(x >= by, by, x))
+
+
+_smooth_l1 = _pointwise(
+    "SmoothL1Loss",
+    _smooth,
+    lambda g, input, target, scale, beta: _smooth_back(g, input, target, scale, beta),
+    lambda g, input, target, scale, beta: _smooth_back(g, target, input, scale, beta),
+)
+_huber_of = _pointwise(
+    "HuberLoss",
+    _huber,
+    lambda g, input, target, scale, delta: _huber_back(g, input, target, scale, delta),
+    lambda g, input, target, scale, delta: _huber_back(g, target, input, scale, delta),
+)
+
+
+def _no_integers(input: Tensor, kernel: str) -> None:
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input.dtype.scalar_name}'")
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Half the square of a small difference, the size of a large one."""
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    input, target = _paired(input, target)
+    if beta == 0.0:
+        return l1_loss(input, target, reduction=reduction)
+    _no_integers(input, "smooth_l1_cpu")
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return _smooth_l1(input, target, reduction, beta=float(beta))
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """`smooth_l1_loss` times `delta`."""
+    d = input.dtype
+    input, target = _paired(input, target)
+    if not delta > 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    _no_integers(input, "huber_cpu")
+    if weight is not None:
+        return _weighted(_huber(input, target, float(delta)), weight, reduction)
+    return to_dtype(_huber_of(input, target, legacy_reduction(reduction, None, None), delta=float(delta)), d)
 
 
 def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
@@ -139,7 +249,235 @@ def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
     return e.div(r.sum(loss), r.sum(weight)) if reduction == "mean" else _reduced(loss, reduction)
 
 
+# ---------------------------------------------------------------- distributions
+
+_self_information = stanza(
+    lambda x: p.where(p.eq(x, 0), 0, x * p.log(x)),
+    name="xlogy",
+    vjp=lambda g, x: g * (p.log(x) + 1),
+    method=False,
+    shared=False,
+)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """How far the distribution `target` is from the one of which `input` is the logarithm."""
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(reduction, size_average, reduce)
+    elif reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+            stacklevel=2,
+        )
+    if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
+    if log_target:
+        loss = e.mul(e.exp(target), e.sub(target, input))
+    else:
+        loss = e.sub(_self_information(target), e.mul(target, input))
+    if reduction == "batchmean":
+        return e.div(r.sum(loss), input.shape[0]) if input.ndim else r.sum(loss)
+    return _reduced(loss, legacy_reduction(reduction, None, None))
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Any,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Of targets drawn from normal distributions with mean `input` and variance `var`."""
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = e.mul(ones_like(input), var)
+    elif (var._host() < 0).any():
+        raise ValueError("var has negative entry/entries")
+    if var.size() != input.size():
+        if input.size()[:-1] == var.size():
+            var = unsqueeze(var, -1)  # one variance for all of a sample
+        elif not (tuple(input.shape)[:-1] == tuple(var.shape)[:-1] and var.shape[-1] == 1) and not (
+            input.ndim == var.ndim and all(a == b or b == 1 for a, b in zip(input.shape, var.shape))
+        ):
+            raise ValueError("var is of incorrect size")
+    legacy_reduction(reduction, None, None)
+    # The gradient passes the bound: it is one of values, not of the graph.
+    var = e.add(var, e.sub(e.clamp(var.detach(), min=eps), var.detach()))
+    off = e.sub(input, target)
+    loss = e.mul(e.add(e.log(var), e.div(e.mul(off, off), var)), 0.5)
+    if full:
+        loss = e.add(loss, 0.5 * math.log(2 * math.pi))
+    return _reduced(loss, reduction)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Of counts drawn from Poisson distributions whose rate (or its logarithm) is `input`."""
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    if log_input:
+        loss = e.sub(e.exp(input), e.mul(target, input))
+    else:
+        loss = e.sub(input, e.mul(target, e.log(e.add(input, eps))))
+    if full:  # Stirling's approximation of log(target!)
+        half_log = e.mul(e.log(e.mul(target, 2 * math.pi)), 0.5)
+        factorial = e.add(e.sub(e.mul(target, e.log(target)), target), half_log)
+        loss = e.add(loss, e.where(e.gt(target, 1), factorial, 0.0))
+    return _reduced(loss, reduction)
+
+
+# ---------------------------------------------------------------- margins
+
+_soft_margin = stanza(
+    lambda input, target: p.log1p(p.exp(-target * input)),
+    name="soft_margin_loss",
+    method=False,
+    shared=False,
+)
+_soft_margin_back = stanza(
+    lambda grad, input, target, scale: -grad * scale * target / (1 + p.exp(target * input)),
+    name="soft_margin_loss_backward",
+    settings=("scale",),
+    method=False,
+    shared=False,
+)
+_soft_margin_of = _pointwise(
+    "SoftMarginLoss",
+    _soft_margin,
+    lambda g, input, target, scale: _soft_margin_back(g, input, target, scale),
+    lambda g, input, target, scale: _soft_margin_back(g, target, input, scale),
+)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    shape = _layout.broadcast_shapes(input.shape, target.shape)
+    input, target = broadcast_to(input, shape), to_dtype(broadcast_to(target, shape), input.dtype)
+    return _soft_margin_of(input, target, reduction)
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The input where the target is 1, how much it falls short of the margin where that is -1."""
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    short = e.where(e.ne(target, 1), e.clamp_min(e.sub(margin, input), 0), 0.0)
+    return _reduced(e.add(short, e.where(e.ne(target, -1), input, 0.0)), reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    if input1.dim() != input2.dim() or input1.dim() != target.dim():
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
+        )
+    lead = e.mul(e.neg(target), e.sub(input1, input2))
+    return _reduced(e.clamp_min(e.add(lead, margin), 0), reduction)
+
+
 # ---------------------------------------------------------------- two classes
+
+
+def _clamped_log(x: Any) -> Any:
+    """Not below -100, so that a loss stays finite."""
+    return p.where(p.log(x) < -100, -100, p.log(x))
+
+
+def _clamped_log1m(x: Any) -> Any:
+    return p.where(p.log1p(-x) < -100, -100, p.log1p(-x))
+
+
+def _odds(x: Any) -> Any:
+    return p.where((1 - x) * x < 1e-12, 1e-12, (1 - x) * x)
+
+
+_binary = stanza(
+    lambda input, target: (target - 1) * _clamped_log1m(input) - target * _clamped_log(input),
+    name="binary_cross_entropy",
+    vjp=lambda g, input, target: (
+        g * (input - target) / _odds(input),
+        g * (p.log1p(-input) - p.log(input)),
+    ),
+    method=False,
+    shared=False,
+)
+_binary_back = stanza(
+    lambda grad, input, target, scale: grad * scale * (input - target) / _odds(input),
+    name="binary_cross_entropy_backward",
+    settings=("scale",),
+    method=False,
+    shared=False,
+)
+_binary_of = _pointwise(
+    "BinaryCrossEntropy",
+    _binary,
+    lambda g, input, target, scale: _binary_back(g, input, target, scale),
+    lambda g, input, scale: e.mul(e.mul(g, scale), e.sub(e.log1p(e.neg(input)), e.log(input))),
+)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    if target.size() != input.size():
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    _no_integers(input, "binary_cross_entropy")
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
+    for word, t in (("input", input), ("target", target)):
+        values = t._host()
+        if not ((values >= 0) & (values <= 1)).all():
+            raise RuntimeError(f"all elements of {word} should be between 0 and 1")
+    if weight is None:
+        return _binary_of(input, target, reduction)
+    return _reduced(e.mul(_binary(input, target), broadcast_to(weight, input.shape)), reduction)
 
 
 def _log_sigmoid(x: Any) -> Any:
@@ -188,7 +526,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     if not input.dtype.is_floating_point:
@@ -221,7 +559,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     for position, (name, t) in enumerate((("input", input), ("target", target))):
         if not isinstance(t, Tensor):
             raise TypeError(
@@ -282,7 +620,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    reduction = _reduction(reduction, size_average, reduce)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     for position, (name, t) in enumerate((("input", input), ("target", target))):
         if not isinstance(t, Tensor):
             raise TypeError(
@@ -348,9 +686,18 @@ def _of_probabilities(
 
 
 __all__ = [
+    "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
     "l1_loss",
+    "margin_ranking_loss",
     "mse_loss",
     "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
 ]

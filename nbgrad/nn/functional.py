@@ -9,13 +9,9 @@ from typing import Any
 from nbgrad import _creation, _dtypes, _random
 from nbgrad._dispatch import inplace
 from nbgrad._tensor import Tensor
-from nbgrad.nn._losses import (
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-)
+from nbgrad.nn._losses import *  # noqa: F403
+from nbgrad.nn._losses import __all__ as _losses
+from nbgrad.nn._maps import bilinear, embedding
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
@@ -50,6 +46,10 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     return rows.log_softmax(input, _softmax_dim("log_softmax", input, dim, _stacklevel), dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return rows.softmax(e.neg(input), _softmax_dim("softmin", input, dim, _stacklevel), dtype)
 
 
 def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:
@@ -99,17 +99,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 __all__ = [
+    *_losses,
     "batch_norm",
-    "binary_cross_entropy_with_logits",
-    "cross_entropy",
+    "bilinear",
     "dropout",
+    "embedding",
     "gelu",
-    "l1_loss",
     "layer_norm",
     "linear",
     "log_softmax",
-    "mse_loss",
-    "nll_loss",
     "one_hot",
     "relu",
     "relu_",
@@ -117,6 +115,7 @@ __all__ = [
     "sigmoid",
     "silu",
     "softmax",
+    "softmin",
     "softplus",
     "tanh",
 ]

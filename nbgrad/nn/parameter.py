@@ -32,4 +32,21 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
-__all__ = ["Parameter"]
+class _BufferType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        """A buffer is a plain tensor with a mark, as in PyTorch."""
+        return isinstance(instance, Tensor) and instance.__dict__.get("_is_buffer", False)
+
+
+class Buffer(metaclass=_BufferType):
+    """A tensor that a module is to keep without training it: assigned to one, it is registered."""
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
+        t: Any = empty(0) if data is None else data.detach().requires_grad_(data.requires_grad)
+        t.persistent, t._is_buffer = persistent, True
+        return t
+
+
+__all__ = ["Buffer", "Parameter"]

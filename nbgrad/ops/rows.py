@@ -26,7 +26,7 @@ from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import index as at
 from nbgrad.ops import reduce as r
-from nbgrad.ops.copy import contiguous, to_dtype
+from nbgrad.ops.copy import contiguous, full, to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
 
@@ -376,6 +376,75 @@ def cross_entropy_of_classes(
     if input.ndim > 2:
         return nll(_log_softmax(input, dim=1), index, weight, ignore, reduction)
     got: Tensor = _cross_entropy(input, _dense(index), weight, ignore=ignore, reduction=reduction)[0]
+    return got
+
+
+# ---------------------------------------------------------------- tables of rows
+
+
+def _counts(index: Tensor, rows: int) -> Tensor:
+    """How often each row is named."""
+    none = zeros(spec(_dtypes.int64, (rows,), None, index._spec.device))
+    counts: Tensor = at.index_add(none, 0, index, full(index._spec, 1))
+    return counts
+
+
+def _embedding_back_forward(grad: Tensor, index: Tensor, like: Spec, padding: int, by_freq: bool) -> Tensor:
+    if like.dtype is _dtypes.float16:  # added up in float32
+        wide = like.like(dtype=_dtypes.float32)
+        got = _embedding_back_forward(to_dtype(grad, wide.dtype), index, wide, padding, by_freq)
+        return to_dtype(got, like.dtype)
+    code = like.dtype.np.str[1:]
+    rows, n = tuple(like.shape)
+    out = zeros(like)
+    counts = _counts(index, rows) if by_freq else index
+    source, codes = loops.add_rows(code)
+    kernel = build.kernel(f"add_rows_{code}", source, codes)
+    meta = np.array([index.numel(), n, padding, by_freq], np.int64).view(np.uint8)
+    items = -(-n // loops.WIDTH)
+    launch = _backend.of(like.device).launch(5, "", grad.numel() if items > 1 else min(items, grad.numel()))
+    launch(kernel.address, items, meta, out._buf, _dense(grad)._buf, index._buf, counts._buf)
+    return out
+
+
+def _looked_up(g: Tensor, index: Tensor, like: Spec, padding: int, by_freq: bool) -> Tensor:
+    got = at.index_select(g, 0, index)
+    if padding >= 0:
+        got = e.where(unsqueeze(e.eq(index, padding), -1), 0.0, got)
+    if by_freq:
+        counts = _counts(index, like.shape[0])
+        got = e.div(got, unsqueeze(at.index_select(counts, 0, index), -1))
+    return got
+
+
+@differentiable(
+    "EmbeddingDenseBackward",
+    grad=lambda g, index, like, padding, by_freq: _looked_up(g, index, like, padding, by_freq),
+)
+def _embedding_back(grad: Tensor, index: Tensor, *, like: Spec, padding: int, by_freq: bool) -> Tensor:
+    return _embedding_back_forward(grad, index, like, padding, by_freq)
+
+
+@differentiable(
+    "Embedding",
+    weight=lambda g, weight_spec, index, padding, by_freq: _embedding_back(
+        reshape(g, (-1, tuple(weight_spec.shape)[1])),
+        reshape(index, (-1,)),
+        like=weight_spec.dense(),
+        padding=padding,
+        by_freq=by_freq,
+    ),
+)
+def _embedding(weight: Tensor, index: Tensor, *, padding: int, by_freq: bool) -> Tensor:
+    got = at.index_select(weight, 0, reshape(index, (-1,)))
+    return reshape(got, (*tuple(index.shape), tuple(weight.shape)[1]))
+
+
+def embedding(weight: Tensor, index: Tensor, padding: int, by_freq: bool) -> Tensor:
+    """Rows of a matrix, operands having been checked; row `padding` (-1: none) gets no gradient, with `by_freq` each row's is divided
+    by how often it was named."""
+    index = _dense(to_dtype(index, _dtypes.int64))
+    got: Tensor = _embedding(weight, index, padding=padding, by_freq=by_freq)
     return got
 
 

@@ -289,3 +289,38 @@ def classes(code: str, weighted: bool) -> tuple[str, tuple[str, ...]]:
     pointer = "*" + code
     codes = ("i8", "i8", "*i8", pointer, pointer, "*i8", pointer, "*i8", *[pointer] * weighted)
     return text, codes
+
+
+_ADD_ROWS = '''"""Adds each row of g to the row of o that an index names, in the order of the indices; a thread has some of the columns."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o, g, at, share):
+    count = meta[0]
+    n = meta[1]
+    skipped = meta[2]
+    shared = meta[3]
+    first = start * {WIDTH}
+    last = min(stop * {WIDTH}, n)
+    for k in range(count):
+        row = at[k]
+        if row == skipped:
+            continue
+        to = row * n
+        source = k * n
+        if shared == 0:
+            for j in range(first, last):
+                o[to + j] += g[source + j]
+        else:
+            times = F(share[row])
+            for j in range(first, last):
+                o[to + j] += g[source + j] / times
+'''
+
+
+def add_rows(code: str) -> tuple[str, tuple[str, ...]]:
+    """`meta` holds: indices, length of a row, the row that gets nothing (-1: none), whether what arrives is divided by `share`."""
+    pointer = "*" + code
+    text = _ADD_ROWS.format(scalar=SCALARS[code], WIDTH=WIDTH)
+    return text, ("i8", "i8", "*i8", pointer, pointer, "*i8", "*i8")

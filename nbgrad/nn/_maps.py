@@ -1,0 +1,84 @@
+"""What `Embedding` and `Bilinear` compute."""
+
+from __future__ import annotations
+
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor
+from nbgrad.ops import elementwise as e
+from nbgrad.ops import index as at
+from nbgrad.ops import linalg, rows
+from nbgrad.ops.movement import permute, reshape, squeeze, unsqueeze
+from nbgrad.ops.reduce import vector_norm
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient; with `max_norm`, rows that are too long are
+    first shortened in place."""
+    for position, (name, t) in enumerate((("weight", weight), ("indices", input))):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"embedding(): argument '{name}' (position {position + 1}) must be Tensor, not {type(t).__name__}"
+            )
+    if sparse:
+        raise NotImplementedError("embedding(): sparse gradients are not supported by this release")
+    n = weight.shape[0] if weight.ndim else 0
+    if padding_idx is not None and not -n <= padding_idx < n:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if input.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype.type_name} instead (while checking arguments for embedding)"
+        )
+    if max_norm is not None:
+        _shorten(weight, input, float(max_norm), float(norm_type))
+    padding = -1 if padding_idx is None else padding_idx % n
+    return rows.embedding(weight, input, padding, scale_grad_by_freq)
+
+
+def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    recorded, state.grad = state.grad, False
+    try:
+        named = input.reshape(-1).unique()
+        chosen = at.index_select(weight, 0, named)
+        norms = vector_norm(chosen, norm_type, 1, True)
+        factor = e.where(e.gt(norms, max_norm), e.div(max_norm, e.add(norms, 1e-7)), 1.0)
+        weight[named] = e.mul(chosen, factor)
+    finally:
+        state.grad = recorded
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x1 @ weight[k] @ x2 + bias[k]` along the last dimensions, for each k."""
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
+    for d, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1])):
+        if a != b:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {a} and {b}")
+    out, first, second = weight.shape
+    for word, t, n in (("input1", input1, first), ("input2", input2, second)):
+        if t.shape[-1] != n:
+            raise RuntimeError(
+                f"bilinear(): {word} size does not match weight size: got {t.shape[-1]} but expected {n}"
+            )
+    if bias is not None and bias.shape[0] != out:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {out}"
+        )
+    x1, x2 = reshape(input1, (-1, first)), reshape(input2, (-1, second))
+    by_first = linalg.mm(x1, reshape(permute(weight, 1, 0, 2), (first, out * second)))
+    pairs = linalg.bmm(reshape(by_first, (-1, out, second)), unsqueeze(x2, -1))
+    got = reshape(squeeze(pairs, -1), (*input1.shape[:-1], out))
+    return got if bias is None else e.add(got, bias)
+
+
+__all__ = ["bilinear", "embedding"]

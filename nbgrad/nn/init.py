@@ -1,0 +1,288 @@
+"""`torch.nn.init`: what parameters hold at first. Each function fills its tensor in place, outside the graph, drawing as PyTorch does."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _random
+from nbgrad._creation import empty_like, eye, randperm
+from nbgrad._tensor import Tensor
+from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.ops.elementwise import where
+from nbgrad.ops.host import of_array
+
+_FIXED_GAINS = {
+    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1.0),
+    "tanh": 5.0 / 3,
+    "relu": math.sqrt(2.0),
+    "selu": 3.0 / 4,
+}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much a layer's values are to be scaled up so that a nonlinearity behind it keeps their variance."""
+    if nonlinearity in _FIXED_GAINS:
+        return _FIXED_GAINS[nonlinearity] if nonlinearity != "sigmoid" else 1
+    if nonlinearity != "leaky_relu":
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    if param is None:
+        slope = 0.01
+    elif isinstance(param, (int, float)) and not isinstance(param, bool):
+        slope = param
+    else:
+        raise ValueError(f"negative_slope {param} not a valid number")
+    return math.sqrt(2.0 / (1 + slope**2))
+
+
+def _in_place(fill: Callable[..., Any]) -> Callable[..., Tensor]:
+    @functools.wraps(fill)
+    def outside_the_graph(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        with no_grad():
+            fill(tensor, *args, **kwargs)
+        return tensor
+
+    return outside_the_graph
+
+
+def _uniform(tensor: Tensor, a: float, b: float, generator: Any) -> Tensor:
+    return _filled(
+        tensor, _random.uniform(generator or _random.default_generator, tensor.numel(), tensor.dtype, a, b)
+    )
+
+
+def _normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
+    drawn = _random.normal(generator or _random.default_generator, tensor.numel(), tensor.dtype, mean, std)
+    return _filled(tensor, drawn)
+
+
+def _filled(tensor: Tensor, values: Any) -> Tensor:
+    filled: Tensor = tensor.copy_(of_array(values.reshape(tensor.shape)))
+    return filled
+
+
+@_in_place
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> None:
+    _uniform(tensor, a, b, generator)
+
+
+@_in_place
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> None:
+    _normal(tensor, mean, std, generator)
+
+
+@_in_place
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> None:
+    """Normal numbers, of which those outside [a, b] are drawn again."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            stacklevel=3,
+        )
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
+    if below((b - mean) / std) - below((a - mean) / std) > 0.3:
+        low, high = (tensor.new_tensor(edge).item() for edge in (a, b))
+        found = _normal(tensor, mean, std, generator)
+        while (outside := (found < low) | (found > high)).any():
+            found = where(outside, _normal(empty_like(found), mean, std, generator), found)
+        if found is not tensor:
+            tensor.copy_(found)
+        return
+    # The interval is far out: uniform numbers, each kept with a probability in proportion to the density there.
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    chance = empty_like(tensor)
+
+    def rejected(candidates: Tensor) -> Tensor:
+        density = candidates.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        answer: Tensor = _uniform(chance, 0.0, 1.0, generator).log_().gt(density)
+        return answer
+
+    found = _uniform(tensor, a, b, generator)
+    pending = rejected(found)
+    while pending.any():
+        candidates = _uniform(empty_like(tensor), a, b, generator)
+        found = where(pending, candidates, found)
+        pending = where(pending, rejected(candidates), pending)
+    if found is not tensor:
+        tensor.copy_(found)
+
+
+@_in_place
+def constant_(tensor: Tensor, val: float) -> None:
+    tensor.fill_(val)
+
+
+@_in_place
+def ones_(tensor: Tensor) -> None:
+    tensor.fill_(1.0)
+
+
+@_in_place
+def zeros_(tensor: Tensor) -> None:
+    tensor.zero_()
+
+
+@_in_place
+def eye_(tensor: Tensor) -> None:
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    tensor.copy_(eye(*tensor.shape))
+
+
+@_in_place
+def dirac_(tensor: Tensor, groups: int = 1) -> None:
+    """As the weight of a convolution, the identity of as many channels as there are."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.size(0) % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    out = tensor.size(0) // groups
+    centre = tuple(n // 2 for n in tensor.shape[2:])
+    tensor.zero_()
+    for g in range(groups):
+        for d in range(min(out, tensor.size(1))):
+            tensor[(g * out + d, d, *centre)] = 1
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    if tensor.ndim < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    field = math.prod(tensor.shape[2:])
+    return tensor.size(1) * field, tensor.size(0) * field
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    mode = mode.lower()
+    modes = ["fan_in", "fan_out"]
+    if mode not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {modes}")
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode)]
+
+
+def _xavier_std(tensor: Tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+
+
+@_in_place
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    _uniform(tensor, -bound, bound, generator)
+
+
+@_in_place
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
+    _normal(tensor, 0.0, _xavier_std(tensor, gain), generator)
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
+        return None
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+
+
+@_in_place
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> None:
+    std = _kaiming_std(tensor, a, mode, nonlinearity)
+    if std is not None:
+        bound = math.sqrt(3.0) * std
+        _uniform(tensor, -bound, bound, generator)
+
+
+@_in_place
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> None:
+    std = _kaiming_std(tensor, a, mode, nonlinearity)
+    if std is not None:
+        _normal(tensor, 0.0, std, generator)
+
+
+@_in_place
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> None:
+    """Rows (or columns, if these are fewer) of length 1 at right angles, uniformly so."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor.numel():
+        return
+    rows = tensor.size(0)
+    drawn = _normal(tensor.new_empty((rows, tensor.numel() // rows)), 0.0, 1.0, generator).numpy()
+    wide = drawn.shape[0] < drawn.shape[1]
+    q, r = np.linalg.qr(drawn.T if wide else drawn)
+    q = q * np.sign(np.diagonal(r))
+    tensor.copy_(of_array(np.ascontiguousarray(q.T if wide else q)).view(tensor.shape))
+    tensor.mul_(gain)
+
+
+@_in_place
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> None:
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    _normal(tensor, 0.0, std, generator)
+    for k in range(columns):
+        tensor[randperm(rows)[: math.ceil(sparsity * rows)], k] = 0
+
+
+def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    new, old = function.__name__, function.__name__[:-1]
+
+    @functools.wraps(function)
+    def old_name(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    old_name.__name__ = old
+    return old_name
+
+
+uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprecated(constant_)
+dirac, orthogonal, sparse = _deprecated(dirac_), _deprecated(orthogonal_), _deprecated(sparse_)
+xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
+kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]

@@ -1,0 +1,420 @@
+"""Modules and parameters in lists and dicts."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from nbgrad._tensor import Tensor
+from nbgrad.nn.modules.module import Module, indented, typename
+from nbgrad.nn.parameter import Parameter
+
+Self = TypeVar("Self", bound="Module")
+
+
+class _Numbered(Module):
+    """What `Sequential` and `ModuleList` share: modules named by their position."""
+
+    _modules: dict[str, Module]  # type: ignore[assignment]
+
+    def _key(self, index: Any) -> str:
+        index, n = operator.index(index), len(self)
+        if not -n <= index < n:
+            raise IndexError(f"index {index} is out of range")
+        return str(index % n)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __setitem__(self, index: Any, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
+        for name in names:
+            delattr(self, name)
+        self._renumber(list(self._modules.values()))
+
+    def _name_at(self, index: Any) -> str:
+        self._key(index)
+        return list(self._modules)[operator.index(index)]
+
+    def _renumber(self, modules: list[Module]) -> None:
+        self.__dict__["_modules"] = {str(k): m for k, m in enumerate(modules)}
+
+
+class Sequential(_Numbered):
+    """Modules one after another, each given what the one before gave."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = len(args) == 1 and isinstance(args[0], OrderedDict)
+        for name, module in args[0].items() if named else enumerate(args):
+            self.add_module(str(name), module)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._name_at(index)]
+
+    def forward(self, input: Any) -> Any:
+        for module in self:
+            input = module(input)
+        return input
+
+    def append(self: Self, module: Module) -> Self:
+        self.add_module(str(len(self._modules)), module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        n = len(self)
+        if not -n <= index <= n:
+            raise IndexError(f"Index out of range: {index}")
+        modules = list(self)
+        modules.insert(index + n if index < 0 else index, module)
+        self._renumber(modules)
+        return self
+
+    def extend(self, sequential: Iterable[Module]) -> Sequential:
+        for module in list(sequential):
+            self.append(module)
+        return self
+
+    def pop(self, key: Any) -> Module:
+        module: Module = self[key]
+        del self[key]
+        return module
+
+    def __add__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
+        return self.extend(other)
+
+    def __mul__(self, other: int) -> Sequential:
+        return Sequential(*list(self) * _times(other))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Sequential:
+        modules = list(self)
+        for _ in range(_times(other) - 1):
+            self.extend(modules)
+        return self
+
+
+def _times(other: Any) -> int:
+    if not isinstance(other, int):
+        raise TypeError(f"unsupported operand type(s) for *: {type(Sequential())} and {type(other)}")
+    if other <= 0:
+        raise ValueError(f"Non-positive multiplication factor {other} for {type(Sequential())}")
+    return other
+
+
+class ModuleList(_Numbered):
+    """A list whose modules are registered."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self._modules.values())[index])
+        return self._modules[self._key(index)]
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
+
+    def insert(self, index: int, module: Module) -> None:
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumber(modules)
+
+    def append(self: Self, module: Module) -> Self:
+        self.add_module(str(len(self._modules)), module)
+        return self
+
+    def pop(self, key: Any) -> Module:
+        module: Module = self[key]
+        del self[key]
+        return module
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
+            )
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def __repr__(self) -> str:
+        """Neighbours that print alike are printed once, with their count."""
+        shown = [repr(module) for module in self]
+        if not shown:
+            return f"{self._get_name()}()"
+        lines, start = [], 0
+        for k in range(1, len(shown) + 1):
+            if k == len(shown) or shown[k] != shown[start]:
+                one = k == start + 1
+                where = f"({start})" if one else f"({start}-{k - 1})"
+                lines.append(indented(f"{where}: {'' if one else f'{k - start} x '}{shown[start]}"))
+                start = k
+        return "\n  ".join([f"{self._get_name()}(", *lines]) + "\n)"
+
+
+class ModuleDict(Module):
+    """A dict whose modules are registered."""
+
+    _modules: dict[str, Module]  # type: ignore[assignment]
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Module:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        self._modules.clear()
+
+    def pop(self, key: str) -> Module:
+        return self._modules.pop(key)
+
+    def keys(self) -> Any:
+        return self._modules.keys()
+
+    def items(self) -> Any:
+        return self._modules.items()
+
+    def values(self) -> Any:
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        for key, module in _pairs("ModuleDict", modules):
+            self[key] = module
+
+
+def _pairs(name: str, given: Any) -> list[tuple[Any, Any]]:
+    """The items of a mapping, or of a list of pairs."""
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"{name}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
+        )
+    if isinstance(given, (Mapping, ModuleDict, ParameterDict)):
+        return list(given.items())
+    pairs = []
+    for k, pair in enumerate(given):
+        if not isinstance(pair, Iterable):
+            raise TypeError(
+                f"{name} update sequence element #{k} should be Iterable; is{type(pair).__name__}"
+            )
+        pair = tuple(pair)
+        if len(pair) != 2:
+            raise ValueError(f"{name} update sequence element #{k} has length {len(pair)}; 2 is required")
+        pairs.append(pair)
+    return pairs
+
+
+def _as_parameter(value: Any) -> Any:
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+def _described(value: Any, dtype: str) -> str:
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    word = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"{word} containing: [{dtype} of size {'x'.join(str(n) for n in value.size())}]"
+
+
+class ParameterList(Module):
+    """A list whose tensors are parameters of the module; other values are kept as they are."""
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def _key(self, index: Any) -> str:
+        index, n = operator.index(index), len(self)
+        if not -n <= index < n:
+            raise IndexError(f"index {index} is out of range")
+        return str(index % n)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)([self[k] for k in range(*index.indices(len(self)))])
+        return getattr(self, self._key(index))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._key(index), _as_parameter(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[k] for k in range(len(self))])
+
+    def __iadd__(self, values: Iterable[Any]) -> ParameterList:
+        return self.extend(values)
+
+    def append(self, value: Any) -> ParameterList:
+        self._size += 1
+        self[self._size - 1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
+        for value in values:
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join(
+            f"  ({k}): {_described(v, str(v.dtype) if isinstance(v, Tensor) else '')}"
+            for k, v in enumerate(self)
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("ParameterList should not be called.")
+
+
+class ParameterDict(Module):
+    """A dict whose tensors are parameters of the module; other values are kept as they are."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def _attribute(self, key: Any) -> str:
+        if not isinstance(key, str):
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                f"'{type(key).__name__}'). Open an issue on github if you need non-string keys."
+            )
+        return key
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, self._attribute(key))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._keys[key] = None
+        setattr(self, self._attribute(key), _as_parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, self._attribute(key))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._keys))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def copy(self) -> ParameterDict:
+        return ParameterDict(OrderedDict((k, self[k]) for k in self._keys))
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def clear(self) -> None:
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key: str) -> Any:
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        key = list(self._keys)[-1]
+        return key, self.pop(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key in self._keys:
+            return self[key]
+        return default
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        return ParameterDict((k, default) for k in keys)
+
+    def keys(self) -> Any:
+        return self._keys.keys()
+
+    def items(self) -> Any:
+        return ((k, self[k]) for k in self._keys)
+
+    def values(self) -> Any:
+        return (self[k] for k in self._keys)
+
+    def update(self, parameters: Any) -> None:
+        for key, value in _pairs("ParameterDict", parameters):
+            self[key] = value
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({k}): {_described(v, typename(v))}" for k, v in self.items())
+
+    def __call__(self, input: Any) -> Any:
+        raise RuntimeError("ParameterDict should not be called.")
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        joined = self.copy()
+        joined.update(other)
+        return joined
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self
+
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

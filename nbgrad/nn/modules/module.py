@@ -1,0 +1,856 @@
+"""`Module`: parameters, buffers and other modules under names, called as a function.
+
+Promises the modules that stand on it: what is assigned is registered by its class, every walk over the tree meets a shared tensor once,
+a state dict holds the module's own tensors, and hooks run in PyTorch's order and with its arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from nbgrad._device import device as _device
+from nbgrad._dtypes import dtype as _dtype
+from nbgrad._dtypes import float16, float32, float64
+from nbgrad._tensor import Tensor
+from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.nn.modules._hooks import BackwardHook, Hook, Hooks, ModuleHandle, silenced
+from nbgrad.nn.parameter import Buffer, Parameter
+
+Self = TypeVar("Self", bound="Module")
+
+_EXTRA_STATE = "_extra_state"
+_UNREACHED = (
+    "Reached a code path in Module.{}_extra_state() that should never be called. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+)
+_pre_hooks: Hooks = OrderedDict()
+_forward_hooks: Hooks = OrderedDict()
+_forward_with_kwargs: dict[int, bool] = {}
+_forward_always: dict[int, bool] = {}
+_backward_pre_hooks: Hooks = OrderedDict()
+_backward_hooks: Hooks = OrderedDict()
+_registration: dict[str, Hooks] = {
+    "module": OrderedDict(),
+    "parameter": OrderedDict(),
+    "buffer": OrderedDict(),
+}
+
+
+def register_module_forward_pre_hook(hook: Hook) -> ModuleHandle:
+    """`hook(module, args)` before the forward of every module."""
+    return ModuleHandle(_pre_hooks, hook)
+
+
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> ModuleHandle:
+    """`hook(module, args, result)` after the forward of every module."""
+    marks = [*([_forward_with_kwargs] if with_kwargs else []), *([_forward_always] if always_call else [])]
+    return ModuleHandle(_forward_hooks, hook, marks=marks)
+
+
+def register_module_full_backward_pre_hook(hook: Hook) -> ModuleHandle:
+    return ModuleHandle(_backward_pre_hooks, hook)
+
+
+def register_module_full_backward_hook(hook: Hook) -> ModuleHandle:
+    return ModuleHandle(_backward_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Hook) -> ModuleHandle:
+    """`hook(module, name, submodule)` whenever a module is registered; what it returns takes its place."""
+    return ModuleHandle(_registration["module"], hook)
+
+
+def register_module_parameter_registration_hook(hook: Hook) -> ModuleHandle:
+    return ModuleHandle(_registration["parameter"], hook)
+
+
+def register_module_buffer_registration_hook(hook: Hook) -> ModuleHandle:
+    return ModuleHandle(_registration["buffer"], hook)
+
+
+class _Keys(NamedTuple):
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class _IncompatibleKeys(_Keys):
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+class _StateDict(OrderedDict[str, Any]):
+    """A state dict; `_metadata` holds each module's version."""
+
+    _metadata: OrderedDict[str, dict[str, Any]]
+
+
+def typename(value: Any) -> str:
+    """How messages name the type of a value."""
+    if isinstance(value, Tensor):
+        name: str = value.type()
+        return name
+    kind = value if isinstance(value, type) else type(value)
+    if kind.__module__ in ("builtins", "", None):
+        return kind.__qualname__
+    return f"{'torch' if kind.__module__.startswith('nbgrad.') else ''}{kind.__module__.removeprefix('nbgrad')}.{kind.__qualname__}"
+
+
+def _forward_unimplemented(self: Any, *input: Any) -> None:
+    raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+
+class _WithModule:
+    """A hook that is given its module, which it does not keep alive."""
+
+    def __init__(self, hook: Hook, module: Module) -> None:
+        self.hook, self.module = hook, weakref.ref(module)
+        functools.update_wrapper(self, hook)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "module": self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if state["module"] is None:
+            raise RuntimeError("You are trying to revive the hook of a dead Module!")
+        self.hook, self.module = state["hook"], weakref.ref(state["module"])
+
+
+class Module:
+    """The base of all networks. A subclass makes its parts in `__init__`, after `super().__init__()`, and computes in `forward`."""
+
+    training: bool
+    dump_patches = False
+    _version = 1
+    call_super_init = False
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and kwargs:
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+            )
+        if not self.call_super_init and args:
+            raise TypeError(
+                f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
+        put = super().__setattr__
+        put("training", True)
+        for name in ("_parameters", "_buffers", "_modules"):
+            put(name, {})
+        put("_non_persistent_buffers_set", set())
+        for name in _HOOK_TABLES:
+            put(name, OrderedDict())
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    forward: Callable[..., Any] = _forward_unimplemented
+
+    # -- registering ---------------------------------------------------------------------------------------------------
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Keep a tensor that is no parameter; with `persistent`, state dicts hold it."""
+        self._check_name("buffer", "_buffers", name)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
+        self._buffers[name] = _registered("buffer", self, name, tensor)
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        self._check_name("parameter", "_parameters", name)
+        if param is None:
+            self._parameters[name] = None
+            return
+        if not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+            )
+        if param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
+                f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
+            )
+        self._parameters[name] = _registered("parameter", self, name, param)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        if not isinstance(module, Module) and module is not None:
+            raise TypeError(f"{typename(module)} is not a Module subclass")
+        if not isinstance(name, str):
+            raise TypeError(f"module name should be a string. Got {typename(name)}")
+        if hasattr(self, name) and name not in self._modules:
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            raise KeyError(f'module name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError('module name can\'t be empty string ""')
+        self._modules[name] = _registered("module", self, name, module)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Alias of `add_module`."""
+        self.add_module(name, module)
+
+    def _check_name(self, kind: str, table: str, name: Any) -> None:
+        if table not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in self.__dict__[table]:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    # -- attributes ----------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(table)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What is assigned is registered by its class; a name that is registered takes only its kind, or None."""
+        own = self.__dict__
+        if isinstance(value, Parameter):
+            if "_parameters" not in own:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name, "_parameters")
+            self.register_parameter(name, value)
+        elif name in own.get("_parameters", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
+                )
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            if "_modules" not in own:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, "_modules")
+            self._modules[name] = _registered("module", self, name, value)
+        elif name in own.get("_modules", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
+                )
+            self._modules[name] = _registered("module", self, name, value)
+        elif isinstance(value, Buffer) or name in own.get("_buffers", ()):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
+                )
+            kept = (
+                value.persistent
+                if isinstance(value, Buffer)
+                else name not in self._non_persistent_buffers_set
+            )
+            self.register_buffer(name, value, kept)
+        else:
+            super().__setattr__(name, value)
+
+    def _forget(self, name: str, but: str) -> None:
+        """Whatever the name stood for, other than in this table."""
+        for table in ("_parameters", "_buffers", "_modules"):
+            if table != but:
+                self.__dict__[table].pop(name, None)
+        self.__dict__.pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in _HOOK_TABLES:  # what an older pickle lacks
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a dotted name; of "", this one."""
+        module: Any = self
+        for item in target.split(".") if target else ():
+            if not hasattr(module, item):
+                raise AttributeError(f"{module._get_name()} has no attribute `{item}`")
+            module = getattr(module, item)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{item}` is not an nn.Module")
+        found: Module = module
+        return found
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        _, name, found = self._member(target)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        module, name, found = self._member(target)
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        buffer: Tensor = found
+        return buffer
+
+    def _member(self, target: str) -> tuple[Module, str, Any]:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        return module, name, getattr(module, name)
+
+    # -- walking -------------------------------------------------------------------------------------------------------
+
+    def _named_members(
+        self,
+        members: Callable[[Module], Any],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[Any] = set()
+        walk = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
+        for path, module in walk:
+            for name, member in members(module):
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield f"{path}.{name}" if path else name, member
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def children(self) -> Iterator[Module]:
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self) -> Iterator[Module]:
+        for _, module in self.named_modules():
+            yield module
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(
+                    memo, f"{prefix}.{name}" if prefix else name, remove_duplicate
+                )
+
+    # -- changing all at once ------------------------------------------------------------------------------------------
+
+    def apply(self: Self, fn: Callable[[Module], None]) -> Self:
+        """Call `fn` with every module, children first."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Replace what parameters, their gradients and buffers hold; a parameter stays the same object."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for param in self._parameters.values():
+            if param is not None:
+                with no_grad():
+                    param.data = fn(param)
+                    if param.grad is not None:
+                        param.grad.data = fn(param.grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """`to(device, dtype)`, `to(dtype)`, `to(tensor)`: floating tensors are cast, all are moved."""
+        like = kwargs.pop("tensor", None)
+        device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+        for name in ("non_blocking", "copy", "memory_format"):
+            kwargs.pop(name, None)
+        if kwargs:
+            raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        for arg in args:
+            if isinstance(arg, Tensor):
+                like = arg
+            elif isinstance(arg, _dtype):
+                dtype = arg
+            elif isinstance(arg, (str, _device)):
+                device = arg
+        if like is not None:
+            device, dtype = like.device, like.dtype
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        where = None if device is None else _device(device) if isinstance(device, str) else device
+
+        def convert(t: Tensor) -> Tensor:
+            wanted = dtype if dtype is not None and t.is_floating_point() else t.dtype
+            moved: Tensor = t.to(wanted) if where is None else t.to(where, wanted)
+            return moved
+
+        return self._apply(convert)
+
+    def _cast(self: Self, d: _dtype) -> Self:
+        return self._apply(lambda t: t.to(d) if t.is_floating_point() else t)
+
+    def type(self: Self, dst_type: Any) -> Self:
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self: Self) -> Self:
+        return self._cast(float32)
+
+    def double(self: Self) -> Self:
+        return self._cast(float64)
+
+    def half(self: Self) -> Self:
+        return self._cast(float16)
+
+    def cpu(self: Self) -> Self:
+        return self._apply(lambda t: t.cpu())
+
+    def train(self: Self, mode: bool = True) -> Self:
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: Self) -> Self:
+        return self.train(False)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for param in self.parameters():
+            if param.grad is not None:
+                if set_to_none:
+                    param.grad = None
+                    continue
+                if param.grad.grad_fn is not None:
+                    param.grad.detach_()
+                else:
+                    param.grad.requires_grad_(False)
+                param.grad.zero_()
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def get_extra_state(self) -> Any:
+        """What else a state dict is to hold; a subclass that has such state overrides this and `set_extra_state`."""
+        raise RuntimeError(_UNREACHED.format("get"))
+
+    def set_extra_state(self, state: Any) -> None:
+        raise RuntimeError(_UNREACHED.format("set"))
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """This module's own tensors, without those of the modules below."""
+        kept = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        for name, value in (*self._parameters.items(), *kept.items()):
+            if value is not None:
+                destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + _EXTRA_STATE] = self.get_extra_state()
+
+    def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """All parameters and persistent buffers by their dotted names; the tensors share memory with the module's."""
+        if destination is None:
+            destination = _StateDict()
+            destination._metadata = OrderedDict()
+        local = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for key, hook in self._state_dict_hooks.items():
+            got = hook(self, destination, prefix, local)
+            if key in self._state_dict_hooks_public:
+                if got is not None:
+                    raise RuntimeError("state_dict post-hook must return None")
+            elif got is not None:
+                destination = got
+        return destination
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Copy this module's own tensors from a state dict; what does not fit is noted, not raised."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        kept = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        own = {k: v for k, v in (*self._parameters.items(), *kept.items()) if v is not None}
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, value in own.items():
+            key = prefix + name
+            if key in state_dict:
+                self._load_one(name, key, value, state_dict[key], assign, error_msgs)
+            elif strict:
+                missing_keys.append(key)
+        extra = prefix + _EXTRA_STATE
+        if type(self).set_extra_state is not Module.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            for key in state_dict:
+                if not key.startswith(prefix) or key == extra:
+                    continue
+                first, dot, _ = key[len(prefix) :].partition(".")
+                if first not in (self._modules if dot else own):
+                    unexpected_keys.append(key)
+
+    def _load_one(
+        self, name: str, key: str, own: Tensor, given: Any, assign: bool, error_msgs: list[str]
+    ) -> None:
+        if not isinstance(given, Tensor):
+            error_msgs.append(
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
+                f"but received {type(given)}"
+            )
+            return
+        if own.ndim == 0 and tuple(given.shape) == (1,):
+            given = given[0]
+        if given.shape != own.shape:
+            error_msgs.append(
+                f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current "
+                f"model is {own.shape}."
+            )
+            return
+        try:
+            with no_grad():
+                if not assign:
+                    own.copy_(given)
+                    return
+                if isinstance(own, Parameter):
+                    if isinstance(given, Parameter):
+                        given.requires_grad_(own.requires_grad)
+                    else:
+                        given = Parameter(given, requires_grad=own.requires_grad)
+                setattr(self, name, given)
+        except Exception as error:
+            error_msgs.append(
+                f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and whose '
+                f"dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."
+            )
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
+        """Copy from a state dict into this module and all below it (with `assign`, take its tensors over). With `strict`, the keys have
+        to be the module's own."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        metadata = getattr(state_dict, "_metadata", None)
+        copied = _StateDict(state_dict)
+        if metadata is not None:
+            copied._metadata = metadata
+
+        def load(module: Module, local: dict[str, Any], prefix: str) -> None:
+            known = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                known["assign_to_params_buffers"] = assign
+            module._load_from_state_dict(local, prefix, known, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    path = f"{prefix}{name}."
+                    load(child, {k: v for k, v in local.items() if k.startswith(path)}, path)
+            keys = _IncompatibleKeys(missing, unexpected)
+            for hook in module._load_state_dict_post_hooks.values():
+                if hook(module, keys) is not None:
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                        "if incompatible_keys need to be modified, it should be done inplace."
+                    )
+
+        load(self, copied, "")
+        if strict:
+            for words, keys in (("Unexpected", unexpected), ("Missing", missing)):
+                if keys:
+                    listed = ", ".join(f'"{k}"' for k in keys)
+                    errors.insert(0, f"{words} key(s) in state_dict: {listed}. ")
+        if errors:
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors)
+            )
+        return _IncompatibleKeys(missing, unexpected)
+
+    def register_state_dict_pre_hook(self, hook: Hook) -> ModuleHandle:
+        """`hook(module, prefix, keep_vars)` before the module's tensors are collected."""
+        return ModuleHandle(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Hook) -> ModuleHandle:
+        """`hook(module, state_dict, prefix, local_metadata)` after; it changes the dict in place."""
+        return ModuleHandle(self._state_dict_hooks, hook, marks=[self._state_dict_hooks_public])
+
+    def _register_state_dict_hook(self, hook: Hook) -> ModuleHandle:
+        """The same, but what it returns takes the dict's place."""
+        return ModuleHandle(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> ModuleHandle:
+        """`hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`."""
+        return ModuleHandle(self._load_state_dict_pre_hooks, _WithModule(hook, self))
+
+    def register_load_state_dict_post_hook(self, hook: Hook) -> ModuleHandle:
+        """`hook(module, incompatible_keys)`, which it may change in place."""
+        return ModuleHandle(self._load_state_dict_post_hooks, hook)
+
+    # -- calling -------------------------------------------------------------------------------------------------------
+
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> ModuleHandle:
+        """`hook(module, args)` before `forward`; what it returns are the arguments."""
+        marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return ModuleHandle(self._forward_pre_hooks, hook, prepend, marks)
+
+    def register_forward_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> ModuleHandle:
+        """`hook(module, args, result)` after `forward`, with `always_call` even if that raised; what it returns is the result."""
+        marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
+        marks += [self._forward_hooks_always_called] if always_call else []
+        return ModuleHandle(self._forward_hooks, hook, prepend, marks)
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> ModuleHandle:
+        """`hook(module, grad_output)` when the gradients of the outputs are known; what it returns replaces them."""
+        return ModuleHandle(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> ModuleHandle:
+        """`hook(module, grad_input, grad_output)` when those of the inputs are; what it returns replaces the first."""
+        return ModuleHandle(self._backward_hooks, hook, prepend)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or _forward_hooks
+            or _pre_hooks
+            or _backward_hooks
+            or _backward_pre_hooks
+        ):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args: Any, kwargs: Any) -> Any:
+        result: Any = None
+        called: set[int] = set()
+        try:
+            for key, hook in (*_pre_hooks.items(), *self._forward_pre_hooks.items()):
+                if key in self._forward_pre_hooks_with_kwargs:
+                    got = hook(self, args, kwargs)
+                    if got is None:
+                        continue
+                    if not (isinstance(got, tuple) and len(got) == 2):
+                        raise RuntimeError(
+                            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {got}."
+                        )
+                    args, kwargs = got
+                else:
+                    got = hook(self, args)
+                    if got is not None:
+                        args = got if isinstance(got, tuple) else (got,)
+            backward = [*_backward_hooks.values(), *self._backward_hooks.values()]
+            before = [*_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+            watched = BackwardHook(self, backward, before) if backward or before else None
+            if watched is not None:
+                args = watched.setup_input_hook(args)
+            result = self.forward(*args, **kwargs)
+            for key, hook in (*_forward_hooks.items(), *self._forward_hooks.items()):
+                called.add(key)
+                got = self._call_forward_hook(key, hook, args, kwargs, result)
+                result = result if got is None else got
+            if watched is not None:
+                if not isinstance(result, (Tensor, tuple)):
+                    _not_hooked(result)
+                result = watched.setup_output_hook(result)
+            return result
+        except Exception:
+            self._call_always(args, kwargs, result, called)
+            raise
+
+    def _call_forward_hook(self, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
+        if key in self._forward_hooks_with_kwargs or key in _forward_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+    def _call_always(self, args: Any, kwargs: Any, result: Any, called: set[int]) -> None:
+        """The hooks that run even where `forward` raised; what they raise in turn is a warning."""
+        for where, hooks, always in (
+            ("global module", _forward_hooks, _forward_always),
+            ("module", self._forward_hooks, self._forward_hooks_always_called),
+        ):
+            for key, hook in hooks.items():
+                if key in always and key not in called:
+                    try:
+                        got = self._call_forward_hook(key, hook, args, kwargs, result)
+                        result = result if got is None else got
+                    except Exception as error:
+                        silenced(where, error)
+
+    # -- showing -------------------------------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses; a subclass says more."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr().split("\n") if self.extra_repr() else []
+        children = [f"({name}): {indented(repr(module))}" for name, module in self._modules.items()]
+        lines = [*extra, *children]
+        if len(extra) == 1 and not children:
+            return f"{self._get_name()}({extra[0]})"
+        if not lines:
+            return f"{self._get_name()}()"
+        return "\n  ".join([f"{self._get_name()}(", *lines]) + "\n)"
+
+
+_HOOK_TABLES = (
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_hooks_public",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+def indented(text: str) -> str:
+    """All lines but the first, two spaces further in."""
+    return text.replace("\n", "\n  ")
+
+
+def _registered(kind: str, module: Module, name: str, value: Any) -> Any:
+    for hook in _registration[kind].values():
+        got = hook(module, name, value)
+        value = value if got is None else got
+    return value
+
+
+def _not_hooked(result: Any) -> None:
+    warnings.warn(
+        f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}",
+        stacklevel=4,
+    )
+
+
+__all__ = [
+    "Module",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]

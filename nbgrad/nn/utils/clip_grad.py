@@ -1,0 +1,82 @@
+"""Gradients kept in bounds, in place."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from nbgrad._creation import tensor
+from nbgrad._tensor import Tensor
+from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.ops.join import stack
+from nbgrad.ops.reduce import vector_norm
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _listed(tensors: Tensors, warned: bool = False) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        return [tensors]
+    found = list(tensors)
+    if warned and not found and isinstance(tensors, types.GeneratorType):
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=4)
+    return found
+
+
+def get_total_norm(
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all tensors, as if they were one vector."""
+    norm_type = float(norm_type)
+    with no_grad():
+        norms = [vector_norm(t, norm_type) for t in _listed(tensors)]
+        if not norms:
+            return tensor(0.0)
+        total = vector_norm(stack(norms), norm_type)
+    if error_if_nonfinite and not total.isfinite().item():
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+            "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale all gradients by `max_norm / total_norm` where that makes them smaller."""
+    with no_grad():
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for param in _listed(parameters):
+            if param.grad is not None:
+                param.grad.mul_(factor)
+
+
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients down so that their norm, as one vector, is at most `max_norm`; give what it was."""
+    params = _listed(parameters, warned=True)
+    grads = [p.grad for p in params if p.grad is not None]
+    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(params, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp each element of the gradients between `-clip_value` and `clip_value`."""
+    bound = float(clip_value)
+    with no_grad():
+        for param in _listed(parameters):
+            if param.grad is not None:
+                grad: Any = param.grad
+                grad.clamp_(-bound, bound)
+
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
