@@ -238,7 +238,9 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _no_integers(input, "huber_cpu")
     if weight is not None:
-        return _weighted(_huber(input, target, float(delta)), weight, reduction)
+        if weight.size() != input.size():
+            raise ValueError("Weights and input must have the same size.")
+        return _reduced(e.mul(_huber(input, target, float(delta)), weight), reduction)
     return to_dtype(_huber_of(input, target, legacy_reduction(reduction, None, None), delta=float(delta)), d)
 
 
@@ -454,6 +456,19 @@ _binary_of = _pointwise(
 )
 
 
+@differentiable(
+    "BinaryCrossEntropy",
+    input=lambda g, input, target, weight, scale: _binary_back(e.mul(g, weight), input, target, scale),
+    target=lambda g, input, weight, scale: e.mul(
+        e.mul(e.mul(g, weight), scale), e.sub(e.log1p(e.neg(input)), e.log(input))
+    ),
+)
+def _binary_weighted(
+    input: Tensor, target: Tensor, weight: Tensor, *, scale: float, reduction: str
+) -> Tensor:
+    return _reduced(e.mul(_binary(input, target), weight), reduction)
+
+
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -477,7 +492,11 @@ def binary_cross_entropy(
             raise RuntimeError(f"all elements of {word} should be between 0 and 1")
     if weight is None:
         return _binary_of(input, target, reduction)
-    return _reduced(e.mul(_binary(input, target), broadcast_to(weight, input.shape)), reduction)
+    n = input.numel()
+    scale = 1 / n if reduction == "mean" and n else 1.0
+    return _binary_weighted(
+        input, target, broadcast_to(weight, input.shape), scale=scale, reduction=reduction
+    )
 
 
 def _log_sigmoid(x: Any) -> Any:

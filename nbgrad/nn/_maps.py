@@ -8,7 +8,7 @@ from nbgrad.ops import elementwise as e
 from nbgrad.ops import index as at
 from nbgrad.ops import linalg, rows
 from nbgrad.ops.movement import permute, reshape, squeeze, unsqueeze
-from nbgrad.ops.reduce import vector_norm
+from nbgrad.ops.norm import vector_norm
 
 
 def embedding(

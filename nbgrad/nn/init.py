@@ -17,9 +17,9 @@ from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.ops.elementwise import where
 from nbgrad.ops.host import of_array
 
-_FIXED_GAINS = {
-    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1.0),
+_FIXED_GAINS: dict[str, float] = {
+    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1),
     "tanh": 5.0 / 3,
     "relu": math.sqrt(2.0),
     "selu": 3.0 / 4,
@@ -29,7 +29,7 @@ _FIXED_GAINS = {
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much a layer's values are to be scaled up so that a nonlinearity behind it keeps their variance."""
     if nonlinearity in _FIXED_GAINS:
-        return _FIXED_GAINS[nonlinearity] if nonlinearity != "sigmoid" else 1
+        return _FIXED_GAINS[nonlinearity]
     if nonlinearity != "leaky_relu":
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
     if param is None:

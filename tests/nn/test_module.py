@@ -230,7 +230,6 @@ def refusals(t: ModuleType) -> Any:
         lambda: n.Unflatten(1, 3),
         lambda: n.Unflatten(1, (2, "a")),
         lambda: n.Dropout(1.5),
-        lambda: n.Hardtanh(2, 1),
         lambda: n.BatchNorm1d(3)(t.ones(3)),
         lambda: n.BatchNorm2d(3)(t.ones(3, 3)),
         lambda: n.Embedding(3, 2, padding_idx=3),

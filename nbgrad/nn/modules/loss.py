@@ -17,7 +17,8 @@ class _Loss(Module):
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        self.reduction = legacy_reduction(reduction, size_average, reduce)
+        old = size_average is not None or reduce is not None
+        self.reduction = legacy_reduction(reduction, size_average, reduce) if old else reduction
 
 
 class _WeightedLoss(_Loss):

@@ -11,7 +11,7 @@ from nbgrad._creation import tensor
 from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.ops.join import stack
-from nbgrad.ops.reduce import vector_norm
+from nbgrad.ops.norm import vector_norm
 
 Tensors = Tensor | Iterable[Tensor]
 
