@@ -14,7 +14,6 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
-from nbgrad._op import ElementwiseOp
 from nbgrad._tape.node import Node, shown
 from nbgrad._tensor import Tensor
 
@@ -94,33 +93,27 @@ def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader |
         return lambda frame: (frame.f_locals["cls"].__name__, _arguments(frame)[1:], None)
     if name == "inplace" and "op" in parameters:
         return lambda frame: (f"aten::{op_name(frame.f_locals['op'])}_", frame.f_locals["args"], None)
-    if not module.startswith(_OPS) or name == "in_place" or name.startswith(("is_", "<")):
+    if not module.startswith(_OPS) or name in ("in_place", "tensor"):
         return None
-    if "op" in code.co_freevars and hasattr(_op_in(frame), "node_name"):
+    if module == "nbgrad.ops.host" and name not in (
+        "allclose",
+        "equal",
+        "isclose",
+    ):  # which compute, unlike the rest of it
+        return None
+    if "op" in code.co_freevars and name[0] != "<" and hasattr(_op_in(frame), "node_name"):
         return lambda frame: ("aten::" + op_name(_op_in(frame)), _arguments(frame), None)
     public = name.removeprefix("_t_")
-    known = name in scope.get("__all__", ()) and getattr(scope[name], "__code__", None) is code
-    if known or public != name:
+    functional: Any = sys.modules["nbgrad.nn.functional"]
+    scopes = [vars(sys.modules["nbgrad"]), vars(Tensor)]
+    scopes += [vars(functional)] if public in functional.__all__ else []
+    if any(getattr(known.get(public), "__code__", None) is code for known in scopes):
         return lambda frame: ("aten::" + public, _arguments(frame), None)
     return _getitem if code is getattr(Tensor.__getitem__, "__code__", None) else None
 
 
-# Where ops are made, and where functions of several ops live that PyTorch has as ops, too.
-_OPS = tuple(
-    f"nbgrad.{m}"
-    for m in (
-        "_creation",
-        "_dispatch",
-        "nn.functional",
-        "ops.copy",
-        "ops.elementwise",
-        "ops.index",
-        "ops.join",
-        "ops.linalg",
-        "ops.movement",
-        "ops.reduce",
-    )
-)
+# Where ops are made; and where functions of several ops live, which are rows if a user can call them by name.
+_OPS = ("nbgrad._creation", "nbgrad._dispatch", "nbgrad.nn.", "nbgrad.ops.")
 
 
 def _rule(frame: FrameType, grads: str) -> tuple[str, Sequence[Any], Node]:
@@ -140,11 +133,12 @@ def _op_in(frame: FrameType) -> Any:
 
 
 def op_name(op: Any) -> str:
-    """PyTorch's name. That of a gradient's op, or of a case (`sum` over dims), is read off its node: TanhBackwardBackward0 is
-    tanh_backward."""
-    if isinstance(op, ElementwiseOp) and not op.name.endswith("grad"):
-        return op.name
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op.node_name.rpartition("Backward")[0]).lower()
+    """PyTorch's name. A gradient's op, or a case of an op (`sum` over dims), is called as its node says: TanhBackwardBackward0 is
+    tanh_backward, SumBackward1 sum."""
+    stem = op.node_name.rpartition("Backward")[0]
+    if stem.lower() in ("", op.name.replace("_", "")):
+        return str(op.name)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stem).lower()
 
 
 def _arguments(frame: FrameType) -> list[Any]:
