@@ -8,6 +8,7 @@ without it. With `use_reentrant=True` the whole part is one node, whose gradient
 from __future__ import annotations
 
 import contextlib
+import threading
 import traceback
 import warnings
 import weakref
@@ -29,6 +30,7 @@ from nbgrad.autograd.graph import saved_tensors_hooks
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "GraphExecGroup",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
@@ -221,6 +223,30 @@ class _Holder:
         self.place = place
 
 
+class GraphExecGroup:
+    """Backwards inside the block count as one: what a checkpoint recomputes for one of them serves the others. They must not need the
+    same saved value twice."""
+
+    _here = threading.local()
+
+    @classmethod
+    def _get_current_group(cls) -> GraphExecGroup | None:
+        return getattr(cls._here, "group", None)
+
+    def __enter__(self) -> GraphExecGroup:
+        outer = self._get_current_group()
+        if outer is not None:
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Already inside group {outer}")
+        self._here.group = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._here.group = None
+
+    def __repr__(self) -> str:
+        return f"<torch.utils.checkpoint.GraphExecGroup object at {id(self):#x}>"
+
+
 class _Run:
     """One recomputation: what it has saved, by place; None once it was taken."""
 
@@ -278,7 +304,8 @@ class _Frame:
             raise CheckpointError(self.log.report()) from error
 
     def _take(self, holder: _Holder) -> Tensor:
-        task = _Once() if state.task is None else state.task
+        group = GraphExecGroup._get_current_group()
+        task = group or state.task or _Once()
         run = self.runs.setdefault(task, _Run())
         if not run.done:
             tensors = iter(unpack(self.inputs))
@@ -293,10 +320,14 @@ class _Frame:
             self._check(run)
         value = run.values[holder.place]
         if value is None:
+            overlap = (
+                "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute gradients) is "
+                "not allowed while under the torch.utils.checkpoint.GraphExecGroup context. "
+            )
             raise CheckpointError(
-                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
-                "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details on your "
-                "use case."
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
+                f"{'' if group is None else overlap}If you are calling ctx.saved_tensors in backward, make sure to do so only once. "
+                "Otherwise please open an issue with details on your use case."
             )
         run.values[holder.place] = None
         return value
