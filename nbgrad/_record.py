@@ -396,21 +396,22 @@ class ElementwiseRule:
         return origin(t)
 
     def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
-        if needed is None and not graph:
-            run = self.backs.get(g._spec)
-            if run is None:
-                if len(self.backs) >= _PLANS:
-                    self.backs.clear()
-                run = self.backs[g._spec] = self.raw(g._spec, self.mask)
-            return run(g, node)
         mask = self.mask
+        key: Any = g._spec
         if needed is not None:
-            mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+            for wanted, target in zip(mask, node.next):
+                if wanted and target not in needed:
+                    mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+                    key = key, mask
+                    break
         if graph:
             return self.registered(node, unpack(node), g, mask)
-        if mask == self.mask:
-            return self.apply(node, g, None, False)
-        return self.raw(g._spec, mask)(g, node)
+        run = self.backs.get(key)
+        if run is None:
+            if len(self.backs) >= _PLANS:
+                self.backs.clear()
+            run = self.backs[key] = self.raw(g._spec, mask)
+        return run(g, node)
 
     def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
         op = self.plan.op

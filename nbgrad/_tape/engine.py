@@ -12,6 +12,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any
 
 from nbgrad._tape.modes import shared, state
@@ -123,7 +124,7 @@ def run(
                 break
             following = None
             grads = pending.pop(node)
-            if wanted is not None and not _hand_over(node, grads, wanted.get(node), needed, prepare):
+            if wanted is not None and node in wanted and not _hand_over(node, grads, wanted, needed, prepare):
                 continue
             if not node.hooked and not observed:
                 results = node.rule.apply(node, grads, needed, registered)
@@ -193,12 +194,11 @@ def _arrive(
 
 
 def _hand_over(
-    node: Node, grads: Any, takers: Any, needed: Any, prepare: Callable[[Node, Any, bool], Any]
+    node: Node, grads: Any, wanted: Wanted, needed: Any, prepare: Callable[[Node, Any, bool], Any]
 ) -> bool:
     """Give what was asked for; whether the node is to run too. As in PyTorch the hooks of a tensor have acted on what is
     handed over only where its node does not run."""
-    if takers is None:
-        return True
+    takers = wanted[node]
     runs = None in takers.values() or any(n in needed for n in node.next if n is not None)
     if not runs and node.hooked:
         grads = prepare(node, grads, False)
@@ -209,20 +209,25 @@ def _hand_over(
 
 
 def _reached(roots: Iterable[Node]) -> list[Node]:
-    found: dict[Node, None] = {}
-    stack = list(roots)
+    found = dict.fromkeys(roots)
+    stack = list(found)
     while stack:
-        node = stack.pop()
-        if node not in found:
-            found[node] = None
-            stack.extend([n for n in node.next if n is not None])
+        for node in stack.pop().next:
+            if node is not None and node not in found:
+                found[node] = None
+                stack.append(node)
     return list(found)
 
 
 def _leading_to(wanted: Wanted, roots: list[Node]) -> set[Node]:
     """The nodes from which a wanted one is reached, the wanted ones among them."""
     needed: set[Node] = set()
-    for node in sorted(_reached(roots), key=lambda n: n.seq):
-        if node in wanted or any([n in needed for n in node.next if n is not None]):
+    for node in sorted(_reached(roots), key=attrgetter("seq")):
+        if node in wanted:
             needed.add(node)
+            continue
+        for before in node.next:
+            if before in needed:
+                needed.add(node)
+                break
     return needed
