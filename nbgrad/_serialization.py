@@ -187,6 +187,8 @@ class _Reference(NamedTuple):
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` once it is whole and on disk; if that fails, nothing has changed."""
     target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
     part = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
         with open(part, "xb") as f:

@@ -142,7 +142,6 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     assert T.load(path) == [1] and os.listdir(tmp_path) == ["a.pt"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="uses a full disk as Linux makes one")
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     import resource
     import signal
@@ -159,6 +158,11 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert T.load(path) == [1] and os.listdir(tmp_path) == ["a.pt"]
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"Parent directory .*none does not exist\."):
+        T.save([1], tmp_path / "none" / "a.pt")
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

@@ -94,20 +94,22 @@ class Table:
 
     def __init__(self, rule: Rule, rows: Sequence[Row], kept: list[Any], specs: list[Any]) -> None:
         self.rule, self.kept, self.specs = rule, kept, specs
-        taken = [k for k, row in enumerate(rows) if _fits(row)]
-        for k in taken:
-            check_write(rows[k][0], False)
-        self.slow = [k for k in range(len(rows)) if k not in set(taken)]
-        self.batches = [_Batch(rule, rows, [k for k in taken if _codes(rows[k]) == codes], *codes)
-                        for codes in dict.fromkeys(_codes(rows[k]) for k in taken)]  # fmt: skip
+        self.slow: list[int] = []
+        taken: dict[tuple[str, str], list[int]] = {}
+        for k, row in enumerate(rows):
+            if _fits(row):
+                check_write(row[0], False)
+                taken.setdefault(_codes(row), []).append(k)
+            else:
+                self.slow.append(k)
+        self.batches = [_Batch(rule, rows, chosen, *codes) for codes, chosen in taken.items()]
 
-    def run(self, rows: Sequence[Row], numbers: Sequence[Any]) -> None:
-        if self.batches:
-            packed = np.array(numbers, np.float64).view(np.uint8)
-            for batch in self.batches:
-                batch.run(rows, packed)
+    def run(self, rows: Sequence[Row], numbers: list[float]) -> None:
+        packed = np.array(numbers, np.float64).view(np.uint8)
+        for batch in self.batches:
+            batch.run(rows, packed)
         for k in self.slow:
-            self.rule.by_tensors(rows[k], [float(x) for x in numbers])
+            self.rule.by_tensors(rows[k], numbers)
 
 
 class _Batch:
@@ -116,20 +118,20 @@ class _Batch:
     def __init__(self, rule: Rule, rows: Sequence[Row], chosen: list[int], code: str, step: str) -> None:
         self.chosen = chosen
         self.built = rule.built(code, step)
-        held = [[rows[k][0], *rows[k][3:]] for k in chosen]
-        self.length = [r[0]._spec.numel for r in held]
-        self.total = sum(self.length)
-        self.table = np.empty((len(chosen), 3 + len(rule.buffers)), np.int64)
-        self.table[:, 0] = self.length
-        for k, column in enumerate(zip(*held)):
-            self.table[:, k + (2 if k else 1)] = _kernels.addresses([t._buf for t in column])
+        held = [[rows[k][0], *rows[k][3:]] for k in chosen]  # what is written: parameter and buffers
+        lengths = [r[0]._spec.numel for r in held]
+        self.total = sum(lengths)
+        # Per row: length; addresses of parameter, gradient (filled in at each step), buffers.
+        self.table = np.zeros((len(chosen), 3 + len(rule.buffers)), np.int64)
+        columns = [_kernels.addresses([t._buf for t in column]) for column in zip(*held)]
+        self.table[:, [0, 1, *range(3, 2 + len(columns))]] = np.array([lengths, *columns]).T
         self.counts = np.zeros((len(chosen), 2), np.int64)
         if rule.counts:
             self.counts[:, 1] = _kernels.addresses([rows[k][2]._buf for k in chosen])
         self.derived = np.empty(len(chosen) * self.built.derived).view(np.uint8)
-        # Parameters that share memory are stepped one after the other.
-        written = [n * held[0][0]._spec.itemsize for n in self.length] if held else []
-        self.cut = 1 if _kernels.overlap(self.table[:, 1], written) else self.total
+        # Parameters that share memory are stepped one after the other, on one thread.
+        nbytes = [n * held[0][0]._spec.itemsize for n in lengths]
+        self.cut = 1 if _kernels.overlap(columns[0], nbytes) else self.total
         self.written = [(t, rule.writes if k == 0 else 1) for r in held for k, t in enumerate(r)]
         self.written += [(rows[k][2], 1) for k in chosen if rule.counts]
         for t, _ in self.written:
@@ -232,7 +234,7 @@ class RuleOptimizer(Optimizer):
         table = self._tables.get((number, rule))
         if table is None or not (_same(kept, table.kept) and _same(specs, table.specs)):
             table = self._tables[number, rule] = Table(rule, rows, kept, specs)
-        table.run(rows, numbers)
+        table.run(rows, [float(x) for x in numbers])
 
 
 def _count_dtype() -> _dtypes.dtype:
