@@ -37,7 +37,8 @@ def _type_name(x: object) -> str:
 
 def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        self: Optimizer = args[0]
         if "_opt_called" in self.__dict__:  # a schedule wants to know
             self._opt_called = True
         for _, hook in list(self._step_pre_hooks):
@@ -48,7 +49,7 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                         f"{step} must return None or a tuple of (new_args, new_kwargs), but got {result}."
                     )
                 args, kwargs = result
-        out = step(self, *args, **kwargs)
+        out = step(*args, **kwargs)
         for _, hook in list(self._step_post_hooks):
             hook(self, args, kwargs)
         return out
@@ -242,7 +243,7 @@ class Optimizer:
         raise NotImplementedError
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(optimizer, args, kwargs)` before a step; it may return other (args, kwargs)."""
+        """`hook(optimizer, args, kwargs)` before a step, the optimizer first among args; it may return others of both."""
         return RemovableHandle(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

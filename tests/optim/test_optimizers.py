@@ -336,7 +336,9 @@ def test_hooks() -> None:
     optimizer.step()
     after.remove()
     optimizer.step(None)
-    assert seen == [("pre", (), 1.0), ("post", (), 0.5), ("pre", (None,), 0.5)]
+    assert seen == [("pre", (optimizer,), 1.0), ("post", (optimizer,), 0.5), ("pre", (optimizer, None), 0.5)]
+    optimizer.register_step_pre_hook(lambda opt, args, kwargs: ((opt,), {"closure": lambda: 3}))
+    assert optimizer.step() == 3
     optimizer.register_state_dict_pre_hook(lambda opt: seen.append("before"))
     optimizer.register_state_dict_post_hook(lambda opt, d: {**d, "first": 1})
     optimizer.register_state_dict_post_hook(lambda opt, d: {**d, "keys": list(d)}, prepend=True)
