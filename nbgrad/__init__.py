@@ -88,6 +88,7 @@ from nbgrad.ops.unique import *  # noqa: F403
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
+    from nbgrad import cuda as cuda
     from nbgrad import optim as optim
     from nbgrad import profiler as profiler
     from nbgrad._serialization import load as load
@@ -95,6 +96,7 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _lazy = {
+    "cuda": "nbgrad.cuda",
     "load": "nbgrad._serialization",
     "optim": "nbgrad.optim",
     "profiler": "nbgrad.profiler",

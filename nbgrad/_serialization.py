@@ -146,6 +146,10 @@ class _Writer(pickle._Pickler):
             return NotImplemented
         if isinstance(obj, Tensor):
             return self._tensor(obj)
+        if isinstance(
+            obj, OrderedDict
+        ):  # a module's state_dict is of a class of its own, which no reader knows
+            return OrderedDict, (), vars(obj) or None, None, iter(obj.items())
         name = f"{obj.__module__}.{obj.__qualname__}" if kind in (FunctionType, type) else kind.__qualname__
         raise PicklingError(
             f"save: cannot save {name!r}: only tensors, plain data and containers of both are"

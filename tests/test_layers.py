@@ -31,6 +31,7 @@ LAYERS = [
         "compiler",
         "testing",
         "_serialization",
+        "cuda",
     ],
     ["__init__", "__main__"],
 ]
