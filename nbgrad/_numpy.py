@@ -98,8 +98,6 @@ _FUNCTIONS: dict[Any, tuple[str | Callable[..., Any], dict[str, str]]] = {
     np.clip: ("clamp", {"a_min": "min", "a_max": "max", "min": "min", "max": "max"}),
     np.concatenate: (join.cat, {}),
     np.copy: ("clone", {}),
-    np.cumprod: ("cumprod", {}),
-    np.cumsum: ("cumsum", {}),
     np.diagonal: ("diagonal", {"offset": "offset", "axis1": "dim1", "axis2": "dim2"}),
     np.empty_like: (empty_like, {}),
     np.expand_dims: ("unsqueeze", {}),
@@ -118,13 +116,11 @@ _FUNCTIONS: dict[Any, tuple[str | Callable[..., Any], dict[str, str]]] = {
     np.round: ("round", {"decimals": "decimals"}),
     np.squeeze: ("squeeze", {}),
     np.stack: (join.stack, {}),
-    np.std: ("std", {"ddof": "correction"}),
     np.sum: ("sum", {}),
     np.swapaxes: ("transpose", {"axis1": "dim0", "axis2": "dim1"}),
     np.trace: ("trace", {}),
     np.tril: ("tril", {"k": "diagonal"}),
     np.triu: ("triu", {"k": "diagonal"}),
-    np.var: ("var", {"ddof": "correction"}),
     np.vdot: ("vdot", {"b": "other"}),
     np.where: (where, {"x": "input", "y": "other"}),
     np.zeros_like: (zeros_like, {}),
@@ -213,6 +209,26 @@ def _norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) 
     return x.norm(2 if ord in (None, "fro") else ord, axis, keepdims)
 
 
+def _running(name: str) -> Callable[..., Tensor]:
+    def op(a: Tensor, axis: int | None = None) -> Tensor:
+        return getattr(a.ravel() if axis is None else a, name)(axis or 0)
+
+    return op
+
+
+def _moment(name: str) -> Callable[..., Tensor]:
+    """NumPy divides by the number of elements where PyTorch, unless told, takes one less."""
+
+    def op(a: Tensor, axis: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Tensor:
+        return getattr(a, name)(axis, correction=ddof, keepdim=keepdims)
+
+    return op
+
+
+def _sort(a: Tensor, axis: int | None = -1) -> Tensor:
+    return a.ravel().sort()[0] if axis is None else a.sort(axis)[0]
+
+
 def _size(a: Tensor, axis: int | None = None) -> int:
     return a.numel() if axis is None else a.size(axis)
 
@@ -235,6 +251,8 @@ def _joined(function: Callable[[list[Tensor]], Tensor]) -> Callable[..., Tensor]
 _OWN: dict[Any, Callable[..., Any]] = {
     np.broadcast_to: lambda array, shape: array.broadcast_to(shape),
     np.column_stack: _joined(join.column_stack),
+    np.cumprod: _running("cumprod"),
+    np.cumsum: _running("cumsum"),
     np.dot: _dot,
     np.dstack: _joined(join.dstack),
     np.flip: _flip,
@@ -246,7 +264,10 @@ _OWN: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: tuple(a.shape),
     np.size: _size,
     np.tile: lambda A, reps: A.tile(reps),
+    np.sort: _sort,
+    np.std: _moment("std"),
     np.transpose: _transpose,
+    np.var: _moment("var"),
     np.vstack: _joined(join.vstack),
 }
 

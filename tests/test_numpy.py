@@ -69,6 +69,12 @@ FUNCTIONS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: np.triu(x, k=1),
     lambda x, y: np.diagonal(x, 1),
     lambda x, y: np.copy(x),
+    lambda x, y: np.cumsum(x),
+    lambda x, y: np.cumprod(x, axis=1),
+    lambda x, y: np.add.accumulate(x, axis=0),
+    lambda x, y: np.std(x),
+    lambda x, y: np.var(x, axis=1, ddof=1),
+    lambda x, y: np.sort(y),
 ]
 
 

@@ -68,7 +68,8 @@ def vmath_helpers() -> str:
 
 def halves(codes: Iterable[str]) -> str:
     """What a kernel imports if its memory holds float16."""
-    return "from nbgrad.kernels.cpu.half import from_half, to_half\n" if "f2" in codes else ""
+    lines = "import numpy as np\nfrom nbgrad.kernels.cpu.half import from_half, to_half\n"
+    return lines if "f2" in codes else ""
 
 
 @lru_cache(maxsize=4096)

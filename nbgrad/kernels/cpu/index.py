@@ -13,7 +13,6 @@ from functools import lru_cache
 from nbgrad.kernels.templates import halves, read, write
 
 _WALK = '''"""{title}."""
-import numpy as np
 {imports}
 
 def @NAME@(start, stop, meta, o, x, at):
