@@ -589,6 +589,15 @@ def nll_loss(
 
 def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
     shape, classes = tuple(input.shape), input.shape[_class_dim(input)] if input.ndim else 0
+    if (
+        target.ndim == 1
+        and len(shape) == 2
+        and target.shape[0] == shape[0]
+        and target.dtype is _dtypes.int64
+        and weight is None
+        and input.dtype.is_floating_point
+    ):
+        return target  # the usual call
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if len(shape) == 1:

@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
+from nbgrad._device import device
 from nbgrad._dispatch import differentiable
 from nbgrad._layout import Ints
 from nbgrad._storage import Spec, spec
-from nbgrad._tensor import Tensor, empty
+from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, const, var
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
+from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import index as at
 from nbgrad.ops import reduce as r
@@ -61,7 +63,8 @@ def _trailing(shape: Ints, dims: int, chunked: bool = False) -> Walk:
     rows, n = math.prod(shape[: len(shape) - dims]), math.prod(shape[len(shape) - dims :])
     if not chunked:
         return Walk("runs", rows, (n, 1, 0, n), rows)
-    chunk = min(256, max(1, -(-rows // 64)))
+    few = rows * n < PARALLEL_FROM and rows <= 256  # for one thread, in one chunk
+    chunk = max(rows, 1) if few else min(256, -(-rows // 64))
     items = -(-rows // chunk)
     return Walk("runs", items, (n, 1, 0, n, rows, chunk), rows, items, n)
 
@@ -254,22 +257,39 @@ _LOW_BACK = Program(
 _HOW = {"none": 0, "sum": 1, "mean": 2}
 
 
+@lru_cache(maxsize=16)
+def _class_kernel(d: _dtypes.dtype, weighted: bool, where: device) -> tuple[int, Any]:
+    code = d.np.str[1:]
+    source, codes = loops.classes(code, weighted)
+    kernel = build.kernel(f"classes_{code}", source, codes)
+    return kernel.address, _backend.of(where).launch(6 + weighted, "", 1)
+
+
+@lru_cache(maxsize=1024)
+def _class_meta(*meta: int) -> Any:
+    return np.array(meta, np.int64).view(np.uint8)
+
+
 def _losses(
     low: Tensor, index: Tensor, weight: Tensor | None, shape: Ints, classes: int, ignore: int, reduction: str
 ) -> tuple[Tensor, Tensor]:
     """The loss, and what each row counts for in it, given each row's log-probability at its class."""
-    code = low._spec.dtype.np.str[1:]
-    source, codes = loops.classes(code, weight is not None)
-    kernel = build.kernel(f"classes_{code}", source, codes)
+    d = low._spec.dtype
+    if d is _dtypes.float16:  # as in `_run`
+        low = to_dtype(low, _dtypes.float32)
+        weight = None if weight is None else to_dtype(weight, _dtypes.float32)
+        got = _losses(low, index, weight, shape, classes, ignore, reduction)
+        return to_dtype(got[0], d), to_dtype(got[1], d)
     loss = empty(low._spec.like(shape if reduction == "none" else ()))
     share = empty(low._spec.like(shape))
     backend = _backend.of(low._spec.device)
     bad = backend.empty(8)
-    inputs = [low, index] if weight is None else [low, index, _dense(weight)]
-    meta = np.array([low.numel(), classes, ignore, _HOW[reduction]], np.int64).view(np.uint8)
-    backend.launch(4 + len(inputs), "", 1)(
-        kernel.address, 1, meta, loss._buf, share._buf, bad, *[t._buf for t in inputs]
-    )
+    address, launch = _class_kernel(d, weight is not None, low._spec.device)
+    meta = _class_meta(low.numel(), classes, ignore, _HOW[reduction])
+    if weight is None:
+        launch(address, 1, meta, loss._buf, share._buf, bad, low._buf, index._buf)
+    else:
+        launch(address, 1, meta, loss._buf, share._buf, bad, low._buf, index._buf, _dense(weight)._buf)
     if backend.to_host(bad, _FLAG)[0]:
         values = index._host()
         outside = ((values < 0) | (values >= classes)) & (values != ignore)
@@ -583,7 +603,14 @@ def _norm_backward(
     inputs = (_dense(grad), input, *lines, *stats)
     own = shape[len(shape) - dims :]
     got = _run(program, _trailing(shape, dims, trained), sp, inputs, float(math.prod(own)))
-    return (got[0], *(reshape(r.sum(c, 0), own) for c in got[1:])) if trained else got[0]
+    return (got[0], *(_joined(c, own) for c in got[1:])) if trained else got[0]
+
+
+def _joined(parts: Tensor, shape: Ints) -> Tensor:
+    """The sum over all rows, from one partial sum per chunk."""
+    if parts.shape[0] != 1:
+        parts = r.sum(parts, 0)
+    return wrap(parts._buf, parts._spec.like(shape))
 
 
 def _norm_second_rule(centred: bool) -> Any:
