@@ -1,4 +1,4 @@
-"""PyTorch's CPU random streams, on NumPy's MT19937: for one seed, the same numbers as `torch` gives.
+"""PyTorch's CPU random streams: for one seed, the same numbers as `torch` gives.
 
 Promises the tensor layer arrays of one dimension, drawn in the order in which PyTorch fills a contiguous
 output. How many words of the stream a sampler eats and which of their bits it keeps is PyTorch's convention,
@@ -8,12 +8,14 @@ kept so that the calls that follow agree too:
     normal     below 16 numbers: Box-Muller in float64, which keeps its second number for the next call;
                from 16: Box-Muller on blocks of 16 uniforms (8 radii, 8 angles), the last 16 again if n % 16
     randint    word % range; two words from a range of 2**28 on
-    randperm   Fisher-Yates, word % (numbers left)
+    randperm   Fisher-Yates, word % (numbers left); inside out, two words each, from 2**32 / 20 numbers on
     bernoulli  u < p, with u as of `uniform` in the dtype of an array p, in float64 for a number p
+    others     a function of one float64 uniform each; log_normal of the normals of below 16
 
-All are bit for bit PyTorch's but `normal` in blocks, whose logarithm and sine are NumPy's: the difference is
-below 2.4e-7 * (1 + |x|) in float32, where both are as far from the exact value, 1e-15 * (1 + |x|) in float64.
-A generator's lock is held for a whole call, so each call gets a stretch of the stream to itself.
+What they are made of is bit for bit PyTorch's, and so are float32 normals; logarithms and sines in float64 are the C library's,
+which may differ in the last bit. The words are made on one thread, what becomes of them by all: each
+element's words are known from its place. A generator's lock is held for a whole call, so each call gets a
+stretch of the stream to itself.
 """
 
 from __future__ import annotations
@@ -23,24 +25,21 @@ import operator
 import os
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from . import _device, _dtypes
-from ._dtypes import dtype
+from nbgrad import _backend, _device, _dtypes
+from nbgrad._dtypes import dtype
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import random as templates
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _DEFAULT_SEED: Final = 67280421310721
-_CHUNK: Final = 16384  # words a pass works on: 128 KB as NumPy returns them, within L2; a multiple of 16
+_CHUNK: Final = 1 << 20  # words a pass works on, a multiple of 32: 4 MB
 _TWO_PI: Final = 2 * math.pi
-_LOW24: Final = np.uint32(2**24 - 1)
-_LOW53: Final = np.uint64(2**53 - 1)
-_UNIT24: Final = np.float32(2.0**-24)
-_UNIT53: Final = np.float64(2.0**-53)
-_SHIFT32: Final = np.uint64(32)
-
 # The bytes of PyTorch's `get_state()`, so that a saved state can be carried over from there and back.
 _STATE: Final = np.dtype(
     [
@@ -63,14 +62,13 @@ _STATE: Final = np.dtype(
 class Generator:
     """What `torch.Generator` is. The stream is drawn by the samplers of this module."""
 
-    __slots__ = ("__weakref__", "_bits", "_next_normal", "_seed", "device", "lock")
+    __slots__ = ("__weakref__", "_at", "_next_normal", "_seed", "_words", "device", "lock")
 
     def __init__(self, device: str | _device.device = "cpu") -> None:
         self.device = _device.device(device)
         if self.device.type != "cpu":
             raise RuntimeError(f"Device type {self.device.type} is not supported for torch.Generator() api.")
         self.lock = threading.RLock()
-        self._bits = np.random.MT19937(0)
         self._next_normal: float | None = None
         self.manual_seed(_DEFAULT_SEED)
 
@@ -83,7 +81,8 @@ class Generator:
         with self.lock:
             self._seed = seed % 2**64
             # RandomState lends its seeding, which is PyTorch's; MT19937's own constructor hashes the seed.
-            np.random.RandomState(self._bits).seed(seed & 0xFFFFFFFF)
+            state: Any = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
+            self._words, self._at = state["state"]["key"], 624
             self._next_normal = None
         return self
 
@@ -100,9 +99,8 @@ class Generator:
         """The state as a uint8 array, in the layout of PyTorch's."""
         record = np.zeros((), _STATE)
         with self.lock:
-            state: Any = self._bits.state["state"]
-            position = int(state["pos"])
-            record["seed"], record["key"] = self._seed, state["key"]
+            position = self._at
+            record["seed"], record["key"] = self._seed, self._words
             record["left"], record["next"], record["seeded"] = 625 - position, position, 1
             if self._next_normal is not None:
                 record["normal_y"], record["normal_is_valid"] = self._next_normal, 1
@@ -122,10 +120,7 @@ class Generator:
             raise RuntimeError("Invalid mt19937 state")
         with self.lock:
             self._seed = int(record["seed"])
-            self._bits.state = {
-                "bit_generator": "MT19937",
-                "state": {"key": record["key"].astype(np.uint32), "pos": 625 - left},
-            }
+            self._words, self._at = record["key"].astype(np.uint32), 625 - left
             self._next_normal = float(record["normal_y"]) if record["normal_is_valid"] else None
         return self
 
@@ -135,16 +130,43 @@ class Generator:
     def __reduce__(self) -> tuple[object, ...]:
         return (_from_state, (self.get_state(),))
 
-    def _words(self, n: int) -> Array:
-        """The next n 32-bit words, in a new array of uint64. Call with the lock held."""
-        return self._bits.random_raw(n)
+    def take(self, n: int) -> Array:
+        """The next n words, not yet tempered, as a read-only stretch. Call with the lock held."""
+        start, stop = self._at, self._at + n
+        if stop > 624:
+            # As PyTorch makes them: 624 at a time, the last lot of which is the state.
+            more = (stop - 1) // 624 * 624
+            words = np.empty(624 + more, np.uint32)
+            words[:624] = self._words
+            _launch(("twist", templates.TWIST, ("i8", "i8", "*u4")), more, 0, words)
+            self._words, self._at = words[more:].copy(), stop - more
+            return words[start:stop]
+        self._at = stop
+        return self._words[start:stop]
 
-    def _doubles(self, n: int) -> Array:
-        """The next n pairs of words as uint64, the first word high. Call with the lock held."""
-        words = self._words(2 * n)
-        pairs: Array = words[0::2] << _SHIFT32
-        pairs |= words[1::2]
-        return pairs
+
+_Source = tuple[str, str, Sequence[str]]
+
+
+def _launch(source: _Source, n: int, weight: int, *operands: Any) -> None:
+    """Run a kernel over 0..n, by all threads if n items of this weight are worth it (0: by one); arrays first, then numbers."""
+    made = build.kernel(*source)
+    arrays = [a for a in operands if isinstance(a, np.ndarray)]
+    letters = "".join("d" if c == "f8" else "q" for c in source[2][2 + len(arrays) :])
+    run = _backend.cpu.launch(len(arrays), letters, n * weight if weight else 1)
+    run(made.address, n, *(a.view(np.uint8) for a in arrays), *operands[len(arrays) :])
+
+
+def _fill(gen: Generator, kind: str, out: Array, *numbers: float) -> None:
+    """Make each element of `out` of the next words. Call with the lock held."""
+    words = 1 if kind in _ONE_WORD else 2
+    source = (f"random_{kind}", *templates.fill(kind))
+    for start in range(0, out.size, _CHUNK // words):
+        part = out[start : start + _CHUNK // words]
+        _launch(source, part.size, 4, part, gen.take(words * part.size), *numbers)
+
+
+_ONE_WORD: Final = {"uniform_f4", "range_f4", "below"}
 
 
 def _from_state(state: Array) -> Generator:
@@ -169,22 +191,6 @@ def initial_seed() -> int:
 # ---------------------------------------------------------------- samplers
 
 
-def _fill_unit(gen: Generator, out: Array) -> None:
-    """Uniform numbers of [0, 1) into a float32 or float64 array. Call with the lock held."""
-    if out.dtype == np.float32:
-        for start in range(0, out.size, _CHUNK):
-            part = out[start : start + _CHUNK]
-            bits = gen._words(part.size).astype(np.uint32)
-            bits &= _LOW24
-            np.multiply(bits, _UNIT24, out=part, dtype=np.float32, casting="unsafe")
-    else:
-        for start in range(0, out.size, _CHUNK // 2):
-            part = out[start : start + _CHUNK // 2]
-            bits = gen._doubles(part.size)
-            bits &= _LOW53
-            np.multiply(bits, _UNIT53, out=part)
-
-
 def _floating(d: dtype, kernel: str) -> np.dtype[Any]:
     if not d.is_floating_point:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
@@ -194,41 +200,18 @@ def _floating(d: dtype, kernel: str) -> np.dtype[Any]:
 def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.0) -> Array:
     """n numbers uniform on [low, high), as `rand` and `uniform_`."""
     numpy_dtype = _floating(d, "check_uniform_bounds")
-    if low != 0.0 or high != 1.0:
+    kind = "f8" if d is _dtypes.float64 else "f4"
+    out = np.empty(n, kind)
+    if low == 0.0 and high == 1.0:
+        with gen.lock:
+            _fill(gen, f"uniform_{kind}", out)
+    else:
         _check_uniform(d, low, high)
-    out = np.empty(n, numpy_dtype)
-    with gen.lock:
-        _fill_unit(gen, out)
-    if low != 0.0 or high != 1.0:
-        start = numpy_dtype.type(low)
-        scale = np.float64(
-            numpy_dtype.type(high) - start
-        )  # the difference rounds in the dtype, the rest is float64
-        for i in range(0, n, _CHUNK):
-            part = out[i : i + _CHUNK]
-            if d is _dtypes.float64:
-                part[...] = _multiply_add(part, scale, np.float64(start))
-            else:  # products of two float32 are exact in float64
-                part[...] = part * scale + np.float64(start)
-    return out
-
-
-def _multiply_add(x: Array, a: np.float64, b: np.float64) -> Array:
-    """x * a + b in float64, rounded once: PyTorch's compiler contracts it. Dekker's product, Knuth's sum."""
-    product = x * a
-    x_high, a_high = _upper_half(x), _upper_half(a)
-    x_low, a_low = x - x_high, a - a_high
-    error = ((x_high * a_high - product) + x_high * a_low + x_low * a_high) + x_low * a_low
-    total: Array = product + b
-    part = total - product
-    error += (product - (total - part)) + (b - part)
-    total += error
-    return total
-
-
-def _upper_half(x: Any) -> Any:
-    scaled = x * 134217729.0  # 2**27 + 1: leaves 26 bits
-    return scaled - (scaled - x)
+        begin = out.dtype.type(low)
+        # The difference rounds in the dtype, the rest is float64.
+        with gen.lock:
+            _fill(gen, f"range_{kind}", out, float(begin), float(out.dtype.type(high) - begin))
+    return out.astype(numpy_dtype, copy=False)
 
 
 def _check_uniform(d: dtype, low: float, high: float) -> None:
@@ -256,19 +239,18 @@ def normal(gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0
     if n < 16:
         with gen.lock:
             return np.array(_few_normals(gen, n, mean, std), numpy_dtype)
-    out = np.empty(n, numpy_dtype)
-    whole = n - n % 16
-    last = np.empty(16, numpy_dtype)
+    code = "f8" if d is _dtypes.float64 else "f4"
+    words = 2 if code == "f8" else 1
+    source = (f"random_normal_{code}", *templates.normal(code))
+    out = np.empty(n, code)
     with gen.lock:
-        _fill_unit(gen, out)
-        if whole != n:
-            _fill_unit(gen, last)
-    for start in range(0, whole, _CHUNK):
-        _box_muller(out[start : min(start + _CHUNK, whole)], mean, std)
-    if whole != n:
-        _box_muller(last, mean, std)
-        out[-16:] = last
-    return out
+        for start in range(0, n - n % 16, _CHUNK // words):
+            part = out[start : min(start + _CHUNK // words, n - n % 16)]
+            _launch(source, part.size // 16, 128, part, gen.take(words * part.size), mean, std)
+        if n % 16:  # the last 16 are made anew, of new words
+            gen.take(words * (n % 16))
+            _launch(source, 1, 1, out[-16:], gen.take(words * 16), mean, std)
+    return out.astype(numpy_dtype, copy=False)
 
 
 def _few_normals(gen: Generator, n: int, mean: float, std: float) -> list[float]:
@@ -278,7 +260,9 @@ def _few_normals(gen: Generator, n: int, mean: float, std: float) -> list[float]
         samples.append(gen._next_normal)
         gen._next_normal = None
     missing = n - len(samples)
-    units = [(pair & (2**53 - 1)) * 2.0**-53 for pair in gen._doubles(missing + missing % 2).tolist()]
+    drawn = np.empty(missing + missing % 2)
+    _fill(gen, "uniform_f8", drawn)
+    units = drawn.tolist()
     for i in range(0, len(units), 2):
         radius = math.sqrt(-2.0 * math.log1p(-units[i + 1]))
         angle = _TWO_PI * units[i]
@@ -289,53 +273,41 @@ def _few_normals(gen: Generator, n: int, mean: float, std: float) -> list[float]
     return [sample * std + mean for sample in samples]
 
 
-def _box_muller(out: Array, mean: float, std: float) -> None:
-    """Uniforms to normals in place; of each 16, the first 8 give the radii and the last 8 the angles."""
-    kind = out.dtype.type
-    # Radii and angles apart, or every operation would run over pieces of 8 numbers (16 us, not 2, for 8192).
-    halves = out.reshape(-1, 2, 8).transpose(1, 0, 2)
-    work = halves.copy()
-    radius, angle = work
-    np.subtract(kind(1), radius, out=radius)
-    np.log(radius, out=radius)
-    radius *= kind(-2)
-    np.sqrt(radius, out=radius)
-    angle *= kind(_TWO_PI)
-    cosine = np.cos(angle)
-    np.sin(angle, out=angle)
-    angle *= radius
-    radius *= cosine
-    if std != 1.0:
-        work *= kind(std)
-    if mean != 0.0:
-        work += kind(mean)
-    halves[...] = work
-
-
 def randint(gen: Generator, low: int, high: int, n: int, d: dtype = _dtypes.int64) -> Array:
     """n integers of [low, high) in dtype d, as `randint` and `random_`."""
     _check_randint(low, high, d)
-    span = high - low
-    one_word = span < 2**28
-    divisor: Any = np.uint32(span) if one_word else np.uint64(span)
-    out = np.empty(n, d.np)
+    return _integers(gen, low, high - low, n).astype(d.np, copy=False)
+
+
+def _integers(gen: Generator, low: int, span: int, n: int) -> Array:
+    """n of `span` integers from `low` on; of all there are, for a span of 2**64."""
+    out = np.empty(n, np.int64)
     with gen.lock:
-        for start in range(0, n, _CHUNK):
-            part = out[start : start + _CHUNK]
-            if one_word:
-                words = gen._words(part.size).astype(np.uint32)
-                multiple = words // divisor  # SIMD, as NumPy's remainder is not
-                multiple *= divisor
-                words -= multiple
-                values = words.astype(np.int64)
-            else:
-                pairs = gen._doubles(part.size)
-                pairs %= divisor
-                values = pairs.view(np.int64)
-            if low:
-                values += np.int64(low)  # wraps, and comes out right, when the range is wider than an int64
-            part[...] = values
+        if span >= 2**64:
+            _fill(gen, "any", out, _signed(low))
+        else:
+            _fill(gen, "below" if span < 2**28 else "below_wide", out, _signed(span), _signed(low))
     return out
+
+
+def _signed(value: int) -> int:
+    """An integer as the bits of 64 have it: sums wrap, and come out right."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def random(gen: Generator, n: int, d: dtype) -> Array:
+    """n integers, as `random_()` without bounds: from 0 on, as many as the dtype holds."""
+    if d.category == _dtypes.BOOL:
+        return (_integers(gen, 0, 2, n)).astype(np.bool_)
+    if d.is_floating_point:
+        most = 2 ** (np.finfo(d.np).nmant + 1)
+    else:
+        most = int(np.iinfo(d.np).max)
+    out = np.empty(n, np.int64)
+    with gen.lock:
+        wide = d.itemsize == 8
+        _fill(gen, "below_wide" if wide else "below", out, _signed(most + 1), 0)
+    return out.astype(d.np, copy=False)
 
 
 def _check_randint(low: int, high: int, d: dtype) -> None:
@@ -363,77 +335,70 @@ def _check_randint(low: int, high: int, d: dtype) -> None:
 def bernoulli(gen: Generator, p: float | Array, n: int | None = None) -> Array:
     """Bools: n trials of probability p, as `x.bernoulli_(p)`, or a trial for each element of an array p."""
     if isinstance(p, np.ndarray):
-        units = np.empty(p.size, p.dtype)
+        units = np.empty(p.size, "f8" if p.dtype == np.float64 else "f4")
         if not np.all((p >= 0) & (p <= 1)):
             raise RuntimeError(
                 "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be "
                 "improved?  If so, please report an enhancement request to PyTorch.)"
             )
         with gen.lock:
-            _fill_unit(gen, units)
+            _fill(gen, f"uniform_{units.dtype.str[1:]}", units)
         return units.reshape(p.shape) < p
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if n is None:
         raise TypeError("bernoulli() of a number p needs the count n")
     out = np.empty(n, np.bool_)
-    # For x = k / 2**53 the comparison x < p is k < ceil(p * 2**53), in integers.
-    bound = np.uint64(math.ceil(p * 2.0**53))
     with gen.lock:
-        for start in range(0, n, _CHUNK // 2):
-            part = out[start : start + _CHUNK // 2]
-            bits = gen._doubles(part.size)
-            bits &= _LOW53
-            np.less(bits, bound, out=part)
+        _fill(gen, "bernoulli", out, p)
     return out
 
 
 def randperm(gen: Generator, n: int) -> Array:
-    """A permutation of range(n) in int64, as `randperm`.
-
-    PyTorch changes to another algorithm at n = 2**32 // 20, a result of 1.7 GB; that is refused here.
-    """
+    """A permutation of range(n) in int64, as `randperm`."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    if n >= 2**32 // 20:
-        raise NotImplementedError(f"randperm of {n} elements")
+    few = n < 2**32 // 20
+    steps, words = (max(n - 1, 0), 1) if few else (n, 2)
+    out = np.arange(n) if few else np.empty(n, np.int64)
+    text = templates.PERMUTE if few else templates.PERMUTE_MANY
+    source = (f"random_permutation{'' if few else '_many'}", text, templates.PERMUTE_CODES)
     with gen.lock:
-        words = gen._words(max(n - 1, 0)).astype(np.uint32)
-    targets: Array = np.arange(n)
-    targets[:-1] += words % np.arange(n, 1, -1, dtype=np.uint32)  # step i swaps i with i + word % (n - i)
-    return _apply_swaps(targets)
+        for start in range(0, steps, _CHUNK // words):
+            count = min(_CHUNK // words, steps - start)
+            _launch(source, count, 0, out, gen.take(words * count), start, n)
+    return out
 
 
-def _apply_swaps(targets: Array) -> Array:
-    """The result of swapping places i and targets[i] >= i of range(n), for i = 0, 1, ...
+# ---------------------------------------------------------------- functions of one uniform number
 
-    A step is done with place i for good, so the result at i is what place targets[i] held just before step i:
-    what the last earlier step with that target had put there; and step j puts there what place j held before
-    step j. Following these pointers, for all i at once, takes a sort and some six doublings: at a million
-    63 ms, where a loop takes 230 and PyTorch 7.
-    """
-    n = len(targets)
-    if n <= 1000:
-        places = list(range(n))
-        for i, target in enumerate(targets.tolist()):
-            places[i], places[target] = places[target], places[i]
-        return np.array(places, np.int64)
-    order = (targets << 32) | np.arange(n)  # by target, then by step; unique, so any sort will do
-    order.sort()
-    step = order & 0xFFFFFFFF
-    target = order >> 32
-    # writer[i]: the last step before i that wrote to place targets[i]; -1 where none did.
-    same = target[1:] == target[:-1]
-    earlier = np.where(same, step[:-1], -1)
-    writer = np.full(n, -1)
-    writer[step[1:]] = earlier
-    # source[p]: the last step before p that wrote to place p; p itself where none did, or where step p swaps p
-    # with itself, as then nothing asks for what p held.
-    source = np.arange(n)
-    source[target] = step  # of equal indices the last one, which is the latest step, stays
-    while True:  # source[p] <= p, and p is what it starts with where they are equal
-        further = source[source]
-        if np.array_equal(further, source):
-            break
-        source = further
-    return np.where(writer >= 0, source[writer], targets)
+_EPSILON: Final = float(np.finfo(np.float64).eps)
+
+
+def _units(gen: Generator, n: int) -> Array:
+    out = np.empty(n)
+    with gen.lock:
+        _fill(gen, "uniform_f8", out)
+    return out
+
+
+def exponential(gen: Generator, n: int, rate: float) -> Array:
+    """n numbers in float64; of a uniform number next to 1, whose logarithm would be 0, the next best."""
+    units = _units(gen, n)
+    logs = np.log(units, out=np.full(n, -_EPSILON / 2), where=units < 1 - _EPSILON / 2)
+    return -1.0 / rate * logs
+
+
+def cauchy(gen: Generator, n: int, median: float, sigma: float) -> Array:
+    units = np.clip(_units(gen, n), _EPSILON, 1 - _EPSILON)
+    return median + sigma * np.tan(math.pi * (units - 0.5))
+
+
+def geometric(gen: Generator, n: int, p: float) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.ceil(np.log(_units(gen, n)) / math.log1p(-p))
+
+
+def log_normal(gen: Generator, n: int, mean: float, std: float) -> Array:
+    with gen.lock:
+        return np.exp(np.array(_few_normals(gen, n, mean, std)))

@@ -107,14 +107,14 @@ def _types() -> dict[str, Any]:
     from numba import types as t
 
     plain = dict(f4=t.float32, f8=t.float64, i8=t.int64, i4=t.int32, i2=t.int16, i1=t.int8, u1=t.uint8)
-    plain |= dict(b1=t.uint8, f2=t.uint16)  # as kernels see their memory
+    plain |= dict(b1=t.uint8, f2=t.uint16, u4=t.uint32)  # as kernels see their memory
     return plain | {"*" + k: t.CPointer(v) for k, v in plain.items()}
 
 
 def kernel(name: str, source: str, params: Sequence[str], contract: bool = False) -> Kernel:
     """The compiled form of function `{name}_{hash}` in `source`, whose text says `@NAME@` for its own name.
 
-    `params` are codes: f2 f4 f8 i8 i4 i2 i1 u1 b1, with * for a pointer. `contract` lets multiplications and additions fuse.
+    `params` are codes: f2 f4 f8 i8 i4 i2 i1 u1 u4 b1, with * for a pointer. `contract` lets multiplications and additions fuse.
     """
     signature = " ".join(params)
     key = (name, source, signature, contract)
