@@ -21,6 +21,7 @@ from nbgrad import autograd as autograd
 from nbgrad import func as func
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
+from nbgrad import random as random
 from nbgrad import utils as utils
 from nbgrad._creation import *  # noqa: F403
 from nbgrad._device import device as device
@@ -56,6 +57,7 @@ from nbgrad._random import default_generator as default_generator
 from nbgrad._random import initial_seed as initial_seed
 from nbgrad._random import manual_seed as manual_seed
 from nbgrad._random import seed as seed
+from nbgrad._sampling import *  # noqa: F403
 from nbgrad._tensor import Tensor as Tensor
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
@@ -84,6 +86,8 @@ from nbgrad.ops.scan import *  # noqa: F403
 from nbgrad.ops.sort import *  # noqa: F403
 from nbgrad.ops.statistics import *  # noqa: F403
 from nbgrad.ops.unique import *  # noqa: F403
+from nbgrad.random import get_rng_state as get_rng_state
+from nbgrad.random import set_rng_state as set_rng_state
 
 __version__ = "0.1.0"
 

@@ -231,12 +231,14 @@ def _check_uniform(d: dtype, low: float, high: float) -> None:
         )
 
 
-def normal(gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0) -> Array:
-    """n normal numbers, as `randn` and `normal_`."""
+def normal(
+    gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0, blocks: bool = True
+) -> Array:
+    """n normal numbers, as `randn` and `normal_`, which has no `blocks` where memory is not contiguous."""
     numpy_dtype = _floating(d, "normal_kernel_cpu")
     if not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    if n < 16:
+    if n < 16 or not blocks:
         with gen.lock:
             return np.array(_few_normals(gen, n, mean, std), numpy_dtype)
     code = "f8" if d is _dtypes.float64 else "f4"
@@ -248,7 +250,8 @@ def normal(gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0
             part = out[start : min(start + _CHUNK // words, n - n % 16)]
             _launch(source, part.size // 16, 128, part, gen.take(words * part.size), mean, std)
         if n % 16:  # the last 16 are made anew, of new words
-            gen.take(words * (n % 16))
+            if d is not _dtypes.float16:
+                gen.take(words * (n % 16))
             _launch(source, 1, 1, out[-16:], gen.take(words * 16), mean, std)
     return out.astype(numpy_dtype, copy=False)
 
@@ -284,7 +287,7 @@ def _integers(gen: Generator, low: int, span: int, n: int) -> Array:
     out = np.empty(n, np.int64)
     with gen.lock:
         if span >= 2**64:
-            _fill(gen, "any", out, _signed(low))
+            _fill(gen, "any", out)
         else:
             _fill(gen, "below" if span < 2**28 else "below_wide", out, _signed(span), _signed(low))
     return out
@@ -295,18 +298,21 @@ def _signed(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
+def greatest(d: dtype) -> int:
+    """The last integer up to which a dtype holds all."""
+    if d.category == _dtypes.BOOL:
+        return 1
+    return 2 ** (np.finfo(d.np).nmant + 1) if d.is_floating_point else int(np.iinfo(d.np).max)
+
+
 def random(gen: Generator, n: int, d: dtype) -> Array:
     """n integers, as `random_()` without bounds: from 0 on, as many as the dtype holds."""
     if d.category == _dtypes.BOOL:
         return (_integers(gen, 0, 2, n)).astype(np.bool_)
-    if d.is_floating_point:
-        most = 2 ** (np.finfo(d.np).nmant + 1)
-    else:
-        most = int(np.iinfo(d.np).max)
     out = np.empty(n, np.int64)
     with gen.lock:
         wide = d.itemsize == 8
-        _fill(gen, "below_wide" if wide else "below", out, _signed(most + 1), 0)
+        _fill(gen, "below_wide" if wide else "below", out, _signed(greatest(d) + 1), 0)
     return out.astype(d.np, copy=False)
 
 
@@ -383,10 +389,7 @@ def _units(gen: Generator, n: int) -> Array:
 
 
 def exponential(gen: Generator, n: int, rate: float) -> Array:
-    """n numbers in float64; of a uniform number next to 1, whose logarithm would be 0, the next best."""
-    units = _units(gen, n)
-    logs = np.log(units, out=np.full(n, -_EPSILON / 2), where=units < 1 - _EPSILON / 2)
-    return -1.0 / rate * logs
+    return np.log1p(-_units(gen, n)) / -rate
 
 
 def cauchy(gen: Generator, n: int, median: float, sigma: float) -> Array:

@@ -6,9 +6,17 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from nbgrad import _creation, _dtypes, _random
+from nbgrad import _creation, _dtypes
 from nbgrad._dispatch import inplace
 from nbgrad._tensor import Tensor
+from nbgrad.nn._dropouts import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
 from nbgrad.nn._losses import *  # noqa: F403
 from nbgrad.nn._losses import __all__ as _losses
 from nbgrad.nn._maps import bilinear, embedding
@@ -17,9 +25,8 @@ from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
 from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.elementwise import gelu, sigmoid, softplus, tanh
-from nbgrad.ops.host import of_array
 from nbgrad.ops.linalg import linear
-from nbgrad.ops.movement import reshape, unsqueeze
+from nbgrad.ops.movement import unsqueeze
 
 # ---------------------------------------------------------------- activations
 
@@ -62,23 +69,6 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> 
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0 or not input.numel():
-        return input
-    if not input.dtype.is_floating_point:
-        raise RuntimeError(
-            f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
-        )
-    if p == 1:
-        noise = _creation.zeros_like(input)
-    else:
-        kept = of_array(_random.bernoulli(_random.default_generator, 1 - p, input.numel()))
-        noise = to_dtype(reshape(kept, input.shape), input.dtype).div_(1 - p)
-    return input.mul_(noise) if inplace else e.mul(input, noise)
-
-
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.dtype is not _dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
@@ -100,10 +90,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 __all__ = [
     *_losses,
+    "alpha_dropout",
     "batch_norm",
     "bilinear",
     "dropout",
     "embedding",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_alpha_dropout",
     "gelu",
     "layer_norm",
     "linear",

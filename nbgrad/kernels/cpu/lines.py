@@ -27,6 +27,7 @@ def _lines(text: str, by: int) -> str:
 # ---------------------------------------------------------------- extremes
 
 _EXTREME = '''"""The first place of the {word}imum of each line, and its value; a NaN is the extreme, the first one wins."""
+import numpy as np
 {halves}from nbgrad.kernels.cpu.stack import stack_{kind}, stack_i8
 
 

@@ -55,7 +55,7 @@ _ELEMENTS: dict[str, tuple[int, str, int]] = {
     "range_f8": (2, f"fma({_UNIT8}, n1, n0)", 2),
     "below": (1, "np.int64(w % U(n0)) + n1", 2),
     "below_wide": (2, f"np.int64({_PAIR} % np.uint64(n0)) + n1", 2),
-    "any": (2, f"np.int64({_PAIR}) + n0", 1),
+    "any": (2, f"np.int64({_PAIR})", 0),
     "bernoulli": (2, f"{_UNIT8} < n0", 1),
 }
 _RESULT = {"below": "i8", "below_wide": "i8", "any": "i8", "bernoulli": "b1"}

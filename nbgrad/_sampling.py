@@ -1,0 +1,274 @@
+"""Random numbers as tensors and into tensors: what PyTorch draws besides `rand` and its kin, in the same order from the same stream.
+
+Promises users PyTorch's distributions under PyTorch's names. To autograd a drawn number depends on nothing: where a write is recorded, the
+gradient of what was there is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _creation, _dtypes, _random
+from nbgrad._dispatch import differentiable, into
+from nbgrad._op import Op
+from nbgrad._record import written_by
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, c_name, check_write, empty, requires
+from nbgrad.ops import elementwise as e
+from nbgrad.ops.copy import copy_memory, to_dtype, zeros
+from nbgrad.ops.host import of_array
+from nbgrad.ops.movement import broadcast_to
+from nbgrad.ops.reduce import argmax
+from nbgrad.ops.registry import method
+from nbgrad.ops.scan import cumsum
+from nbgrad.ops.sort import searchsorted, topk
+
+Array = np.ndarray[Any, Any]
+
+
+def _generator(generator: Any) -> _random.Generator:
+    return _random.default_generator if generator is None else generator
+
+
+# ---------------------------------------------------------------- in place
+
+
+def _nothing(input: Tensor) -> Tensor:
+    raise AssertionError("a write is recorded, not called")
+
+
+def _write_of(node_name: str) -> Op:
+    return Op(_nothing, {"input": lambda g: zeros(g._spec.dense())}, node_name)
+
+
+def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array]) -> Tensor:
+    """Write over all of `self` what `draw` gives for so many numbers, in the order in which its elements lie in memory."""
+    check_write(self, state.grad and requires(self))
+    order = sorted(range(self.ndim), key=lambda d: -self._spec.strides[d])
+    array = draw(self.numel()).reshape([tuple.__getitem__(self.shape, d) for d in order])
+    copy_memory(self, of_array(array.transpose([order.index(d) for d in range(self.ndim)])))
+    return written_by(self, op, (self,), {})
+
+
+def _real(self: Tensor, refusal: str, error: type[Exception] = NotImplementedError) -> None:
+    d = self._spec.dtype
+    if not d.is_floating_point:
+        raise error(refusal.format(d.scalar_name))
+
+
+_uniform, _normal = _write_of("UniformBackward0"), _write_of("NormalBackward0")
+_random_all, _random_to, _random_range = (_write_of(f"RandomBackward{n}") for n in (2, 1, 0))
+_bernoulli_by, _bernoulli_each = _write_of("BernoulliBackward2"), _write_of("BernoulliBackward1")
+_exponential, _cauchy = _write_of("ExponentialBackward0"), _write_of("CauchyBackward0")
+_geometric, _log_normal = _write_of("GeometricBackward0"), _write_of("LogNormalBackward0")
+
+
+@method
+def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **named: Any) -> Tensor:
+    low = named.pop("from", from_)  # a word of Python's, so no parameter can be called so
+    d = self._spec.dtype
+    return _drawn_into(
+        self, _uniform, lambda n: _random.uniform(_generator(generator), n, d, float(low), float(to))
+    )
+
+
+@method
+def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
+    blocks = self._spec.contiguous
+    return _drawn_into(
+        self,
+        _normal,
+        lambda n: _random.normal(_generator(generator), n, self._spec.dtype, float(mean), float(std), blocks),
+    )
+
+
+@method
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **named: Any
+) -> Tensor:
+    """Integers: as many as the dtype holds, below a bound, or from one to another (None: to the greatest there is)."""
+    low, d, gen = named.pop("from", from_), self._spec.dtype, _generator(generator)
+    if low is None and to is None:
+        return _drawn_into(self, _random_all, lambda n: _random.random(gen, n, d))
+    if to is None and "to" not in named and low != -(2**63):
+        return _drawn_into(self, _random_to, lambda n: _random.randint(gen, 0, low, n, d))
+    high = _random.greatest(d) + 1 if to is None else to
+    return _drawn_into(self, _random_range, lambda n: _random.randint(gen, low, high, n, d))
+
+
+@method
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    gen = _generator(generator)
+    if not isinstance(p, Tensor):
+        return _drawn_into(
+            self, _bernoulli_by, lambda n: _random.bernoulli(gen, float(p), n).astype(self._spec.dtype.np)
+        )
+    chances = broadcast_to(p.detach(), self.shape)
+    _real(chances, "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'")
+    return _drawn_into(
+        self,
+        _bernoulli_each,
+        lambda n: _random.bernoulli(gen, np.ascontiguousarray(chances._host())).astype(self._spec.dtype.np),
+    )
+
+
+@method
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    _real(
+        self,
+        "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+        "specified {}",
+        RuntimeError,
+    )
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    return _drawn_into(
+        self, _exponential, lambda n: _random.exponential(_generator(generator), n, float(lambd))
+    )
+
+
+@method
+def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
+    if not self._spec.dtype.is_floating_point:
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {c_name(self._spec.dtype)}"
+        )
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    return _drawn_into(
+        self, _cauchy, lambda n: _random.cauchy(_generator(generator), n, float(median), float(sigma))
+    )
+
+
+@method
+def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
+    _real(self, "\"log_normal_cpu\" not implemented for '{}'")
+    if not std > 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    return _drawn_into(
+        self, _log_normal, lambda n: _random.log_normal(_generator(generator), n, float(mean), float(std))
+    )
+
+
+@method
+def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    return _drawn_into(self, _geometric, lambda n: _random.geometric(_generator(generator), n, float(p)))
+
+
+# ---------------------------------------------------------------- of tensors
+
+
+def _standard(like: Tensor, generator: Any) -> Tensor:
+    return normal_(empty(like._spec.dense()), generator=generator)
+
+
+@differentiable(
+    "NormalBackward3",
+    mean=lambda g, mean_spec: zeros(mean_spec.dense()),
+    std=lambda g, std_spec: zeros(std_spec.dense()),
+)
+def _normal_both(mean: Tensor, std: Tensor, *, generator: Any) -> Tensor:
+    drawn = _standard(e.add(mean, std), generator)
+    return e.add(e.mul(drawn, std), mean)
+
+
+@differentiable("NormalBackward1", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _normal_about(input: Tensor, *, std: float, generator: Any) -> Tensor:
+    return e.add(e.mul(_standard(input, generator), std), input)
+
+
+@differentiable("NormalBackward2", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _normal_by(input: Tensor, *, mean: float, generator: Any) -> Tensor:
+    return e.add(e.mul(_standard(input, generator), input), mean)
+
+
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    **more: Any,
+) -> Tensor:
+    """Of a tensor of means, of deviations, or of both; or of two numbers and a size."""
+    if size is not None:
+        t = _creation.empty(size, **{k: v for k, v in more.items() if k != "requires_grad"})
+        normal_(t, mean, std, generator=generator)
+        got = t.requires_grad_(bool(more.get("requires_grad", False)))
+    else:
+        for t in (mean, std):
+            if isinstance(t, Tensor):
+                _real(t, "\"normal_kernel_cpu\" not implemented for '{}'")
+        if isinstance(std, Tensor):
+            if std.numel() and not (std._host() >= 0).all():
+                raise RuntimeError("normal expects all elements of std >= 0.0")
+        elif not std >= 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        if isinstance(mean, Tensor) and isinstance(std, Tensor):
+            got = _normal_both(mean, std, generator=generator)
+        elif isinstance(mean, Tensor):
+            got = _normal_about(mean, std=std, generator=generator)
+        else:
+            got = _normal_by(std, mean=mean, generator=generator)
+    return got if out is None else into("normal", out, got, ())
+
+
+@differentiable("BernoulliBackward0", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _bernoulli(input: Tensor, *, generator: Any) -> Tensor:
+    return bernoulli_(empty(input._spec.dense()), input, generator=generator)
+
+
+@method
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+    """A trial for each element: of the chance that the element is, or of `p`."""
+    if p is not None:
+        return bernoulli_(empty(input._spec.dense()), p, generator=generator)
+    got: Tensor = _bernoulli(input, generator=generator)
+    return got if out is None else into("bernoulli", out, got, ())
+
+
+@method
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Places of a line by their weights. Without replacement, the race of exponential numbers whose rates the weights are."""
+    weights = input.detach()
+    _real(weights, "multinomial only supports floating-point dtypes for input, got: {}", RuntimeError)
+    if weights.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > tuple.__getitem__(weights.shape, -1):
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    values = weights._host()
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not (values.sum(-1) > 0).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if replacement and num_samples > 1:
+        sums = cumsum(weights, -1)
+        chances = _random.uniform(
+            _generator(generator), num_samples * (weights.numel() // values.shape[-1]), _dtypes.float64
+        )
+        shares = e.div(sums, sums.narrow(-1, values.shape[-1] - 1, 1))
+        draws = of_array(chances.reshape((*values.shape[:-1], num_samples)))
+        got = searchsorted(to_dtype(shares, _dtypes.float64), draws).clamp(max=values.shape[-1] - 1)
+    else:
+        race = e.div(weights, exponential_(empty(weights._spec.dense()), generator=generator))
+        got = argmax(race, -1, True) if num_samples == 1 else topk(race, num_samples)[1]
+    return got if out is None else into("multinomial", out, got, ())
+
+
+__all__ = ["bernoulli", "multinomial", "normal"]

@@ -1,0 +1,112 @@
+"""Dropout and its kin: each element, or each channel, of the noise is one trial, drawn as PyTorch draws it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from nbgrad import _creation, _sampling
+from nbgrad._tensor import Tensor
+from nbgrad.ops import elementwise as e
+
+_SELU = 1.7580993408473766  # what SELU tends to, far below zero
+
+
+def _checked(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: bool, alpha: bool) -> Tensor:
+    """`channels`: one trial for all that stands at one place of the first two dimensions. `alpha`: what is dropped goes to where SELU
+    tends, and mean and variance are kept."""
+    if not training or p == 0 or not input.numel():
+        return input
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
+        )
+    if p == 1:
+        return input.mul_(0) if inplace else e.mul(input, _creation.zeros((), dtype=input.dtype))
+    shape: Any = (*tuple(input.shape)[:2], *(1,) * (input.ndim - 2)) if channels else input.shape
+    noise = _sampling.bernoulli_(_creation.empty(shape, dtype=input.dtype), 1 - p)
+    if not alpha:
+        noise.div_(1 - p)
+        return input.mul_(noise) if inplace else e.mul(input, noise)
+    a = 1 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
+    shift = noise.add(-1).mul_(_SELU * a).add_(_SELU * a * p)
+    noise.mul_(a)
+    return input.mul_(noise).add_(shift) if inplace else e.add(e.mul(input, noise), shift)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    _checked(p)
+    return _applied(input, p, training, inplace, False, False)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    _checked(p)
+    return _applied(input, p, training, inplace, False, True)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    _checked(p)
+    return _applied(input, p, training, inplace, True, True)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    _checked(p)
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension "
+            "(i.e. 2D or 3D inputs)."
+        )
+    return _batched(input, 3, p, training, inplace)
+
+
+def _batched(input: Tensor, ndim: int, p: float, training: bool, inplace: bool) -> Tensor:
+    """By channels; of an input without a batch, as of a batch of one."""
+    if input.ndim == ndim:
+        return _applied(input, p, training, inplace, True, False)
+    if inplace:
+        _applied(input.unsqueeze(0), p, training, True, True, False)
+        return input
+    return _applied(input.unsqueeze(0), p, training, False, True, False).squeeze(0)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    _checked(p)
+    if input.ndim not in (3, 4):
+        warnings.warn(
+            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout2d "
+            "exists to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
+            "batch dimension (i.e. 3D or 4D inputs).",
+            stacklevel=2,
+        )
+    if input.ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
+            "input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future "
+            "release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D "
+            "channel-wise dropout behavior, please switch to using dropout1d instead.",
+            stacklevel=2,
+        )
+    return _applied(input, p, training, inplace, True, False)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    _checked(p)
+    if input.ndim not in (4, 5):
+        warnings.warn(
+            f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout3d "
+            "exists to provide channel-wise dropout on inputs with 3 spatial dimensions, a channel dimension, and an optional "
+            "batch dimension (i.e. 4D or 5D inputs).",
+            stacklevel=2,
+        )
+    return _batched(input, 5, p, training, inplace)

@@ -1,0 +1,42 @@
+"""`torch.random`: the default generator's seed and state, and a stretch of program that leaves them as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nbgrad._random import default_generator as default_generator
+from nbgrad._random import initial_seed as initial_seed
+from nbgrad._random import manual_seed as manual_seed
+from nbgrad._random import seed as seed
+from nbgrad._tensor import Tensor
+from nbgrad.ops.host import of_array
+
+
+def get_rng_state() -> Tensor:
+    """The state as a tensor of bytes, laid out as PyTorch's is."""
+    return of_array(default_generator.get_state())
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    default_generator.set_state(new_state.detach()._host())
+
+
+@contextmanager
+def fork_rng(
+    devices: Any = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str | None = None,
+) -> Iterator[None]:
+    """What is drawn inside does not count outside. The CPU is the only device here."""
+    if not enabled:
+        yield
+        return
+    kept = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(kept)
