@@ -21,9 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 def draw_seed(generator: Generator | None) -> int:
     """What `torch.empty((), dtype=torch.int64).random_()` draws."""
-    gen = generator or _random.default_generator
-    with gen.lock:
-        return int(gen._doubles(1)[0]) & (2**63 - 1)
+    return int(_random.random(generator or _random.default_generator, 1, _dtypes.int64)[0])
 
 
 def _is_count(n: object) -> bool:
