@@ -1,0 +1,71 @@
+"""Reductions, scans and order over each axis of 4096 x 1024 float32, of a million numbers and of four; random numbers."""
+
+from __future__ import annotations
+
+from .common import LIBS, library
+
+AXES = ("sum", "mean", "amax", "max", "argmax", "var", "softmax", "logsumexp", "cumsum", "cumprod", "cummax")
+ORDER = ("sort", "argsort", "median", "topk", "kthvalue", "unique")
+DRAWS = ("rand", "randn", "randperm", "bernoulli_", "exponential_", "dropout")
+
+
+class Axes:
+    params = (LIBS, AXES, (0, 1))
+    param_names = ("lib", "op", "axis")
+
+    def setup(self, lib: str, op: str, axis: int) -> None:
+        T = library(lib)
+        T.manual_seed(0)
+        self.x, self.op = T.randn(4096, 1024), getattr(T, op)
+        self.op(self.x, axis)
+
+    def time_matrix(self, lib: str, op: str, axis: int) -> None:
+        self.op(self.x, axis)
+
+
+class Order:
+    params = (LIBS, ORDER)
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        T = library(lib)
+        T.manual_seed(0)
+        self.x, self.op = T.randn(1_000_000), getattr(T, op)
+        self.more = {"topk": (100,), "kthvalue": (1000,)}.get(op, ())
+        self.time_1m(lib, op)
+
+    def time_1m(self, lib: str, op: str) -> None:
+        self.op(self.x, *self.more)
+
+
+class Draws:
+    params = (LIBS, DRAWS)
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        T = library(lib)
+        n = 1_000_000
+        self.run = {
+            "bernoulli_": lambda: T.empty(n).bernoulli_(0.3),
+            "exponential_": lambda: T.empty(n).exponential_(),
+            "dropout": lambda x=T.ones(n): T.nn.functional.dropout(x, 0.3),
+        }.get(op) or (lambda: getattr(T, op)(n))
+        self.run()
+
+    def time_1m(self, lib: str, op: str) -> None:
+        self.run()
+
+
+class Few:
+    """Four numbers: what a call costs."""
+
+    params = (LIBS, (*AXES, "sort", "median"))
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        T = library(lib)
+        self.x, self.op = T.randn(4), getattr(T, op)
+        self.op(self.x, 0)
+
+    def time_four(self, lib: str, op: str) -> None:
+        self.op(self.x, 0)
