@@ -25,7 +25,8 @@ import operator
 import os
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,7 @@ from nbgrad._dtypes import dtype
 from nbgrad._tensor import c_name
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates
+from nbgrad.kernels.launch import PARALLEL_FROM
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -146,16 +148,25 @@ class Generator:
         return self._words[start:stop]
 
 
-_Source = tuple[str, str, Sequence[str]]
+_Source = tuple[str, str, tuple[str, ...]]
+
+
+@lru_cache(maxsize=64)
+def _prepared(source: _Source, many: bool) -> tuple[int, Callable[..., None]]:
+    """A kernel's address, and the launcher of its operands: for all threads, or for one."""
+    codes = source[2][2:]
+    letters = "".join("d" if c == "f8" else "q" for c in codes if c[0] != "*")
+    size = PARALLEL_FROM if many else 1
+    return build.kernel(*source).address, _backend.cpu.launch(len(codes) - len(letters), letters, size)
 
 
 def _launch(source: _Source, n: int, weight: int, *operands: Any) -> None:
     """Run a kernel over 0..n, by all threads if n items of this weight are worth it (0: by one); arrays first, then numbers."""
-    made = build.kernel(*source)
-    arrays = [a for a in operands if isinstance(a, np.ndarray)]
-    letters = "".join("d" if c == "f8" else "q" for c in source[2][2 + len(arrays) :])
-    run = _backend.cpu.launch(len(arrays), letters, n * weight if weight else 1)
-    run(made.address, n, *(a.view(np.uint8) for a in arrays), *operands[len(arrays) :])
+    address, run = _prepared(source, n * weight >= PARALLEL_FROM)
+    run(address, n, *[a.view(_BYTES) if type(a) is np.ndarray else a for a in operands])
+
+
+_BYTES: Final = np.dtype(np.uint8)
 
 
 def _fill(gen: Generator, kind: str, out: Array, *numbers: float) -> None:
