@@ -22,6 +22,7 @@ from nbgrad import func as func
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
 from nbgrad import random as random
+from nbgrad import special as special
 from nbgrad import utils as utils
 from nbgrad._creation import *  # noqa: F403
 from nbgrad._device import device as device
@@ -71,6 +72,7 @@ from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.ops.activations import *  # noqa: F403
 from nbgrad.ops.copy import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
 from nbgrad.ops.host import *  # noqa: F403
@@ -79,11 +81,13 @@ from nbgrad.ops.join import *  # noqa: F403
 from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.norm import *  # noqa: F403
+from nbgrad.ops.numeric import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad.ops.rows import *  # noqa: F403
 from nbgrad.ops.scan import *  # noqa: F403
 from nbgrad.ops.sort import *  # noqa: F403
+from nbgrad.ops.special import *  # noqa: F403
 from nbgrad.ops.statistics import *  # noqa: F403
 from nbgrad.ops.unique import *  # noqa: F403
 from nbgrad.random import get_rng_state as get_rng_state

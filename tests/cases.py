@@ -70,6 +70,7 @@ class OpCase:
     differentiable: bool = True
     elementwise: bool = False
     layouts: bool = True
+    strides: bool = True  # PyTorch makes some of several ops, whose results lie in memory in another way
     finite: bool = False  # torch's vector code and its scalar code differ at infinity
     tol: float = 1.0
     ref: Callable[..., Any] | None = None
@@ -222,6 +223,107 @@ unary("clamp/max_only", kwargs=(("max", 1),), kinks=(1,))
 unary("clamp_min", args=(0.5,), kinks=(0.5,))
 unary("clamp_max", args=(0.5,), kinks=(0.5,))
 
+for name in ("exp2", "tan", "sinh", "cosh", "atan", "erf", "erfc"):
+    unary(name, domain=(-1.4, 1.4), ref=getattr(np, name, None))
+for name in ("asin", "acos", "erfinv"):
+    unary(name, domain=(-0.9, 0.9), ref=getattr(np, name, None))
+# PyTorch has no gradient of these in place.
+for name in ("asinh", "arcsinh", "atanh", "arctanh"):
+    unary(
+        name,
+        forms="mo",
+        domain=(-0.9, 0.9),
+        ref=getattr(np, "arc" + name.removeprefix("arc").removeprefix("a")),
+    )
+for name in ("log2", "log10"):
+    unary(name, domain=POSITIVE, ref=getattr(np, name))
+for name in ("arcsin", "arccos", "arctan"):
+    unary(name, domain=(-0.9, 0.9), ref=getattr(np, name))
+for name in ("acosh", "arccosh"):
+    unary(name, forms="mo", domain=(1.2, 4.0), ref=np.arccosh)
+for name in ("deg2rad", "rad2deg"):
+    unary(name, ref=getattr(np, name), strides=False)
+unary("sinc", domain=(0.2, 2.0), ref=np.sinc)
+unary("lgamma", domain=(0.3, 12.0), finite=True)
+unary("lgamma/negative", domain=(-2.9, -2.1), dtypes=FLOATS)
+unary("digamma", domain=(0.3, 12.0), tol=100)  # PyTorch's trigamma is good to 5e-10
+unary("digamma/negative", domain=(-2.9, -2.1), dtypes=FLOATS, tol=100)
+for n in (0, 1, 2, 3):
+    case(f"polygamma_{n}", lambda T, x, n=n: T.polygamma(n, x), *UNARY, domain=POSITIVE, tol=100)
+    case(f"polygamma_{n}_method", lambda T, x, n=n: x.polygamma(n), *UNARY, domain=(-0.8, -0.2), tol=100)
+unary("mvlgamma", domain=(1.2, 5.0), args=(3,), strides=False)
+unary("i0", domain=(-3.0, 12.0))
+for name in ("i0e", "i1", "i1e", "erfcx", "log_ndtr"):
+    unary(name, domain=(-3.0, 12.0), where="special", forms="", kinks=(0,))
+for name in ("expit", "ndtr", "entr"):
+    unary(name, domain=POSITIVE, where="special", forms="")
+unary("ndtri", domain=(0.05, 0.95), where="special", forms="")
+unary("logit", domain=(0.1, 0.9), ref=lambda x: np.log(x / (1 - x)))
+unary("logit/eps", domain=(0.05, 0.95), args=(0.2,), kinks=(0.2, 0.8))
+for name in ("floor", "ceil", "trunc", "fix"):
+    unary(name, ref=getattr(np, name))
+unary("round", ref=np.round)
+unary("round/decimals", kwargs=(("decimals", 1),), domain=(-20.0, 20.0))
+unary("round/tens", kwargs=(("decimals", -1),), domain=(-99.0, 99.0))
+unary("frac", kinks=(-1, 0, 1), ref=lambda x: x - np.trunc(x))
+unary("sgn", kinks=(0,), ref=np.sign)
+unary("square", ref=np.square)
+unary("absolute", kinks=(0,), ref=np.abs)
+unary("negative", ref=np.negative)
+unary("positive", forms="m", strides=False)
+unary("signbit", forms="mo", ref=np.signbit, **NO_GRAD)
+unary("isposinf", forms="mo", ref=np.isposinf, **NO_GRAD)
+unary("isneginf", forms="mo", ref=np.isneginf, **NO_GRAD)
+unary("isreal", forms="m", ref=np.isreal, strides=False, **NO_GRAD)
+unary("nan_to_num", ref=np.nan_to_num, strides=False)
+unary("nan_to_num/numbers", args=(0.5, 1.0, -1.0), dtypes=FLOATS, strides=False)
+unary("frexp", forms="m", strides=False)
+unary("threshold", args=(0.5, 2), forms="", kinks=(0.5,))
+unary("hardshrink", args=(0.5,), forms="m", kinks=(-0.5, 0.5))
+COMPOSED = ("relu6", "hardtanh", "rrelu", "logsigmoid", "softsign", "tanhshrink")
+for name, kinks in {
+    **dict(relu6=(0, 6), leaky_relu=(0,), elu=(0,), selu=(0,), celu=(0,), mish=(), softsign=(0,)),
+    **dict(logsigmoid=(0,), hardtanh=(-1, 1), hardsigmoid=(-3, 3), hardswish=(-3, 3), softshrink=(-0.5, 0.5)),
+    **dict(tanhshrink=(), rrelu=(0,)),
+}.items():
+    # hardsigmoid_backward has no derivative in PyTorch; the vector code of softshrink gives -0, its scalar code 0
+    differentiable = name != "hardsigmoid"
+    op(
+        name,
+        *UNARY,
+        elementwise=name != "softshrink",
+        strides=name not in COMPOSED,
+        where=F,
+        forms="",
+        kinks=kinks,
+        domain=(-4.0, 7.0),
+        differentiable=differentiable,
+    )
+for name, args in dict(
+    leaky_relu=(0.3,), elu=(0.7,), celu=(0.5,), hardtanh=(0, 2), softshrink=(1.0,)
+).items():
+    op(f"{name}/setting", *UNARY, where=F, forms="", args=args, kinks=(0, 2, 1, -1))
+for name in ("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh", "hardswish"):
+    case(
+        f"{name}_inplace",
+        lambda T, x, n=name: getattr(T.nn.functional, n)(x * 1, inplace=True),
+        *UNARY,
+        kinks=(-1, 0, 1),
+    )
+op(
+    "prelu",
+    ((2, 3), (3,)),
+    ((2, 3, 2), (1,)),
+    ((4,), (1,)),
+    ((), (1,)),
+    ((0, 3), (3,)),
+    forms="",
+    where=F,
+    kinks=(0,),
+)
+op("glu", ((2, 4),), ((3, 2, 2),), forms="", where=F)
+op("glu/dim", ((2, 4),), ((4, 0),), forms="", where=F, args=(0,))
+
 # ---- elementwise, two operands
 NONZERO = ((-2.0, 2.0), POSITIVE)
 binary("add", ref=np.add)
@@ -236,8 +338,32 @@ binary("floor_divide", domain=NONZERO, ref=np.floor_divide, differentiable=False
 binary("pow", domain=(POSITIVE, (-2.0, 2.0)), ref=np.power)
 binary("maximum", forms="mo", kinks=(9,), ref=np.maximum)
 binary("minimum", forms="mo", kinks=(9,), ref=np.minimum)
+binary("fmax", forms="mo", kinks=(9,), ref=np.fmax)
+binary("fmin", forms="mo", kinks=(9,), ref=np.fmin)
+binary("atan2", domain=NONZERO, ref=np.arctan2)
+binary("arctan2", domain=NONZERO, ref=np.arctan2)
+binary("hypot", domain=NONZERO, ref=np.hypot)
+binary("logaddexp", forms="mo", ref=np.logaddexp)
+binary("logaddexp2", forms="mo", ref=np.logaddexp2)
+binary("xlogy", domain=NONZERO, ref=lambda x, y: x * np.log(y))
+binary("xlog1py", domain=NONZERO, where="special", forms="", ref=lambda x, y: x * np.log1p(y))
+binary("copysign", domain=((-2.0, -0.2), POSITIVE), ref=np.copysign)
+binary("nextafter", ref=np.nextafter, differentiable=False)
+binary("heaviside", ref=np.heaviside, differentiable=False)
+binary("ldexp", dtypes=("float64", "float32", "int64"), ref=lambda x, y: x * 2.0**y)
+binary("float_power", domain=(POSITIVE, (-2.0, 2.0)), ref=np.float_power)
+binary("remainder", domain=((2.1, 2.9), (0.4, 0.6)), ref=np.remainder)
+binary("fmod", domain=((2.1, 2.9), (0.4, 0.6)), ref=np.fmod)
+binary("gcd", domain=(-20, 20), dtypes=("int64", "int32"), **NO_GRAD)
+binary("lcm", domain=(-20, 20), dtypes=("int64", "int32"), **NO_GRAD)
+binary("rsub", forms="", strides=False, ref=lambda x, y: y - x)
+binary("rsub/alpha", forms="", strides=False, kwargs=(("alpha", 2),), ref=lambda x, y: y - 2 * x)
+for name in ("multiply", "subtract", "divide", "true_divide"):
+    binary(name, domain=NONZERO, ref=getattr(np, name))
 for name in ("eq", "ne", "lt", "le", "gt", "ge"):
     binary(name, ref=getattr(operator, name), **NO_GRAD)
+for name in ("greater", "greater_equal", "less", "less_equal", "not_equal"):
+    binary(name, ref=getattr(np, name), **NO_GRAD)
 for name in ("and", "or", "xor"):
     binary(f"logical_{name}", ref=getattr(np, f"logical_{name}"), **NO_GRAD)
     binary(f"bitwise_{name}", ref=None, **NO_GRAD)
@@ -248,6 +374,10 @@ binary("isclose", forms="m", **NO_GRAD)
 # ---- elementwise, three operands
 op("where", *TERNARY, forms="o", kinds=("bool",), elementwise=True, ref=np.where)
 op("lerp", *TERNARY, elementwise=True, ref=lambda x, y, w: x + w * (y - x))
+op("addcmul", *TERNARY, elementwise=True, ref=lambda x, y, z: x + y * z)
+op("addcmul/value", *TERNARY, kwargs=(("value", 2),), ref=lambda x, y, z: x + 2 * y * z)
+op("addcdiv", *TERNARY, elementwise=True, domain=((-2.0, 2.0), *NONZERO), ref=lambda x, y, z: x + y / z)
+op("addcdiv/value", *TERNARY, kwargs=(("value", 0.5),), domain=((-2.0, 2.0), *NONZERO))
 # PyTorch cannot differentiate clamp twice where its first operand is broadcast.
 WHOLE_FIRST = (((3, 4), (3, 4), (3, 4)), ((3, 4), (4,), ()), ((), (), ()), ((0, 3), (3,), (1,)))
 op(
@@ -286,6 +416,24 @@ for symbol in ("eq", "ne", "lt", "le", "gt", "ge"):
     case(f"{symbol}_operator", lambda T, x, f=f: f(x, 1), *UNARY, **NO_GRAD)
 for exponent in (0, 1, 2, 3, -1, 0.5, -0.5, 2.5):
     case(f"pow_{exponent}", lambda T, x, e=exponent: x**e, *UNARY, domain=POSITIVE, elementwise=True)
+for name in ("xlogy", "special.xlog1py", "float_power"):
+    f = operator.attrgetter(name)
+    short = name.removeprefix("special.")
+    case(f"{short}_number", lambda T, x, f=f: f(T)(x, 2.5), *UNARY, domain=POSITIVE, elementwise=True)
+    case(
+        f"{short}_number_first",
+        lambda T, x, f=f: f(T)(2.5, x),
+        *UNARY,
+        domain=POSITIVE,
+        elementwise=True,
+        strides=short != "float_power",
+    )
+case("copysign_number", lambda T, x: T.copysign(x, -2), *UNARY, kinks=(0,), elementwise=True)
+case("rsub_number", lambda T, x: T.rsub(x, 2.5, alpha=3), *UNARY, elementwise=True)
+for symbol in ("mod", "lshift", "rshift"):
+    f = getattr(operator, symbol)
+    more = {"domain": (1.1, 1.9), "elementwise": symbol == "mod", "differentiable": symbol == "mod"}
+    case(f"{symbol}_number", lambda T, x, f=f: f(x, 2), *UNARY, **more)
 case("lerp_scalar", lambda T, x, y: T.lerp(x, y, 0.3), *BINARY)
 case("where_scalars", lambda T, c, x: T.where(c, x, 1.5), *BINARY, kinds=("bool",))
 case("where_scalar_first", lambda T, c, x: T.where(c, 2, x), *BINARY, kinds=("bool",))

@@ -26,6 +26,7 @@ LAYERS = [
         "optim",
         "linalg",
         "random",
+        "special",
         "func",
         "utils",
         "profiler",

@@ -7,7 +7,7 @@ kernels' bodies. Nothing of nbgrad, NumPy or Numba is imported; the op layer and
 this.
 """
 
-from . import diff, emit, evaluate, node, prims, simplify
+from . import diff, emit, evaluate, node, prims, simplify, special
 from .diff import ZERO, Zero, tangent, vjp
 from .node import (
     PRIMS,
@@ -47,6 +47,7 @@ __all__ = [
     "postorder",
     "prims",
     "simplify",
+    "special",
     "substitute",
     "tangent",
     "trace",

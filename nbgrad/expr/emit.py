@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .node import PRIMS, Const, Expr, Number, Prim, Var, postorder
+from .node import PRIMS, Const, Expr, Number, Prim, Var, as_expr, postorder
 from .prims import Fresh, Lines
 
 Spelling: TypeAlias = "str | Callable[[list[str], Fresh], Lines]"
@@ -94,11 +94,27 @@ def emit(roots: Sequence[Expr], target: str, kind: str, names: Mapping[str, str]
     >>> emit([var("x") * 0.5 + 1], "cpu", "f4", {"x": "x"}).lines
     ['t1 = x * F(0.5)', 't2 = t1 + F(1.0)']
     """
+    roots = defined(roots, target, kind)
     writer = _Writer(target, kind, names)
     for node in postorder(roots):
         writer.write(node)
     results = [writer.text[root] for root in roots]
     return Emitted(writer.lines, results, _globals_read(writer.lines, results, set(names.values())))
+
+
+def defined(roots: Sequence[Expr], target: str, kind: str) -> list[Expr]:
+    """The roots with each primitive that has no text (`special.py`) replaced by its definition in those that have."""
+    done: dict[Expr, Expr] = {}
+    for node in postorder(roots):
+        args = tuple(done[a] for a in node.args)
+        if node.prim is None:
+            done[node] = node
+        elif node.prim.spell or (target, kind, node.prim.name) in _TEXTS:
+            done[node] = node.prim.build(args, node.attr)
+        else:
+            static = () if node.attr is None else (node.attr,)
+            (done[node],) = defined([as_expr(node.prim.python(*args, *static))], target, kind)
+    return [done[root] for root in roots]
 
 
 class _Writer:

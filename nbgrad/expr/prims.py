@@ -649,6 +649,44 @@ def copysign(a: Number, b: Number) -> float:
     return math.copysign(a, b)
 
 
+# --- the parts of a float, common divisors ------------------------------------------------------------------
+
+
+@primitive(spell={"float": "F(np.nextafter({0}, {1}))", "cuda:float": "F(libdevice.nextafter({0}, {1}))"})
+def nextafter(a: float, b: float) -> float:
+    return math.nextafter(a, b)
+
+
+@primitive(spell={"float": "F(math.frexp({0})[0])"})
+def mantissa(x: float) -> float:
+    return math.frexp(x)[0]
+
+
+# C leaves the exponent of an infinity and of NaN open; where PyTorch runs it is 0.
+@primitive(spell={"float": "(F(math.frexp({0})[1]) if abs({0}) < F(inf) else F(0))"})
+def exponent(x: float) -> float:
+    return float(math.frexp(x)[1]) if math.isfinite(x) else 0.0
+
+
+def _gcd_int(a: list[str], fresh: Fresh) -> Lines:
+    """Euclid's, wrapping where the smallest integer has no absolute value."""
+    big, small, rest = fresh(), fresh(), fresh()
+    return [
+        f"{big} = F(abs({a[0]}))",
+        f"{small} = F(abs({a[1]}))",
+        f"while {small} != F(0):",
+        f"    {rest} = F({big} % {small})",
+        f"    {big} = {small}",
+        f"    {small} = {rest}",
+        f"{big} = F(abs({big}))",
+    ], big
+
+
+@primitive(spell={"int": _gcd_int})
+def gcd(a: int, b: int) -> int:
+    return _wrapped(math.gcd(a, b))
+
+
 # --- bits ---------------------------------------------------------------------------------------------------
 
 

@@ -4,21 +4,27 @@ per element that stops LLVM from vectorising.
 Promises the emitter: `TEXT[kind, prim](argument names, fresh)` gives straight-line Python (assignments only) and the
 name of its result, for kinds f4 and f8; the text needs PREAMBLE in the kernel's file, no fastmath flag, and Numba's
 numpy error model. It says the same under plain Python as compiled (to the ulp; to the bit where the machine has fused
-multiply-add). What is not in TEXT has no such text: float64 sin, cos and pow are left to `math`.
+multiply-add). What is not in TEXT has no such text: float64 pow and erfc are left to `math`, and the gamma, Bessel and
+normal functions are definitions in these primitives (`expr/special.py`).
 
 Promises the user: the greatest error below, and every special value (zeros with their sign, infinities, NaN, denormals,
-both thresholds of overflow and gradual underflow) as C has it. Measured: errors of float32 over each 37th bit pattern
-(erf, pow: 5e6 points), of float64 over 1e6 random patterns and dense sweeps, against long double (erf: 1e5 points,
-mpmath); times for 1e6 elements, one thread, AVX-512 (a machine with 256-bit vectors needs 1.3 to 1.7 times as long).
+both thresholds of overflow and gradual underflow) as C has it. Measured (`python -m tests.kernels.vmath_table`): errors
+over 2e6 and 5e5 points, random bit patterns and dense sweeps, against long double; times for 1e6 elements, one thread of
+a busy AVX-512 machine (one with 256-bit vectors needs 1.3 to 1.7 times as long).
 
             float32           float64                         float32           float64
-    exp     0.90 ulp  280 us  0.90 ulp   620 us     log2      1.04 ulp  380 us  1.02 ulp   980 us
-    log     0.84      350     0.81       870        log10     1.00      390     0.83       980
-    tanh    1.05      340     1.01       960        erf       1.22      385     1.00      1840
-    sigmoid 2.00      315     2.00       780        sin       0.51      835
-    expm1   1.07      310     1.31       755        cos       0.51      860
-    log1p   0.92      425     0.83      1050        pow       0.51     1690
-    exp2    0.96      260     0.88       600        (NumPy: exp 390 and 690, sin 450 and 12000)
+    exp     0.90 ulp  280 us  0.90 ulp   660 us     asin    0.60 ulp  450 us  0.61 ulp  1470 us
+    log     0.84      370     0.81       910        acos    0.61      460     0.59      1580
+    expm1   1.07      360     1.40      1110        atan    1.25      400     1.08      1360
+    log1p   0.92      500     0.83      1070        atan2   0.54     1180     1.06      2090
+    exp2    0.96      310     0.88       630        sinh    1.57      390     1.64      1020
+    log2    1.05      390     1.02      1490        cosh    1.31      330     1.30       770
+    log10   1.00      450     0.93       990        tanh    1.05      410     1.01       980
+    sin     0.51      850     0.79      3800        asinh   0.78      840     0.67      2830
+    cos     0.51      880     0.78      3600        acosh   2.00      740     1.99      1800
+    tan     0.51     1000     2.13      4600        atanh   0.89      760     0.86      2160
+    erf     1.22      440     1.00      1780        sigmoid 2.00      360     2.00       800
+    pow     0.51     1660     (math.pow)            (NumPy: exp 390 and 690, sin 450 and 12000)
 
 What exceeds one ulp does so for speed: the sigmoid that carries what its roundings lost was within 0.91 ulp, at 505 us.
 Without fused multiply-add the errors grow by up to one ulp. Every polynomial was fitted for this module, by a Remez
@@ -32,6 +38,7 @@ import re
 import struct
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +116,59 @@ def select(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
+def select_int(condition: Any, a: int, b: int) -> int:
+    return a if condition else b
+
+
+@cache
+def _two_over_pi_table() -> tuple[float, ...]:
+    """Four doubles for each 16 binades of float64, from 2^0 on, times 2^128 so that none is denormal."""
+    digits = _pi_digits(1400)
+    table: list[float] = []
+    for tier in range(65):
+        rest = Fraction(2**1401, digits) % Fraction(2) ** (54 - 16 * tier)
+        rest *= 2**128
+        for _ in range(4):
+            table.append(float(rest))
+            rest -= Fraction(table[-1])
+    return tuple(table)
+
+
+def _pi_digits(bits: int) -> int:
+    """pi * 2^bits, by Machin's formula."""
+
+    def inverse_tangent(n: int) -> int:
+        term = total = (1 << bits + 16) // n
+        k = 1
+        while term:
+            term //= -n * n
+            k += 2
+            total += term // k
+        return total
+
+    return 4 * (4 * inverse_tangent(5) - inverse_tangent(239)) >> 16
+
+
+def two_over_pi(i: int) -> Any:
+    """The i-th double of the table of 2/pi, four for each 16 binades of float64."""
+    return np.float64(_two_over_pi_table()[i])
+
+
+def nearest(x: Any) -> Any:
+    """x rounded to a whole number, ties to even."""
+    return np.rint(x)
+
+
 def fabs(x: Any) -> Any:
     return np.abs(x)
 
 
 def copysign(x: Any, sign: Any) -> Any:
     return np.copysign(x, sign)
+
+
+def root(x: Any) -> Any:
+    return np.sqrt(x)
 
 
 def widen(x: Any) -> Any:
@@ -184,6 +238,20 @@ def _emit_select(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.select(*args)
 
 
+def _emit_select_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    a, b = (context.cast(builder, v, t, types.int64) for v, t in zip(args[1:], sig.args[1:], strict=True))
+    return builder.select(args[0], a, b)
+
+
+def _emit_two_over_pi(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """The table is a constant of the module, from which LLVM can gather."""
+    values = _two_over_pi_table()
+    kind = ir.ArrayType(ir.DoubleType(), len(values))
+    held = cgutils.global_constant(builder, "two_over_pi", ir.Constant(kind, values))
+    at = context.cast(builder, args[0], sig.args[0], types.int64)
+    return builder.load(builder.gep(held, [ir.Constant(ir.IntType(64), 0), at], inbounds=True))
+
+
 def _integer_to(to: Any) -> Callable[..., Any]:
     return lambda i: to if isinstance(i, types.Integer) else None
 
@@ -193,6 +261,15 @@ _lowered(
     mad, lambda a, b, c: a if _is_float(a, b, c) else None, (types.Float,) * 3, _emit_intrinsic("fmuladd")
 )
 _lowered(fma, lambda a, b, c: a if _is_float(a, b, c) else None, (types.Float,) * 3, _emit_intrinsic("fma"))
+_lowered(nearest, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("nearbyint"))
+_lowered(
+    select_int,
+    lambda c, a, b: types.int64 if c == types.boolean else None,
+    (types.Boolean, types.Integer, types.Integer),
+    _emit_select_int,
+)
+_lowered(two_over_pi, _integer_to(types.float64), (types.Integer,), _emit_two_over_pi)
+_lowered(root, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("sqrt"))
 _lowered(fabs, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("fabs"))
 _lowered(
     copysign, lambda x, y: x if _is_float(x, y) else None, (types.Float,) * 2, _emit_intrinsic("copysign")
@@ -215,8 +292,24 @@ _lowered(widen, lambda x: types.float64 if x == types.float32 else None, (types.
 _lowered(narrow, lambda x: types.float32 if x == types.float64 else None, (types.Float,), _emit_cast)
 
 HELPERS = (
-    *("F", "f2i", "i2f4", "i2f8", "wrap4", "wrap8", "mad", "fma", "poly", "select", "fabs", "copysign"),
-    *("widen", "narrow"),
+    *(
+        "F",
+        "f2i",
+        "i2f4",
+        "i2f8",
+        "wrap4",
+        "wrap8",
+        "mad",
+        "fma",
+        "poly",
+        "select",
+        "select_int",
+        "two_over_pi",
+        "nearest",
+        "fabs",
+        "copysign",
+    ),
+    *("root", "widen", "narrow"),
 )
 # The digest changes a kernel's text, and so its place in the cache, whenever a helper's meaning may have changed.
 _DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
@@ -249,6 +342,14 @@ def _define(prim: str, params: str, source: str | tuple[str, ...], **constants: 
         table = {name: _literal(kind, pair[column]) for name, pair in (_SHARED | constants).items()}
         table |= {"i2f": "i2f4", "wrap": "wrap4"} if kind == "f4" else {"i2f": "i2f8", "wrap": "wrap8"}
         TEXT[kind, prim] = _instance(kind, params.split(), text, table)
+
+
+def _define_double(prim: str, params: str, source: str, **constants: Any) -> None:
+    """Registers a float64 primitive's text."""
+    table = {"i2f": "i2f8", "wrap": "wrap8"}
+    table |= {name: _literal("f8", pair[1]) for name, pair in _SHARED.items()}
+    table |= {name: _literal("f8", value) for name, value in constants.items()}
+    TEXT["f8", prim] = _instance("f8", params.split(), source, table)
 
 
 def _define_wide(prim: str, params: str, source: str, **constants: Any) -> None:
@@ -569,6 +670,275 @@ _define(
     ),
 )  # fmt: skip
 
+# ----------------------------------------------------------------------------------------------------------------
+# Inverse and hyperbolic functions. Polynomials from here on are Chebyshev expansions, cut at the stated error.
+# ----------------------------------------------------------------------------------------------------------------
+
+_HALF_PI = {
+    "PIO2": (1.5707963705062866, 1.5707963267948966),
+    "PIO2_LO": (-4.371138828673793e-08, 6.123233995736766e-17),
+}
+_ATAN_POLY = {
+    # (atan(t) / t - 1) / t^2 in t^2 on [0, 1]: 2^-28, 2^-59
+    "ATAN_POLY": (
+        (-0.333333331, 0.199999547, -0.142841429, 0.110896555, -0.0893885729, 0.0705189947, -0.049295071,
+         0.0266320502, -0.00931730643, 0.00152672783),
+        (-0.3333333333333333, 0.1999999999999993, -0.14285714285702705, 0.11111111110352798, -0.09090909064508393,
+         0.0769230712684966, -0.0666665853335446, 0.058822696933998185, -0.05262526386695121, 0.04758246991364233,
+         -0.04331281380068527, 0.03940526793346739, -0.035313691628739464, 0.030407652109228737,
+         -0.024301409497971608, 0.017307274423020397, -0.010518978143921512, 0.005211022500441266,
+         -0.0019949297771264386, 0.0005488438197461805, -9.599161795800566e-05, 7.983894222371875e-06),
+    ),
+}  # fmt: skip
+# atan of num / den, num <= den, in t + p, where o is what the quotient t lost
+_ATAN_CORE = """
+z = t * t
+p = mad(t * z, poly(z, ATAN_POLY), o * mad(-0.5, z, 1.0))
+"""
+# pi/2 - (t + p), to the last digit
+_FROM_HALF_PI = """
+d = PIO2 - t
+r = d + (PIO2 - d - t - (p - PIO2_LO))
+"""
+_define(
+    "atan",
+    "x",
+    f"""
+    a = fabs(x)
+    a = select(a > CAP, CAP, a)
+    b = a > 1.0
+    q = 1.0 / select(b, a, 1.0)
+    t = select(b, q, a)
+    o = select(b, q * mad(-q, a, 1.0), 0.0)
+    {_ATAN_CORE}
+    {_FROM_HALF_PI}
+    v = copysign(select(b, r, t + p), x)
+    """,
+    CAP=(1e30, 1e300),
+    **_HALF_PI,
+    **_ATAN_POLY,
+)
+
+# In float32 by way of float64, where nothing is lost.
+_ATAN2 = f"""
+    a = fabs(y0)
+    b = fabs(x0)
+    w = a > b
+    n = select(w, b, a)
+    d = select(w, a, b)
+    t = select(n == d, select(d == 0.0, 0.0, 1.0), n / d)
+    @LOST@
+    {_ATAN_CORE}
+    {_FROM_HALF_PI}
+    t = select(w, r, t + p)
+    p = 0.0
+    d = PI - t
+    r = d + (PI - d - t + PI_LO)
+    v = copysign(select(copysign(1.0, x0) < 0.0, r, t), y0)
+    v = select(x0 == x0, v, x0)
+    v = select(y0 == y0, v, y0)
+"""
+_PI = {"PI": (0.0, 3.141592653589793), "PI_LO": (0.0, 1.2246467991473532e-16), "TINY": (0.0, 2.0**-1021)}
+_QUOTIENT_LOST = """
+m = select(d < TINY, 1.0, d)
+o = select(n < d, mad(-t, select(d < INF, m, 0.0), select(d < INF, n, 0.0)) / m, 0.0)
+o = select(d < TINY, 0.0, o)
+"""
+_define(
+    "atan2", "y0 x0", ("v = y0", _ATAN2.replace("@LOST@", _QUOTIENT_LOST)), **_HALF_PI, **_ATAN_POLY, **_PI
+)
+_define_wide(
+    "atan2",
+    "y1 x1",
+    "y0 = widen(y1)\nx0 = widen(x1)" + _ATAN2.replace("@LOST@", "o = 0.0") + "u = narrow(v)",
+    **{name: pair[1] for name, pair in (_HALF_PI | _PI).items()},
+    ATAN_POLY=_ATAN_POLY["ATAN_POLY"][0],
+)
+
+# asin(a) for a <= 1/2 is s + p with s = a, above pi/2 - 2 (s + p) with s = sqrt((1 - a) / 2), of which o is what the root lost.
+_ASIN_CORE = """
+a = fabs(x)
+b = a > 0.5
+z = select(b, mad(-0.5, a, 0.5), a * a)
+t = select(b, root(z), a)
+o = select(b, mad(-t, t, z) / select(t > 0.0, t + t, 1.0), 0.0)
+p = mad(t * z, poly(z, ASIN_POLY), o)
+"""
+_ASIN_POLY = {
+    # (asin(s) / s - 1) / s^2 in s^2 on [0, 1/4]: 2^-27, 2^-58
+    "ASIN_POLY": (
+        (0.166666663, 0.0750009876, 0.0445980322, 0.0311161564, 0.0170778594, 0.0338057483),
+        (0.16666666666666666, 0.07500000000000125, 0.04464285714253574, 0.030381944476963723, 0.02237215737767329,
+         0.01735281834070849, 0.013963748435199949, 0.011566830427132645, 0.009618864779963437,
+         0.009335970060991405, 0.0029838811037374503, 0.01970071180526169, -0.01944563642504257,
+         0.0297378456439969),
+    ),
+}  # fmt: skip
+_define(
+    "asin",
+    "x",
+    f"""
+    {_ASIN_CORE}
+    h = PIO2 - (t + t)
+    l = PIO2 - h - (t + t)
+    v = copysign(select(b, h + (l - (p + p - PIO2_LO)), t + p), x)
+    """,
+    **_HALF_PI,
+    **_ASIN_POLY,
+)
+_define(
+    "acos",
+    "x",
+    f"""
+    {_ASIN_CORE}
+    g = t + p
+    c = x > 0.0
+    k = select(b, 1.0, select(c, 1.0, -1.0))
+    t = t * k
+    p = p * k
+    {_FROM_HALF_PI}
+    v = select(b, 2.0 * select(c, g, r), r)
+    """,
+    **_HALF_PI,
+    **_ASIN_POLY,
+)
+
+# e^a / 2 and its inverse; sinh below 1 is a polynomial
+_EXP_HALF = f"""
+a = fabs(x)
+c = select(a > HI, HI, a)
+{_EXP_CORE}
+u = mad(n - 1.0, 0.5, BIASED)
+v = n - 1.0 - (u - BIASED) + BIASED
+y = mad(r, p, 1.0) * i2f(f2i(u) << MBITS) * i2f(f2i(v) << MBITS)
+w = 0.25 / y
+"""
+_HYPERBOLIC_HI = {"HI": (90.0, 711.0)}
+_define(
+    "sinh",
+    "x",
+    f"""
+    {_EXP_HALF}
+    z = a * a
+    v = copysign(select(a < 1.0, mad(a * z, poly(z, SINH_POLY), a), y - w), x)
+    """,
+    # (sinh(x) / x - 1) / x^2 in x^2 on [0, 1]: 2^-29, 2^-60
+    SINH_POLY=(
+        (0.166666666, 0.00833333968, 0.000198381004, 2.80629044e-06),
+        (0.16666666666666666, 0.008333333333333299, 0.0001984126984132422, 2.755731919137273e-06,
+         2.5052117697660347e-08, 1.605767946801234e-10, 7.746183786252816e-13),
+    ),
+    **_HYPERBOLIC_HI,
+)  # fmt: skip
+_define("cosh", "x", _EXP_HALF + "v = select(a < INF, y + w, a)", **_HYPERBOLIC_HI)
+
+# log(m + l), m of which is larger: as the logarithm of m, completed by l / m. Not for infinities.
+_LOG_OF_SUM = """
+k = wrap(f2i(m) - OFFSET) >> MBITS
+f = i2f(f2i(m) - (k << MBITS)) - 1.0
+e = i2f(k + MAGIC_BITS) - MAGIC + more
+{core}
+w = w + l / m
+a = f
+o = w
+h = e * E_HI
+g = h + a
+l = a - (g - h)
+v = g + (l + mad(e, E_LO, o))
+"""
+# asinh: from 1/2 on log(a + sqrt(a^2 + 1)), the sum with what it lost; beyond BIG log(2 a)
+_ASINH = """
+y0 = fabs(x)
+z0 = y0 * y0
+s0 = mad(y0 * z0, poly(z0, ASINH_POLY), y0)
+c = y0 > BIG
+y = select(y0 < CAP, y0, CAP)
+q = select(c, 0.0, y)
+n = mad(q, q, 1.0)
+r = root(n)
+u = select(c, 0.0, (mad(q, q, 1.0 - n) + mad(-r, r, n)) / (r + r))
+r = select(c, 0.0, r)
+b = select(y > r, y, r)
+d = select(y > r, r, y)
+m = b + d
+l = d - (m - b) + u
+more = select(c, 1.0, 0.0)
+{log}
+v = select(z0 < 0.25, s0, v)
+v = copysign(select(y0 < INF, v, y0), x)
+"""
+_define(
+    "asinh",
+    "x",
+    tuple(_ASINH.format(log=_LOG_OF_SUM.format(core=core)) for core in _LOG1P_CORE),
+    BIG=(2.0**14, 2.0**30),
+    CAP=(3.4028234663852886e38, 1.7976931348623157e308),
+    # (asinh(x) / x - 1) / x^2 in x^2 on [0, 1/4]: 2^-27, 2^-58
+    ASINH_POLY=(
+        (-0.166666666, 0.0749997371, -0.0446302801, 0.0301590459, -0.0205398214, 0.00995725099),
+        (-0.16666666666666666, 0.07499999999999923, -0.04464285714268337, 0.030381944428969857,
+         -0.022372158373239637, 0.01735274455217794, -0.013964489019535602, 0.011547529817394642,
+         -0.009726056378038469, 0.008183786818441605, -0.006478355771548059, 0.004144066666459071,
+         -0.0015026335072523796),
+    ),
+    **_LOG_CONSTANTS,
+)  # fmt: skip
+
+# acosh(x) = log1p(t + sqrt(2 t + t^2)), t = x - 1
+_define(
+    "acosh",
+    "x0",
+    tuple(
+        """
+        y0 = select(x0 > BIG, BIG, x0)
+        t0 = y0 - 1.0
+        x = t0 + root(mad(t0, t0, t0 + t0))
+        x = select(x0 > BIG, x0 - 1.0, x)
+        """
+        + _LOG1P.format(core=core, total=_LOG_E + _LOG_SUM)
+        + """
+        v = select(x0 > BIG, v + LN2, v)
+        v = select(x0 < 1.0, NAN, v)
+        """
+        for core in _LOG1P_CORE
+    ),
+    LN2=(0.6931471805599453, 0.6931471805599453),
+    BIG=(2.0**14, 2.0**30),
+    LARGE=(2.0**60, 2.0**60),
+    ONE_BITS=(0x3F800000, 0x3FF0000000000000),
+    **_LOG_CONSTANTS,
+)
+
+# atanh: from 1/2 on log1p(2 a / (1 - a)) / 2
+_define(
+    "atanh",
+    "x0",
+    tuple(
+        """
+        a0 = fabs(x0)
+        z0 = a0 * a0
+        s0 = mad(a0 * z0, poly(z0, ATANH_POLY), a0)
+        x = (a0 + a0) / (1.0 - a0)
+        """
+        + _LOG1P.format(core=core, total=_LOG_E + _LOG_SUM)
+        + """
+        v = copysign(select(a0 < 0.5, s0, 0.5 * v), x0)
+        v = select(a0 > 1.0, NAN, v)
+        """
+        for core in _LOG1P_CORE
+    ),
+    LARGE=(2.0**60, 2.0**60),
+    ONE_BITS=(0x3F800000, 0x3FF0000000000000),
+    # (atanh(x) / x - 1) / x^2 in x^2 on [0, 1/4]: 2^-27, 2^-58
+    ATANH_POLY=(
+        (0.333333334, 0.199999572, 0.142883848, 0.110491269, 0.0976518964, 0.0404420518, 0.156927328),
+        (0.3333333333333333, 0.1999999999999993, 0.14285714285735326, 0.11111111108659015, 0.09090909240270216,
+         0.07692302227029223, 0.06666796774604508, 0.05880237959268297, 0.05287313906357011, 0.045653577659348854,
+         0.05487680296205642, -0.00643111212853582, 0.16507992920258135, -0.18631774954673389, 0.2275756332112101),
+    ),
+    **_LOG_CONSTANTS,
+)  # fmt: skip
+
 # float32 sine and cosine, in float64: x * 2/pi = n + f, |f| <= 5/8. Of 2/pi, the leading bits that would only add
 # multiples of 4 to n are cut, differently for each 24 binades of |x|, so that h is small enough for n to be exact;
 # l is what the product h lost. The parity of n says which of the two polynomials it is, its next bit the sign.
@@ -615,6 +985,11 @@ v = i2f(f2i(v) ^ ((i & 2) << 62))
 for _prim, _quadrant, _end in (
     ("sin", "f2i(t)", "r = select(widen(x) == 0.0, x, narrow(v))  # the sign of a zero"),
     ("cos", "f2i(t) + 1", "r = narrow(v)"),
+    (
+        "tan",
+        "f2i(t)",
+        "v = select(i & 1 == 0, s, -c) / select(i & 1 == 0, c, s)\nr = select(widen(x) == 0.0, x, narrow(v))",
+    ),
 ):
     _define_wide(
         _prim,
@@ -629,6 +1004,91 @@ for _prim, _quadrant, _end in (
         COS_POLY=(0.9999999994211615, -1.2337004828919995, 0.2536682173512809, -0.020854646024555477,
                   0.0008942383986673761),
     )  # fmt: skip
+
+# float64 sine, cosine and tangent: x * 2/pi modulo 4, from the four doubles of 2/pi that matter at x's binade. For each 16 binades
+# `two_over_pi` has 2/pi without what would only add multiples of 4. Each product is exact in two
+# parts, and brought below 4 before the parts are summed.
+_TRIGONOMETRIC_8 = """
+a = fabs(x)
+i = ((f2i(a) >> MBITS) - 1023) >> 4
+i = 4 * select_int(i > 0, i, 0)
+y = x * SCALE
+g = two_over_pi(i)
+h = y * g
+l = fma(y, g, -h)
+h = h - 4.0 * nearest(0.25 * h)
+l = l - 4.0 * nearest(0.25 * l)
+g = two_over_pi(i + 1)
+c = y * g
+m = fma(y, g, -c)
+c = c - 4.0 * nearest(0.25 * c)
+g = two_over_pi(i + 2)
+e = y * g
+o = mad(y, two_over_pi(i + 3), fma(y, g, -e))
+# sums, each with what it lost: of the large parts, then of the small ones
+u = h + l
+d = u - h
+k = (h - (u - d)) + (l - d)
+h = u + c
+d = h - u
+n = (u - (h - d)) + (c - d)
+t = h + MAGIC
+u = h - (t - MAGIC)
+c = k + n
+d = c - k
+l = (k - (c - d)) + (n - d)
+k = c + m
+d = k - c
+n = (c - (k - d)) + (m - d)
+o = o + l + n
+c = k + e
+d = c - k
+l = (k - (c - d)) + (e - d)
+o = o + l
+f = u + c
+d = f - u
+q = (u - (f - d)) + (c - d)
+q = q + o
+c = f + q
+q = f - c + q
+f = c
+r = f * PIO2  # the angle, and what its parts lack
+q = mad(f, PIO2_LO, mad(q, PIO2, mad(f, PIO2, -r)))
+z = r * r
+s = r + mad(r * z, poly(z, SIN_POLY_8), mad(-0.5 * z, q, q))
+w = 0.5 * z
+d = 1.0 - w
+c = d + (1.0 - d - w + mad(z * z, poly(z, COS_POLY_8), -r * q))
+i = {quadrant}
+"""
+_SIN_END = """
+v = select(i & 1 == 0, s, c)
+v = select(i & 2 == 0, v, -v)
+v = select(a < INF, v, NAN)
+"""
+_TRIGONOMETRIC_8_CONSTANTS: dict[str, Any] = {
+    "SCALE": 2.0**-128,
+    "PIO2": _HALF_PI["PIO2"][1],
+    "PIO2_LO": _HALF_PI["PIO2_LO"][1],
+    # (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 in r^2 on [0, 0.62]: 2^-62
+    "SIN_POLY_8": (-0.16666666666666666, 0.008333333333333331, -0.00019841269841264943, 2.7557319219244494e-06,
+        -2.5052106199616366e-08, 1.6058526424635128e-10, -7.586391516635473e-13),
+    "COS_POLY_8": (0.041666666666666664, -0.0013888888888888887, 2.4801587301584578e-05, -2.7557319221350144e-07,
+        2.0876755772812825e-09, -1.1470457997619506e-11, 4.74570188382758e-14),
+}  # fmt: skip
+for _prim, _quadrant, _end in (
+    ("sin", "f2i(t)", _SIN_END + "v = select(a < 1e-9, x, v)"),
+    ("cos", "f2i(t) + 1", _SIN_END),
+    (
+        "tan",
+        "f2i(t)",
+        "v = select(i & 1 == 0, s, -c) / select(i & 1 == 0, c, s)\n"
+        "v = select(a < INF, v, NAN)\nv = select(a < 1e-9, x, v)",
+    ),
+):
+    _define_double(
+        _prim, "x", _TRIGONOMETRIC_8.format(quadrant=_quadrant) + _end, **_TRIGONOMETRIC_8_CONSTANTS
+    )
 
 # float32 x ** y, in float64: 2^(y * log2 |x|), then C's rules for signs and special values.
 _define_wide(

@@ -6,8 +6,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from nbgrad import _creation, _dtypes
-from nbgrad._dispatch import inplace
+import numpy as np
+
+from nbgrad import _creation, _dtypes, _random
+from nbgrad._dispatch import call
+from nbgrad._dispatch import inplace as write
 from nbgrad._tensor import Tensor
 from nbgrad.nn._dropouts import (
     alpha_dropout,
@@ -21,30 +24,111 @@ from nbgrad.nn._losses import *  # noqa: F403
 from nbgrad.nn._losses import __all__ as _losses
 from nbgrad.nn._maps import bilinear, embedding
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
+from nbgrad.ops import activations as a
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
+from nbgrad.ops.activations import (
+    celu_,
+    elu_,
+    gelu,
+    glu,
+    hardshrink,
+    hardtanh_,
+    leaky_relu_,
+    logsigmoid,
+    prelu,
+    relu_,
+    selu_,
+    softplus,
+    softshrink,
+    threshold_,
+)
 from nbgrad.ops.copy import to_dtype
-from nbgrad.ops.elementwise import gelu, sigmoid, softplus, tanh
+from nbgrad.ops.host import of_array
 from nbgrad.ops.linalg import linear
 from nbgrad.ops.movement import unsqueeze
+from nbgrad.ops.special import sigmoid, tanh
 
 # ---------------------------------------------------------------- activations
 
 
+def _activated(activation: tuple[Any, tuple[Any, ...]], inplace: bool) -> Tensor:
+    return write(*activation) if inplace else call(*activation)
+
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    return _activated(e.relu, input, inplace)
+    return write(a.relu.op, (input,)) if inplace else a.relu(input)
 
 
-def relu_(input: Tensor) -> Tensor:
-    return _activated(e.relu, input, True)
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    return _activated(a.hardtanh_call(input, 0.0, 6.0), inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    return _activated(a.leaky_relu_call(input, negative_slope, inplace), inplace)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    return _activated(a.elu_call(input, alpha, inplace), inplace)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    return _activated(a.selu_call(input, inplace), inplace)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    return _activated(a.celu_call(input, alpha, inplace), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    return _activated(e.silu, input, inplace)
+    return _activated((a.silu.op, (input,)), inplace)
 
 
-def _activated(function: Any, input: Tensor, where_it_stands: bool) -> Tensor:
-    return inplace(function.op, (input,)) if where_it_stands else function(input)
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    return _activated((a.mish.op, (input,)), inplace)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    return _activated(a.hardtanh_call(input, min_val, max_val), inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    return _activated((a.hardsigmoid.op, (input,)), inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    return _activated((a.hardswish.op, (input,)), inplace)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    return _activated(a.threshold_call(input, threshold, value), inplace)
+
+
+def softsign(input: Tensor) -> Tensor:
+    return e.div(input, e.add(e.abs(input), 1))
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    return e.sub(input, tanh(input))
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """In training each number at or below 0 draws its own slope, and the others draw nothing, as PyTorch's do."""
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if not training:
+        return _activated((a._rrelu_steady.op, (input, (lower + upper) / 2)), inplace)
+    noise = np.ones(tuple(input.shape), input.dtype.np)
+    low = input._host() <= 0
+    gen = _random.default_generator
+    noise[low] = _random.uniform(gen, int(low.sum()), _dtypes.float64, lower, upper)
+    return _activated((a._rrelu_noisy.op, (input, of_array(noise))), inplace)
+
+
+def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    return rrelu(input, lower, upper, training, inplace=True)
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
@@ -93,24 +177,49 @@ __all__ = [
     "alpha_dropout",
     "batch_norm",
     "bilinear",
+    "celu",
+    "celu_",
     "dropout",
+    "elu",
+    "elu_",
     "embedding",
     "dropout1d",
     "dropout2d",
     "dropout3d",
     "feature_alpha_dropout",
     "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
     "layer_norm",
+    "leaky_relu",
+    "leaky_relu_",
     "linear",
     "log_softmax",
+    "logsigmoid",
+    "mish",
     "one_hot",
+    "prelu",
     "relu",
+    "relu6",
     "relu_",
     "rms_norm",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "softmax",
     "softmin",
     "softplus",
+    "softshrink",
+    "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
 ]

@@ -6,7 +6,6 @@ everything else is derived from the body.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from nbgrad import _dtypes
@@ -16,7 +15,7 @@ from nbgrad._plan import dtypes_of, number_type
 from nbgrad._tensor import Tensor, c_name, hooks
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
-from nbgrad.ops.registry import method, stanza
+from nbgrad.ops.registry import SAME, in_place_functions, method, refuse, stanza
 
 # ---------------------------------------------------------------- arithmetic
 
@@ -41,19 +40,6 @@ def _no_bool_neg(compute: Any, operands: Any) -> None:
         )
 
 
-_SAME = "Found dtype {got} but expected {want}"  # PyTorch's word on an `out` where it casts nothing
-
-
-def _refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: bool = False) -> Any:
-    """A check that refuses categories of dtypes in the words of PyTorch's kernel of that name."""
-
-    def check(compute: Any, operands: Any) -> None:
-        if (bools, ints, floats)[compute.category]:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for '{compute.scalar_name}'")
-
-    return check
-
-
 @stanza(name="add")
 def _add(input, other):
     return input + other
@@ -64,7 +50,7 @@ def _sub(input, other):
     return input - other
 
 
-@stanza(name="rsub", node="RsubBackward0", number_node="RsubBackward1", check=_no_bool_sub)
+@stanza(name="rsub", node="RsubBackward0", number_node="RsubBackward1", method=False, check=_no_bool_sub)
 def _rsub(input, other):
     return other - input
 
@@ -84,7 +70,7 @@ def _true_divide(input, other):
     return input / other
 
 
-@stanza(name="div_floor", opmath=True, node="DivBackward2", kernel=_refuse("div_floor_cpu", bools=True))
+@stanza(name="div_floor", opmath=True, node="DivBackward2", kernel=refuse("div_floor_cpu", bools=True))
 def _floor_divide(input, other):
     return p.floor_divide(input, other)
 
@@ -93,7 +79,7 @@ def _floor_divide(input, other):
 _no_derivative = dict(
     name="div_floor",
     node="NotImplemented",
-    kernel=_refuse("div_floor_cpu", bools=True),
+    kernel=refuse("div_floor_cpu", bools=True),
     method=False,
     shared=False,
     opmath=True,
@@ -110,34 +96,34 @@ def _floor_divided_(input, other):
     return p.floor_divide(input, other)
 
 
-@stanza(name="div_trunc", opmath=True, node="DivBackward2", kernel=_refuse("div_trunc_cpu", bools=True))
+@stanza(name="div_trunc", opmath=True, node="DivBackward2", kernel=refuse("div_trunc_cpu", bools=True))
 def _trunc_divide(input, other):
     return p.trunc(input / other)
 
 
 @stanza(
-    node="RemainderBackward1", number_node="RemainderBackward0", kernel=_refuse("remainder_cpu", bools=True)
+    node="RemainderBackward1", number_node="RemainderBackward0", kernel=refuse("remainder_cpu", bools=True)
 )
 def remainder(input, other):
     return p.remainder(input, other)
 
 
-@stanza(node="FmodBackward1", number_node="FmodBackward0", kernel=_refuse("fmod_cpu", bools=True))
+@stanza(node="FmodBackward1", number_node="FmodBackward0", kernel=refuse("fmod_cpu", bools=True))
 def fmod(input, other):
     return p.fmod(input, other)
 
 
-@stanza(exact=_SAME, check=_no_bool_neg)
+@stanza(exact=SAME, check=_no_bool_neg)
 def neg(input):
     return -input
 
 
-@stanza(exact=_SAME, vjp=lambda g, input: g * p.sign(input), kernel=_refuse("abs_cpu", bools=True))
+@stanza(exact=SAME, vjp=lambda g, input: g * p.sign(input), kernel=refuse("abs_cpu", bools=True))
 def abs(input):
     return p.abs(input)
 
 
-@stanza(exact=_SAME)
+@stanza(exact=SAME)
 def sign(input):
     return p.sign(input)
 
@@ -157,12 +143,9 @@ def reciprocal(input):
     return p.reciprocal(input)
 
 
-@stanza(name="square", node="PowBackward0", shared=False)
-def square(input):
+@stanza(name="square", node="PowBackward0", method=False, shared=False)
+def _square(input):
     return input * input
-
-
-# ---------------------------------------------------------------- exponentials, logarithms, trigonometry
 
 
 @stanza(promote="float", vjp=lambda g, y: g * y)
@@ -170,39 +153,9 @@ def exp(input):
     return p.exp(input)
 
 
-@stanza(promote="float", vjp=lambda g, y: g * (y + 1))
-def expm1(input):
-    return p.expm1(input)
-
-
 @stanza(promote="float", vjp=lambda g, input: g / input)
 def log(input):
     return p.log(input)
-
-
-@stanza(node="Log1PBackward0", promote="float", vjp=lambda g, input: g / (input + 1))
-def log1p(input):
-    return p.log1p(input)
-
-
-@stanza(promote="float", vjp=lambda g, input: g * p.cos(input))
-def sin(input):
-    return p.sin(input)
-
-
-@stanza(promote="float", vjp=lambda g, input: g * -p.sin(input))
-def cos(input):
-    return p.cos(input)
-
-
-@stanza(promote="float", vjp=lambda g, y: g * (1 - y * y))
-def tanh(input):
-    return p.tanh(input)
-
-
-@stanza(promote="float")
-def erf(input):
-    return p.erf(input)
 
 
 # ---------------------------------------------------------------- powers
@@ -262,7 +215,7 @@ def _pow_zero(input):
     node="PowBackward1",
     number_node="PowBackward2",
     method=False,
-    kernel=_refuse("pow", bools=True),
+    kernel=refuse("pow", bools=True),
     vjp=lambda g, input, exponent, y: (
         choose(p.eq(exponent, 0), 0.0, g * (exponent * p.pow(input, exponent - 1))),
         g * choose(p.logical_and(p.eq(input, 0), p.ge(exponent, 0)), 0.0, y * p.log(input)),
@@ -272,7 +225,7 @@ def _pow_tensor(input, exponent):
     return p.pow(input, exponent)
 
 
-def _power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     kind = number_type(exponent)
     if kind is None or not isinstance(input, Tensor):
         return _pow_tensor.op, (input, exponent)
@@ -286,95 +239,30 @@ def _power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
 
 
 _ROOTS: dict[Any, Any] = {0.5: _pow_half, -0.5: _pow_minus_half}
-_FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: square, 3: _cube, **_ROOTS}
+_FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: _square, 3: _cube, **_ROOTS}
 
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-    op, args = _power(input, exponent)
+    op, args = power(input, exponent)
     return call(op, args, out)
 
 
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    if isinstance(input, Tensor) and input.dtype is not _dtypes.bool_:
+        return _square(input, out=out)
+    return pow(input, 2, out=out)
+
+
 def _pow_(self: Tensor, exponent: Any) -> Tensor:
-    op, args = _power(self, exponent)
+    op, args = power(self, exponent)
     return inplace(op, args)
-
-
-# ---------------------------------------------------------------- activations
-
-
-@stanza(promote="float", vjp=lambda g, y: g * ((1 - y) * y))
-def sigmoid(input):
-    return p.sigmoid(input)
-
-
-def _no_bool_relu(compute: Any, operands: Any) -> None:
-    if compute is _dtypes.bool_:
-        raise RuntimeError("Boolean inputs not supported for relu")
-
-
-@stanza(name="threshold_backward", node="ThresholdBackwardBackward0", method=False)
-def _threshold_backward(grad, result):
-    return choose(p.le(result, 0), 0.0, grad)
-
-
-@stanza(check=_no_bool_relu, vjp=lambda g, y: choose(p.le(y, 0), 0.0, g))  # 0 at 0; what a NaN gets passes
-def relu(input):
-    return p.maximum(0, input)
-
-
-@stanza(method=False, kernel=_refuse("silu_cpu", bools=True, ints=True))
-def silu(input):
-    return input * p.sigmoid(input)
-
-
-@stanza(
-    name="gelu", node="GeluBackward0", method=False, kernel=_refuse("GeluKernelImpl", bools=True, ints=True)
-)
-def _gelu_erf(input):
-    return 0.5 * input * (1 + p.erf(input * math.sqrt(0.5)))
-
-
-@stanza(
-    name="gelu_tanh",
-    node="GeluBackward0",
-    method=False,
-    kernel=_refuse("GeluKernelImpl", bools=True, ints=True),
-)
-def _gelu_tanh(input):
-    return 0.5 * input * (1 + p.tanh(math.sqrt(2 / math.pi) * (input + 0.044715 * input * input * input)))
-
-
-@stanza(
-    name="softplus",
-    settings=("beta", "threshold"),
-    method=False,
-    kernel=_refuse("softplus_cpu", bools=True, ints=True),
-    vjp=lambda g, input, beta, threshold: (
-        choose(p.gt(input * beta, threshold), g, g * p.sigmoid(input * beta)),
-        None,
-        None,
-    ),
-)
-def _softplus(input, beta, threshold):
-    return choose(p.gt(input * beta, threshold), input, p.log1p(p.exp(input * beta)) / beta)
-
-
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    if approximate == "none":
-        return _gelu_erf(input)
-    if approximate == "tanh":
-        return _gelu_tanh(input)
-    raise RuntimeError("approximate argument must be either none or tanh.")
-
-
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    return _softplus(input, float(beta), float(threshold))
 
 
 # ---------------------------------------------------------------- choices
 
 
 @stanza(
+    inplace=False,
     tensors=("input", "other"),
     vjp=lambda g, input, other: (
         choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
@@ -386,6 +274,7 @@ def maximum(input, other):
 
 
 @stanza(
+    inplace=False,
     tensors=("input", "other"),
     vjp=lambda g, input, other: (
         choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
@@ -401,9 +290,9 @@ def minimum(input, other):
     name="clamp",
     node="ClampBackward1",
     method=False,
-    exact=_SAME,
+    exact=SAME,
     fits=("min", "max"),
-    kernel=_refuse("clamp_scalar_cpu", bools=True),
+    kernel=refuse("clamp_scalar_cpu", bools=True),
     vjp=lambda g, input, min, max: (
         choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
         None,
@@ -419,7 +308,7 @@ def _clamp_both(input, min, max):
     name="clamp",
     node="ClampBackward0",
     method=False,
-    kernel=_refuse("clamp_cpu", bools=True),
+    kernel=refuse("clamp_cpu", bools=True),
     vjp=lambda g, input, min, max: (
         choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
         choose(p.logical_and(p.lt(input, min), p.lt(min, max)), g, 0.0),
@@ -435,9 +324,9 @@ def _low(name: str, node: str) -> Any:
         name=name,
         node=node,
         method=False,
-        exact=_SAME,
+        exact=SAME,
         fits=("min",),
-        kernel=_refuse("clamp_min_scalar_cpu", bools=True),
+        kernel=refuse("clamp_min_scalar_cpu", bools=True),
         vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None),
     )(lambda input, min: p.maximum(min, input))
 
@@ -447,9 +336,9 @@ def _high(name: str, node: str) -> Any:
         name=name,
         node=node,
         method=False,
-        exact=_SAME,
+        exact=SAME,
         fits=("max",),
-        kernel=_refuse("clamp_max_scalar_cpu", bools=True),
+        kernel=refuse("clamp_max_scalar_cpu", bools=True),
         vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None),
     )(lambda input, max: p.minimum(max, input))
 
@@ -580,7 +469,7 @@ def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
     node="LerpBackward0",
     method=False,
     settings=("weight",),
-    kernel=_refuse("lerp_kernel_scalar", ints=True, bools=True),
+    kernel=refuse("lerp_kernel_scalar", ints=True, bools=True),
     vjp=lambda g, weight: (g * (1 - weight), g * weight, None),
 )
 def _lerp_number(input, end, weight):
@@ -591,7 +480,7 @@ def _lerp_number(input, end, weight):
     name="lerp",
     node="LerpBackward1",
     method=False,
-    kernel=_refuse("lerp_kernel_tensor", ints=True, bools=True),
+    kernel=refuse("lerp_kernel_tensor", ints=True, bools=True),
     vjp=lambda g, input, end, weight: (g * (1 - weight), g * weight, g * (end - input)),
 )
 def _lerp_tensor(input, end, weight):
@@ -611,7 +500,7 @@ def _lerped(input: Tensor, end: Tensor, weight: Any) -> tuple[ElementwiseOp, tup
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
     op, args = _lerped(input, end, weight)
     if out is not None and isinstance(weight, Tensor) and weight.ndim:
-        check_out("lerp", out, dtypes_of(op, operands_of(op, args))[1], args, _SAME)
+        check_out("lerp", out, dtypes_of(op, operands_of(op, args))[1], args, SAME)
     return call(op, args, out)
 
 
@@ -673,47 +562,47 @@ def logical_not(input):
     return p.logical_not(p.ne(input, 0))
 
 
-@stanza(promote="compare")
+@stanza(promote="compare", inplace=False)
 def isnan(input):
     return p.isnan(input)
 
 
-@stanza(promote="compare")
+@stanza(promote="compare", inplace=False)
 def isinf(input):
     return p.isinf(input)
 
 
-@stanza(promote="compare")
+@stanza(promote="compare", inplace=False)
 def isfinite(input):
     return p.isfinite(input)
 
 
-@stanza(kernel=_refuse("bitwise_and_cpu", floats=True))
+@stanza(kernel=refuse("bitwise_and_cpu", floats=True))
 def bitwise_and(input, other):
     return p.bitwise_and(input, other)
 
 
-@stanza(kernel=_refuse("bitwise_or_cpu", floats=True))
+@stanza(kernel=refuse("bitwise_or_cpu", floats=True))
 def bitwise_or(input, other):
     return p.bitwise_or(input, other)
 
 
-@stanza(kernel=_refuse("bitwise_xor_cpu", floats=True))
+@stanza(kernel=refuse("bitwise_xor_cpu", floats=True))
 def bitwise_xor(input, other):
     return p.bitwise_xor(input, other)
 
 
-@stanza(kernel=_refuse("lshift_cpu", floats=True, bools=True))
+@stanza(kernel=refuse("lshift_cpu", floats=True, bools=True))
 def bitwise_left_shift(input, other):
     return p.lshift(input, other)
 
 
-@stanza(kernel=_refuse("rshift_cpu", floats=True, bools=True))
+@stanza(kernel=refuse("rshift_cpu", floats=True, bools=True))
 def bitwise_right_shift(input, other):
     return p.rshift(input, other)
 
 
-@stanza(exact=_SAME, kernel=_refuse("bitwise_not_cpu", floats=True))
+@stanza(exact=SAME, kernel=refuse("bitwise_not_cpu", floats=True))
 def bitwise_not(input):
     return p.bitwise_not(input)
 
@@ -786,6 +675,28 @@ def sub_(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return inplace(_sub_scaled.op, (input, other, alpha))
 
 
+def _rsub_scaled(node: str) -> Any:
+    return stanza(
+        lambda input, other, alpha: other - alpha * input,
+        name="rsub",
+        node=node,
+        method=False,
+        settings=("alpha",),
+        vjp=lambda g, alpha: (-g * alpha, g, None),
+        check=_no_bool_sub,
+    )
+
+
+_RSUB_SCALED = {True: _rsub_scaled("RsubBackward0"), False: _rsub_scaled("RsubBackward1")}
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    if type(alpha) is int and alpha == 1:
+        return _rsub(input, other)
+    _alpha(input, other, alpha)
+    return call(_RSUB_SCALED[isinstance(other, Tensor)].op, (input, other, alpha))
+
+
 def _integers(*operands: Any) -> bool:
     kinds = [x.dtype if isinstance(x, Tensor) else _dtypes.number_dtype(x) for x in operands]
     return not any(k.is_floating_point for k in kinds) and not all(k is _dtypes.bool_ for k in kinds)
@@ -812,7 +723,7 @@ def _divided(input: Any, other: Any, rounding_mode: str | None) -> tuple[Element
     return (_int_trunc_divide if _integers(input, other) else _trunc_divide).op, (input, other)
 
 
-@stanza(name="div_trunc_int", node="DivBackward2", method=False, kernel=_refuse("div_trunc_cpu", bools=True))
+@stanza(name="div_trunc_int", node="DivBackward2", method=False, kernel=refuse("div_trunc_cpu", bools=True))
 def _int_trunc_divide(input, other):
     return (input - p.fmod(input, other)) // other
 
@@ -870,36 +781,31 @@ def fmod_(input: Tensor, other: Any) -> Tensor:
     return inplace(_fmod.op, (input, other))
 
 
-@method
-def relu_(input: Tensor) -> Tensor:
-    return inplace(relu.op, (input,))
-
-
 # ---------------------------------------------------------------- PyTorch's other names, and the operators
 
 absolute, negative, multiply, divide, true_divide, subtract = abs, neg, mul, div, div, sub
 greater, greater_equal, less, less_equal, not_equal, clip = gt, ge, lt, le, ne, clamp
 
-for _name in (
-    "absolute",
-    "negative",
-    "multiply",
-    "divide",
-    "true_divide",
-    "subtract",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "not_equal",
-    "clip",
-    "pow",
-    "where",
-):
-    if _name != "where":
-        setattr(Tensor, _name, globals()[_name])
+_ALIASES = dict(
+    absolute="abs",
+    negative="neg",
+    multiply="mul",
+    divide="div",
+    true_divide="div",
+    subtract="sub",
+    greater="gt",
+    greater_equal="ge",
+    less="lt",
+    less_equal="le",
+    not_equal="ne",
+    clip="clamp",
+)
+Tensor.pow, Tensor.pow_ = pow, _pow_  # type: ignore[attr-defined]
+Tensor.square, Tensor.square_ = square, lambda self: _pow_(self, 2)  # type: ignore[attr-defined]
+for _alias, _name in _ALIASES.items():
+    for _suffix in ("", "_"):
+        setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
 Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
-Tensor.pow_ = _pow_  # type: ignore[attr-defined]
 
 
 def _operator(function: Any) -> Any:
@@ -994,6 +900,8 @@ for _name, _function in dict(
 ).items():
     setattr(Tensor, f"__{_name}__", _function)
 
+_IN_PLACE = ("abs", "clip", "exp", "log", "neg", "negative", "reciprocal", "rsqrt", "sqrt", "square")
+globals().update(in_place_functions(_IN_PLACE))
 hooks.add = _add
 hooks.add_ = lambda total, grad: add_into(_add.op, total, grad)
 __all__ = [
@@ -1013,13 +921,10 @@ __all__ = [
     "clamp_min",
     "clamp_min_",
     "clip",
-    "cos",
     "div",
     "divide",
     "eq",
-    "erf",
     "exp",
-    "expm1",
     "floor_divide",
     "fmod",
     "ge",
@@ -1034,7 +939,6 @@ __all__ = [
     "less",
     "less_equal",
     "log",
-    "log1p",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -1050,18 +954,15 @@ __all__ = [
     "not_equal",
     "pow",
     "reciprocal",
-    "relu",
-    "relu_",
     "remainder",
     "rsqrt",
-    "sigmoid",
+    "rsub",
     "sign",
-    "sin",
     "sqrt",
     "square",
     "sub",
     "subtract",
-    "tanh",
     "true_divide",
     "where",
+    *(f"{_name}_" for _name in _IN_PLACE),
 ]

@@ -5,10 +5,12 @@ Promises the op files that naming an op once is enough, and users that `torch.f(
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature, signature
 from typing import Any
 
-from nbgrad._dispatch import elementwise_function, inplace
+from nbgrad._dispatch import elementwise_function
+from nbgrad._dispatch import inplace as write
 from nbgrad._op import ElementwiseOp
 from nbgrad._record import know_body
 from nbgrad._tensor import Tensor
@@ -33,10 +35,13 @@ def stanza(
     tensors: tuple[str, ...] = (),
     refuses: str | None = None,
     method: bool = True,
+    inplace: bool = True,
     shared: bool = True,
+    backward_op: bool = False,
 ) -> Any:
     """A stanza of nbgrad's own: the op of a scalar function, as function, method and in-place method. `elementwise` says what
-    a body and a `vjp` are; the rest are PyTorch's particulars."""
+    a body and a `vjp` are; the rest are PyTorch's particulars. With `backward_op` PyTorch's gradient is one op, which has a gradient
+    in all that it reads, where a choice among others would end the graph at what only its conditions read."""
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
         op = ElementwiseOp(name or body.__name__.strip("_"), body, vjp, promote, node, logical=logical)
@@ -54,9 +59,13 @@ def stanza(
         f.__doc__ = body.__doc__
         f.op = op  # type: ignore[attr-defined]
         if method:
-            attach(f, op)
+            attach(f, op, inplace)
         if shared:
             know_body(op, f)
+        if backward_op:
+            assert vjp is not None
+            gradient = _gradient_op(op, vjp)
+            know_body(gradient, elementwise_function(gradient))
         return f
 
     return make if function is None else make(function)
@@ -86,14 +95,52 @@ def elementwise(
     return stanza(function, name=name, vjp=vjp, promote=promote, method=False, shared=False)
 
 
-def attach(f: Callable[..., Any], op: ElementwiseOp) -> None:
+def _gradient_op(op: ElementwiseOp, vjp: Callable[..., Any]) -> ElementwiseOp:
+    """The gradient of the first input as an op."""
+    names = list(signature(vjp).parameters)
+
+    def body(*args: Any) -> Any:
+        by_name = dict(zip(sorted(names), args))
+        found = vjp(*(by_name[n] for n in names))
+        return found[0] if isinstance(found, tuple) else found
+
+    parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in sorted(names)]
+    body.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return ElementwiseOp(f"{op.name}_backward", body, node_name=f"{op.node_name.removesuffix('0')}Backward0")
+
+
+def attach(f: Callable[..., Any], op: ElementwiseOp, in_place_too: bool = True) -> None:
     setattr(Tensor, op.name, f)
+    if not in_place_too:
+        return
 
     def in_place(self: Tensor, *args: Any) -> Tensor:
-        return inplace(op, (self, *args))
+        for k, (name, a) in enumerate(zip(op.params[1:], args), 1):
+            if name in op.tensors and not isinstance(a, Tensor):
+                kind = type(a).__name__
+                raise TypeError(f"{op.name}_(): argument '{name}' (position {k}) must be Tensor, not {kind}")
+        return write(op, (self, *args))
 
     in_place.__name__ = in_place.__qualname__ = op.name + "_"
     setattr(Tensor, op.name + "_", in_place)
+
+
+def in_place_functions(names: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    """`torch.exp_` is `Tensor.exp_`: those of the names that PyTorch also has as functions, for a module's globals."""
+    return {f"{name}_": getattr(Tensor, f"{name}_") for name in names}
+
+
+SAME = "Found dtype {got} but expected {want}"  # PyTorch's word on an `out` where it casts nothing
+
+
+def refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: bool = False) -> Any:
+    """A check that refuses categories of dtypes in the words of PyTorch's kernel of that name."""
+
+    def check(compute: Any, operands: Any) -> None:
+        if (bools, ints, floats)[compute.category]:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{compute.scalar_name}'")
+
+    return check
 
 
 def method(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,13 +23,29 @@ DOMAINS = {
     "atanh": (-0.7, 0.1, 0.6),
     "acosh": (1.2, 3.0),
     "reciprocal": (-2.0, 0.4),
+    "erfinv": (-0.7, 0.1, 0.6),
+    "ndtri": (0.1, 0.4, 0.8),
+    "entr": (0.3, 1.0, 4.5),
 }
 TRIGONOMETRIC = ["sin", "cos", "tan", "asin", "acos", "atan"]
 HYPERBOLIC = ["sinh", "cosh", "tanh", "asinh", "acosh", "atanh"]
 EXPONENTIAL = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "erf", "erfc"]
+SPECIAL = ["erfcx", "erfinv", "ndtri", "log_ndtr", "lgamma", "digamma", "i0", "i0e", "i1", "i1e", "entr"]
 STEPS = ["sign", "floor", "ceil", "trunc", "round"]
-UNARY = ["neg", "abs", "sqrt", "rsqrt", "reciprocal", *EXPONENTIAL, *TRIGONOMETRIC, *HYPERBOLIC, *STEPS]
+UNARY = [
+    "neg",
+    "abs",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    *EXPONENTIAL,
+    *TRIGONOMETRIC,
+    *HYPERBOLIC,
+    *STEPS,
+    *SPECIAL,
+]
 BINARY = ["add", "sub", "mul", "div", "pow", "atan2", "maximum", "minimum", "fmod", "remainder", "copysign"]
+BINARY += ["logaddexp", "logaddexp2", "xlogy", "xlog1py", "hypot"]
 SAVES_OUTPUT = ["exp", "exp2", "expm1", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "tan"]
 SAVES_INPUT = ["log", "log2", "log1p", "sin", "cos", "asin", "atan", "sinh", "erf", "abs"]
 COMPOSITE = {
@@ -75,6 +91,12 @@ def test_binary(name):
         check(PRIMS[name](x, w), {"x": a, "w": b})
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_polygamma(n):
+    for at in (-0.7, 0.3, 2.4):
+        check(PRIMS["polygamma"](x, n), {"x": at})
+
+
 @pytest.mark.parametrize("name", COMPOSITE)
 def test_composite_first_and_second_order(name):
     e = trace(COMPOSITE[name])[1]
@@ -98,7 +120,7 @@ def test_second_order_through_the_saved_output(name):
 
 def test_every_smooth_primitive_is_covered():
     differentiable = {n for n, prim in PRIMS.items() if any(prim.partials)}
-    assert differentiable <= {*UNARY, *BINARY, "ipow"}
+    assert differentiable <= {*UNARY, *BINARY, "ipow", "polygamma"}
 
 
 def reads(e, name="x"):

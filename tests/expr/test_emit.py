@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from nbgrad.expr import PRIMS, const, trace, var, vjp
+from nbgrad.expr import PRIMS, const, special, trace, var, vjp
 from nbgrad.expr import prims as p
 from nbgrad.expr.emit import _TEXTS, KINDS, SPELLINGS, emit, register_text
 from nbgrad.expr.evaluate import evaluate
@@ -173,5 +173,20 @@ def test_every_target_spells_the_same_primitives():
             == SPELLINGS["cuda"][kind].keys()
             == SPELLINGS["python"][kind].keys()
         )
-    assert set(PRIMS) == set().union(*SPELLINGS["cpu"].values())
+    spelled = {n for n, prim in PRIMS.items() if prim.spell}
+    assert spelled == set().union(*SPELLINGS["cpu"].values())
+    assert set(PRIMS) - spelled == set(special.__all__)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("name", [n for n in special.__all__ if n not in ("polygamma", "hypot")])
+def test_definitions_are_written_in_what_has_a_text(name, kind):
+    arity = len(PRIMS[name].partials)
+    e = PRIMS[name](*map(var, "ab"[:arity]))
+    for target in ("cpu", "cuda", "python"):
+        text = "\n".join(emit([e], target, kind, {"a": "a", "b": "b"}).lines)
+        assert name not in text.replace("np.", "").split("(")
+
+
+def test_every_kind_has_its_booleans():
     assert {n for n, prim in PRIMS.items() if prim.result_bool is None} <= SPELLINGS["cpu"]["bool"].keys()

@@ -19,6 +19,7 @@ from nbgrad.kernels import vmath
 KINDS = ("f4", "f8")
 LONG = np.longdouble
 INF, NAN = math.inf, math.nan
+HALF_PI = math.pi / 2
 # Fused multiply-add: x86 names the feature, present or not; what does not name it has it.
 FUSED = bool(llvmlite.binding.get_host_cpu_features().get("fma", True))
 
@@ -46,15 +47,26 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "sin": np.sin,
     "cos": np.cos,
     "pow": np.power,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
 }
 # The greatest error, in ulps of the result, that a primitive may show; the module's table has what was measured.
 ULPS = dict.fromkeys(REFERENCE, 1.0) | {"tanh": 1.1, "expm1": 1.5, "log2": 1.1, "erf": 1.3, "sigmoid": 2.0}
-FLOAT32_ONLY = ("sin", "cos", "pow")
+ULPS |= {"tan": 2.2, "atan": 1.3, "atan2": 1.1, "sinh": 1.8, "cosh": 1.4, "acosh": 2.1}
+FLOAT32_ONLY = ("pow",)
 CASES = [(kind, prim) for prim in REFERENCE for kind in KINDS if not (kind == "f8" and prim in FLOAT32_ONLY)]
 
 
 def arity(prim: str) -> int:
-    return 2 if prim == "pow" else 1
+    return 2 if prim in ("pow", "atan2") else 1
 
 
 def test_every_text_is_tested() -> None:
@@ -156,6 +168,16 @@ EDGES: dict[str, list[tuple[float, float]]] = {
     "sin": [(0.0, 0.0), (-0.0, -0.0), (1e-40, 1e-40), (INF, NAN), (-INF, NAN)],
     "cos": [(0.0, 1), (-0.0, 1), (1e-40, 1), (INF, NAN), (-INF, NAN)],
     "pow": [],
+    "atan2": [],
+    "tan": [(0.0, 0.0), (-0.0, -0.0), (1e-40, 1e-40), (INF, NAN), (-INF, NAN)],
+    "asin": [(0.0, 0.0), (-0.0, -0.0), (1, HALF_PI), (-1, -HALF_PI), (1.5, NAN), (-INF, NAN)],
+    "acos": [(1, 0.0), (-1, math.pi), (0.0, HALF_PI), (1.5, NAN), (INF, NAN)],
+    "atan": [(0.0, 0.0), (-0.0, -0.0), (INF, HALF_PI), (-INF, -HALF_PI)],
+    "sinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (1000, INF), (-1000, -INF)],
+    "cosh": [(0.0, 1), (-0.0, 1), (INF, INF), (-INF, INF), (1000, INF), (-1000, INF)],
+    "asinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF)],
+    "acosh": [(1, 0.0), (0.5, NAN), (-INF, NAN), (INF, INF)],
+    "atanh": [(0.0, 0.0), (-0.0, -0.0), (1, INF), (-1, -INF), (1.5, NAN), (-INF, NAN)],
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (1000, 1), (-1000, 0)],
 }
 

@@ -1,0 +1,31 @@
+"""`nbgrad.special`: special functions under the names that `torch.special` gives them."""
+
+from nbgrad.ops.numeric import round as round
+from nbgrad.ops.rows import log_softmax as log_softmax
+from nbgrad.ops.rows import logsumexp as logsumexp
+from nbgrad.ops.rows import softmax as softmax
+from nbgrad.ops.special import digamma as digamma
+from nbgrad.ops.special import entr as entr
+from nbgrad.ops.special import erf as erf
+from nbgrad.ops.special import erfc as erfc
+from nbgrad.ops.special import erfcx as erfcx
+from nbgrad.ops.special import erfinv as erfinv
+from nbgrad.ops.special import exp2 as exp2
+from nbgrad.ops.special import expit as expit
+from nbgrad.ops.special import expm1 as expm1
+from nbgrad.ops.special import gammaln as gammaln
+from nbgrad.ops.special import i0 as i0
+from nbgrad.ops.special import i0e as i0e
+from nbgrad.ops.special import i1 as i1
+from nbgrad.ops.special import i1e as i1e
+from nbgrad.ops.special import log1p as log1p
+from nbgrad.ops.special import log_ndtr as log_ndtr
+from nbgrad.ops.special import logit as logit
+from nbgrad.ops.special import multigammaln as multigammaln
+from nbgrad.ops.special import ndtr as ndtr
+from nbgrad.ops.special import ndtri as ndtri
+from nbgrad.ops.special import polygamma as polygamma
+from nbgrad.ops.special import psi as psi
+from nbgrad.ops.special import sinc as sinc
+from nbgrad.ops.special import xlog1py as xlog1py
+from nbgrad.ops.special import xlogy as xlogy
