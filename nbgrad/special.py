@@ -2,7 +2,6 @@
 
 from nbgrad.ops.numeric import round as round
 from nbgrad.ops.rows import log_softmax as log_softmax
-from nbgrad.ops.rows import logsumexp as logsumexp
 from nbgrad.ops.rows import softmax as softmax
 from nbgrad.ops.special import digamma as digamma
 from nbgrad.ops.special import entr as entr
@@ -29,3 +28,4 @@ from nbgrad.ops.special import psi as psi
 from nbgrad.ops.special import sinc as sinc
 from nbgrad.ops.special import xlog1py as xlog1py
 from nbgrad.ops.special import xlogy as xlogy
+from nbgrad.ops.statistics import logsumexp as logsumexp
