@@ -23,6 +23,7 @@ from nbgrad.ops import rows
 from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.movement import broadcast_to, reshape, unsqueeze
 from nbgrad.ops.registry import stanza
+from nbgrad.ops.special import log1p
 
 # ---------------------------------------------------------------- what losses share
 
@@ -452,7 +453,7 @@ _binary_of = _pointwise(
     "BinaryCrossEntropy",
     _binary,
     lambda g, input, target, scale: _binary_back(g, input, target, scale),
-    lambda g, input, scale: e.mul(e.mul(g, scale), e.sub(e.log1p(e.neg(input)), e.log(input))),
+    lambda g, input, scale: e.mul(e.mul(g, scale), e.sub(log1p(e.neg(input)), e.log(input))),
 )
 
 
@@ -460,7 +461,7 @@ _binary_of = _pointwise(
     "BinaryCrossEntropy",
     input=lambda g, input, target, weight, scale: _binary_back(e.mul(g, weight), input, target, scale),
     target=lambda g, input, weight, scale: e.mul(
-        e.mul(e.mul(g, weight), scale), e.sub(e.log1p(e.neg(input)), e.log(input))
+        e.mul(e.mul(g, weight), scale), e.sub(log1p(e.neg(input)), e.log(input))
     ),
 )
 def _binary_weighted(
