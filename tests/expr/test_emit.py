@@ -96,8 +96,8 @@ def test_float32_stays_float32():
 
 
 def test_lines():
-    # Of tan, which has no text of its own: kernels built earlier in the process register theirs.
-    emitted = emit([p.tan(x) * p.tan(x), p.tan(x)], "cpu", "f4", {"x": "x0"})
+    # For CUDA: kernels built for the CPU earlier in the process register texts of their own.
+    emitted = emit([p.tan(x) * p.tan(x), p.tan(x)], "cuda", "f4", {"x": "x0"})
     assert emitted.lines == ["t1 = F(math.tan(x0))", "t2 = t1 * t1"]
     assert emitted.results == ["t2", "t1"] and emitted.helpers == {"math"}
     assert emit([x, const(2)], "cpu", "f8", {"x": "t1"}).results == ["t1", "F(2.0)"]
