@@ -432,7 +432,9 @@ case("copysign_number", lambda T, x: T.copysign(x, -2), *UNARY, kinks=(0,), elem
 case("rsub_number", lambda T, x: T.rsub(x, 2.5, alpha=3), *UNARY, elementwise=True)
 for symbol in ("mod", "lshift", "rshift"):
     f = getattr(operator, symbol)
-    more = {"domain": (1.1, 1.9), "elementwise": symbol == "mod", "differentiable": symbol == "mod"}
+    smooth = symbol == "mod"
+    more = {"domain": (1.1, 1.9), "elementwise": smooth, "differentiable": smooth}
+    more["dtypes"] = DTYPES if smooth else ("int64", "int32")
     case(f"{symbol}_number", lambda T, x, f=f: f(x, 2), *UNARY, **more)
 case("lerp_scalar", lambda T, x, y: T.lerp(x, y, 0.3), *BINARY)
 case("where_scalars", lambda T, c, x: T.where(c, x, 1.5), *BINARY, kinds=("bool",))
