@@ -288,6 +288,8 @@ def threshold_call(input: Tensor, threshold: float, value: float) -> _Call:
 def hardtanh_call(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> _Call:
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype is _dtypes.uint8 and min_val < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return _hardtanh.op, (input, _number(input, min_val), _number(input, max_val))
 
 

@@ -290,7 +290,15 @@ def erfinv(input):
     return s.erfinv(input)
 
 
-@stanza(node="SpecialErfcxBackward0", promote="float", method=False)
+def _no_half(kernel: str) -> Any:
+    def check(compute: Any, operands: Any) -> None:
+        if compute is _dtypes.float16:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for 'Half'")
+
+    return check
+
+
+@stanza(node="SpecialErfcxBackward0", promote="float", method=False, kernel=_no_half("erfcx_cpu"))
 def erfcx(input):
     return s.erfcx(input)
 
@@ -300,12 +308,12 @@ def ndtr(input):
     return 0.5 * (1 + p.erf(input * math.sqrt(0.5)))
 
 
-@stanza(node="SpecialNdtriBackward0", promote="float", method=False)
+@stanza(node="SpecialNdtriBackward0", promote="float", method=False, kernel=_no_half("ndtri_cpu"))
 def ndtri(input):
     return s.ndtri(input)
 
 
-@stanza(node="SpecialLogNdtrBackward0", promote="float", method=False)
+@stanza(node="SpecialLogNdtrBackward0", promote="float", method=False, kernel=_no_half("log_ndtr_cpu"))
 def log_ndtr(input):
     return s.log_ndtr(input)
 
