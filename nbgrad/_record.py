@@ -36,7 +36,6 @@ from nbgrad._tensor import (
     requires,
     share,
     storage_of,
-    versions_of,
     wrap,
     written,
     written_as,
@@ -65,7 +64,7 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
     """Give `t` the history of an op of one tensor (and numbers). This and `record2` are `record`, written out for speed: the
     interpreter's steps are what a small op costs."""
     rule = plan.by_mask[1]
-    if rule is None or a._rg == 2 or rule.saves == _OTHERWISE:
+    if rule is None or rule.saves == _OTHERWISE or (a._rg == 2 and _wants(a) != 1):
         record(plan, t, args)
         return
     node = t._node = Node()
@@ -78,10 +77,12 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
         if saves == _OUTPUT:
             a = wrap(t._buf, t._spec)
             a._storage = t._storage = Storage(t._buf)
-        if shared.rare or (saves == _FIRST and a._storage is not None):
+        if shared.rare:
             node.saved, node.versions = save((a,))
         else:
             node.saved = (a,)
+            if a._storage is not None and saves == _FIRST:
+                node.versions = _versions((a,))
     if rule.number_positions:
         node.static = rule.numbers(args)
     node.rule = rule
@@ -91,8 +92,21 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
     t._rg = 1
 
 
+def _wants(view: Tensor) -> int:
+    """Of a view: 0 if it wants no gradient, 1 if its node is where that goes, 2 if its history has to be looked at."""
+    how = view._view
+    assert how is not None
+    if view._node is not None:
+        return 1 if view._storage is not None and how.version == view._storage.version else 2
+    return 2 if how.leaf or requires(how.base) else 0
+
+
 def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
     wants, wants_other = a._rg, b._rg
+    if wants == 2:
+        wants = _wants(a)
+    if wants_other == 2:
+        wants_other = _wants(b)
     rule = None if wants == 2 or wants_other == 2 else plan.by_mask[wants + 2 * wants_other]
     if rule is None or rule.saves >= _OUTPUT:
         record(plan, t, (a, b))
@@ -107,10 +121,12 @@ def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
     saves = rule.saves
     if saves:
         saved = (a, b) if saves == _BOTH else (a,) if saves == _FIRST else (b,)
-        if shared.rare or a._storage is not None or b._storage is not None:
+        if shared.rare:
             node.saved, node.versions = save(saved)
         else:
             node.saved = saved
+            if a._storage is not None or b._storage is not None:
+                node.versions = _versions(saved)
     node.rule = rule
     node.seq = next(sequence)
     if shared.rare:
@@ -155,22 +171,26 @@ def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
     return found
 
 
-def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """What a node keeps of the values its rule will read, and at which versions."""
+def _versions(saved: Sequence[Tensor]) -> tuple[int, ...]:
+    found = []
     for s in saved:
-        if s._storage is not None:
-            break
-    else:
-        if not state.saved_hooks:
-            return tuple(saved), (0,) * len(saved)
-    for s in saved:
-        if s._storage is not None and s._storage.inference:
+        storage = s._storage
+        if storage is None:
+            found.append(0)
+        elif storage.inference:
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
                 "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
                 "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
             )
-    versions = versions_of(saved)
+        else:
+            found.append(storage.version)
+    return tuple(found)
+
+
+def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """What a node keeps of the values its rule will read, and at which versions."""
+    versions = _versions(saved)
     if state.saved_hooks:
         pack, unpack = state.saved_hooks[-1]
         return tuple(Packed(s, pack, unpack) for s in saved), versions
@@ -383,7 +403,8 @@ class ElementwiseRule:
         self.number_positions = tuple(positions[n] for n in self.number_names)
         self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
         self.order = _order(self.saved_names, PUBLIC)
-        self.backs: dict[Any, Callable[..., Any]] = {}
+        self.backs: dict[Any, Callable[..., Any]] = {}  # by how the gradient lies
+        self.by_ops: dict[tuple[bool, ...], Callable[..., Any]] = {}  # by which gradients are wanted
 
     def numbers(self, args: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(args[k] for k in self.number_positions)
@@ -413,22 +434,37 @@ class ElementwiseRule:
             run = self.backs[key] = self.raw(g._spec, mask)
         return run(g, node)
 
-    def registered(self, node: Node, saved: Sequence[Tensor], g: Tensor, mask: Sequence[bool]) -> Any:
+    def registered(self, node: Node, saved: tuple[Tensor, ...], g: Tensor, mask: tuple[bool, ...]) -> Any:
+        check_attached(node, saved, self.tensor_positions)
+        run = self.by_ops.get(mask)
+        if run is None:
+            run = self.by_ops[mask] = self.by_op(mask)
+        if self.saves_output:
+            saved = (*saved[:-1], as_output(saved[-1], node, 0))
+        return run((g, *saved, *node.static))
+
+    def by_op(self, mask: tuple[bool, ...]) -> Callable[..., Any]:
+        """The function that calls an op for each gradient that is wanted, on g, what is saved, and the numbers."""
         op = self.plan.op
         op.check_derivative()
-        check_attached(node, saved, self.tensor_positions)
-        values: dict[str, Any] = {GRAD: g, **dict(zip(self.saved_names, saved))}
-        values.update(zip(self.number_names, node.static))
-        if self.saves_output:
-            values[OUT] = as_output(values[OUT], node, 0)
-        results: list[Any] = []
+        names = (GRAD, *self.saved_names, *self.number_names)
+        calls: list[tuple[Any, tuple[int, ...], Any]] = []
         for p, wanted, operand in zip(op.params, mask, self.plan.operands):
-            if not wanted:
-                results.append(None)
-                continue
-            grad = apply_partial(op, p, values, g)
-            results.append(hooks.zeros(operand.dense()) if grad is None else _fit(grad, operand))
-        return results
+            function, read = partial_function(op, p) if wanted else (None, ())
+            calls.append((function, tuple([names.index(n) for n in read]), operand if wanted else None))
+
+        def run(values: tuple[Any, ...]) -> list[Tensor | None]:
+            results: list[Tensor | None] = []
+            for function, where, operand in calls:
+                if operand is None:
+                    results.append(None)
+                elif function is not None:
+                    results.append(_fit(function(*[values[k] for k in where]), operand))
+                else:
+                    results.append(_fit(values[where[0]], operand) if where else hooks.zeros(operand.dense()))
+            return results
+
+        return run
 
     def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
         """Build the function that turns g and the saved values into gradients: one launch for all that need computing."""
@@ -619,17 +655,14 @@ def _runner_maker(
     return scope["make"]  # type: ignore[return-value]
 
 
-def apply_partial(op: ElementwiseOp, param: str, values: dict[str, Any], g: Tensor) -> Tensor | None:
-    """The gradient for one input, by ops: what create_graph, hooks and transforms run."""
-    found = op._derived.get(param)
+def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...]]:
+    """The gradient for one input as an op, and what it reads: what create_graph, hooks and transforms run."""
+    found: tuple[Any, tuple[str, ...]] | None = op._derived.get(param)
     if found is None:
         # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
         node_name = op.node_name.removesuffix("0") + "Backward0"
         found = op._derived[param] = derived(op, op.partials[param], f"{op.name}_{param}grad", node_name)
-    function, names = found
-    if function is None:
-        return values[names[0]] if names else None
-    return function(*[values[n] for n in names])
+    return found
 
 
 def derived(op: ElementwiseOp, e: Any, title: str, node_name: str) -> tuple[Any, tuple[str, ...]]:

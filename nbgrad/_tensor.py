@@ -11,7 +11,7 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -992,10 +992,6 @@ def note_origin(node: Node) -> None:
 
 
 # ---------------------------------------------------------------- saved values
-
-
-def versions_of(saved: Iterable[Tensor]) -> tuple[int, ...]:
-    return tuple([0 if t._storage is None else t._storage.version for t in saved])
 
 
 def origin(t: Tensor) -> str:

@@ -29,17 +29,18 @@ def copy_memory(to: Tensor, source: Tensor) -> None:
     """Write the values of `source`, broadcast and cast, where `to` shows; no history, no count."""
     if to._spec.numel == 0:
         return
-    key = (to._spec, source._spec)
-    k = _copies.get(key)
-    if k is None:
-        if len(_copies) > 4096:
-            _copies.clear()
-        to_bool = to._spec.dtype is _dtypes.bool_ and source._spec.dtype is not _dtypes.bool_
-        body = ne(_X, 0) if to_bool else _X
-        k = _copies[key] = Kernel.of(
-            "copy", (body,), ("x",), (), (source._spec,), (to._spec,), source._spec.dtype.kind
-        )
+    k = _copies.get((to._spec, source._spec)) or copying(to._spec, source._spec)
     k.launch(k.address, k.n, to._buf, source._buf)
+
+
+def copying(to: Spec, source: Spec) -> Kernel:
+    """What writes the values of a `source` to memory laid out as `to`."""
+    if len(_copies) > 4096:
+        _copies.clear()
+    to_bool = to.dtype is _dtypes.bool_ and source.dtype is not _dtypes.bool_
+    body = ne(_X, 0) if to_bool else _X
+    k = _copies[to, source] = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
+    return k
 
 
 def fill_memory(t: Tensor, value: Any) -> None:

@@ -244,7 +244,7 @@ _FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: _square, 3: _cube, **_ROOTS}
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     op, args = power(input, exponent)
-    return call(op, args, out)
+    return op.function(*args) if out is None else call(op, args, out)
 
 
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -9,16 +9,36 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad import _layout, _transforms
+from nbgrad import _backend, _layout, _transforms
 from nbgrad._dispatch import created, differentiable, make_view
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR, Op
+from nbgrad._plan import Kernel
 from nbgrad._record import record_op, record_view
 from nbgrad._storage import Marked, Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, hooks, requires, wrap
-from nbgrad.ops.copy import contiguous, copy_memory, full, zeros
+from nbgrad.ops.copy import contiguous, copying, full, zeros
 from nbgrad.ops.registry import method
+
+
+class _Known:
+    """What a geometry says of specs and static arguments, which is worked out once."""
+
+    __slots__ = ("_found", "_geometry")
+
+    def __init__(self, geometry: Callable[..., tuple[Spec, int]]) -> None:
+        self._geometry = geometry
+        self._found: dict[tuple[Any, ...], tuple[Spec, int]] = {}
+
+    def of(self, sp: Spec, static: dict[str, Any]) -> tuple[Spec, int]:
+        key = (sp, *static.values())
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) > 1024:
+                self._found.clear()
+            found = self._found[key] = self._geometry(sp, **static)
+        return found
 
 
 def view(
@@ -33,11 +53,12 @@ def view(
 
         name = node_name if node_name[-1].isdigit() else node_name + "Backward0"
         op = Op(forward, {"input": rule}, name, LINEAR, batch)
+        known = _Known(geometry)
 
         def function(input: Tensor, **static: Any) -> Tensor:
             if state.active and type(input._spec) is Marked:
                 return _transforms.view(op, function, input, static, created())
-            sp, offset = geometry(input._spec, **static)
+            sp, offset = known.of(input._spec, static)
             return record_view(make_view(input, sp, offset, op.node_name), input, op, static)
 
         function.op = op  # type: ignore[attr-defined]
@@ -60,21 +81,35 @@ def _embed_each(x: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
     return _embed(x, base=whole, at=_per_example(at, n, whole.strides[0]), offset=offset)
 
 
+_embeds: dict[tuple[Spec, Spec, Spec, int], tuple[int, Kernel | None]] = {}
+
+
 @differentiable(
     "AsStridedScatter",
+    raw=True,
     tangent=LINEAR,
     batch=_embed_each,
     input=lambda g, at, offset: as_strided_view(g, at, offset),
 )
 def _embed(input: Tensor, *, base: Spec, at: Spec, offset: int) -> Tensor:
     out = zeros(base)
-    place = make_view(out, at.like(dtype=base.dtype), offset, "AsStrided")
-    place._rg = 0
-    if _layout.overlaps(at.shape, at.strides):
-        _add_overlapping(place, input)
-    else:
-        copy_memory(place, input)
-    out._storage = None
+    key = (input._spec, base, at, offset)
+    found = _embeds.get(key)
+    if found is None:
+        if len(_embeds) > 4096:
+            _embeds.clear()
+        apart = at.numel and not _layout.overlaps(at.shape, at.strides)
+        found = _embeds[key] = (
+            offset * base.itemsize,
+            copying(at.like(dtype=base.dtype), input._spec) if apart else None,
+        )
+    start, k = found
+    if at.numel:
+        buf = _backend.of(base.device).view(out._buf, start) if start else out._buf
+        if k is None:
+            _add_overlapping(wrap(buf, at.like(dtype=base.dtype)), input)
+        else:
+            k.launch(k.address, k.n, buf, input._buf)
     return out
 
 
@@ -464,9 +499,12 @@ def broadcast_to(input: Tensor, *size: Any) -> Tensor:
 def _part_rule(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Any]:
     """The gradient of a view of a part: zeros, but where it looked."""
 
+    known = _Known(geometry)
+
     def rule(g: Tensor, input_spec: Spec, **static: Any) -> Tensor:
-        at, offset = geometry(input_spec.dense(), **static)
-        return _embed(g, base=input_spec.dense(), at=at, offset=offset)
+        base = input_spec.dense()
+        at, offset = known.of(base, static)
+        return _embed(g, base=base, at=at, offset=offset)
 
     return rule
 
