@@ -22,7 +22,7 @@ from nbgrad._dtypes import dtype
 from nbgrad._op import LINEAR, PRODUCT, ElementwiseOp, Op
 from nbgrad._plan import Plan, dtypes_of, make_plan, number_type
 from nbgrad._record import OpRule, derived, record, record_op
-from nbgrad._storage import Batched, Level, Marked
+from nbgrad._storage import Batched, Level, Marked, Spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import (
     Tensor,
@@ -49,6 +49,17 @@ def wrapped(args: Sequence[Any]) -> bool:
     return any([isinstance(a, Tensor) and type(a._spec) is Marked for a in args])
 
 
+_marks: dict[tuple[Spec, bool], Marked] = {}  # what one example looks like; nobody puts tangents on these
+
+
+def _mark(sp: Spec, has: bool) -> Marked:
+    if len(_marks) > 4096:
+        _marks.clear()
+    one = sp.like(tuple(sp.shape)[1:], sp.strides[1:]) if has else sp
+    found = _marks[sp, has] = Marked(one)
+    return found
+
+
 def level_of(t: Tensor) -> Level | None:
     return t._buf.level if type(t._buf) is Batched else None
 
@@ -57,9 +68,7 @@ def batched(inner: Tensor, level: Level, has: bool = True) -> Tensor:
     """One example's view of `inner`, whose first dimension counts the examples; of all of it where it `has` none."""
     t: Tensor = new(Tensor)
     sp = inner._spec.plain
-    if has:
-        sp = sp.like(tuple(sp.shape)[1:], sp.strides[1:])
-    t._buf, t._spec = Batched(inner, level, has), Marked(sp)
+    t._buf, t._spec = Batched(inner, level, has), _marks.get((sp, has)) or _mark(sp, has)
     t._storage = t._view = t._ad = t._node = None
     t._rg = t._nr = 0
     return t
@@ -159,12 +168,22 @@ def elementwise(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
         ids = []
     if ids:
         dual(out, {})
+    recorded = _recorded(args, level)
+    if not (ids or recorded):
+        return out
     args = [lift(a, level) for a in args]
-    if state.grad and any(isinstance(a, Tensor) and a._rg for a in args):
+    if recorded:
         record(_sketch(op, args), out, args)
     for k in ids:
         out._spec.tangents[k] = _tangent(op, k, args, out)  # type: ignore[attr-defined]
     return out
+
+
+def _recorded(args: Sequence[Any], level: Level | None) -> bool:
+    """Whether any of these has a history at the depth of the call."""
+    return state.grad and any(
+        [isinstance(a, Tensor) and a._rg != 0 and level_of(a) is level and requires(a) for a in args]
+    )
 
 
 def _value(op: ElementwiseOp, args: Sequence[Any], level: Level | None) -> Tensor:
@@ -257,8 +276,11 @@ def _finish(
     if ids:
         for o in outs:
             dual(o, {})
+    recorded = _recorded(tensors, level)
+    if not (ids or recorded):
+        return result
     tensors = [lift(t, level) for t in tensors]
-    if state.grad and any(t is not None and t._rg and requires(t) for t in tensors):
+    if recorded:
         record_op(op, result, tensors, static)
         node = next((o._node for o in outs if o._node is not None), None)
         if node is not None:  # what it says of its inputs' layout, it says to who makes memory

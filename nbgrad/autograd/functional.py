@@ -13,8 +13,9 @@ from typing import Any
 
 from nbgrad._creation import zeros, zeros_like
 from nbgrad._storage import Marked
-from nbgrad._tensor import Tensor, requires
+from nbgrad._tensor import Tensor, edge, requires
 from nbgrad.autograd._run import grad
+from nbgrad.autograd.function import FunctionCtx
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.func._derivatives import basis, jacfwd
 from nbgrad.ops.join import stack
@@ -107,7 +108,7 @@ def jacobian(
             )
         made = (
             _all_blocks(outs, xs, create_graph)
-            if vectorize
+            if vectorize or (not (strict or create_graph) and _rows_at_once(outs))
             else [_blocks(k, out, xs, create_graph, strict) for k, out in enumerate(outs)]
         )
         blocks = [_finished(of_one, several, create_graph) for of_one in made]
@@ -168,9 +169,9 @@ def _grad(
 def _blocks(k: int, out: Tensor, xs: tuple[Tensor, ...], graph: bool, strict: bool) -> tuple[Tensor, ...]:
     """The Jacobian of output `k` by each input, a row per element of the output."""
     rows = []
-    for j in range(out.numel()):
+    for seed in basis((out,))[0].unbind():
         row = []
-        for i, (g, x) in enumerate(zip(_grad((out.reshape(-1)[j],), xs, None, graph, keep=True), xs)):
+        for i, (g, x) in enumerate(zip(_grad((out,), xs, (seed,), graph, keep=True), xs)):
             if strict and g is None:
                 raise RuntimeError(
                     f"Output {k} of the user-provided function is independent of input {i}.{_NOT_ALLOWED}"
@@ -181,6 +182,27 @@ def _blocks(k: int, out: Tensor, xs: tuple[Tensor, ...], graph: bool, strict: bo
             row.append(zeros_like(x) if g is None else g)
         rows.append(row)
     return tuple(stack([row[i] for row in rows]).view(out.shape + x.shape) for i, x in enumerate(xs))
+
+
+_FEW = (
+    4  # rows; below, one backward for each takes less time than one for all (measured on chains of small ops)
+)
+
+
+def _rows_at_once(outs: tuple[Tensor, ...]) -> bool:
+    """Whether it pays to compute all rows by one backward, and nobody can tell: no hook and no function of the user's would see it."""
+    if sum([o.numel() for o in outs]) < _FEW:
+        return False
+    left = [n for o in outs if (n := edge(o)[0]) is not None]
+    seen = set(left)
+    while left:
+        node = left.pop()
+        if node.hooked or isinstance(node, FunctionCtx):
+            return False
+        following = [n for n in node.next if n is not None and n not in seen]
+        seen.update(following)
+        left += following
+    return True
 
 
 def _all_blocks(outs: tuple[Tensor, ...], xs: tuple[Tensor, ...], graph: bool) -> list[tuple[Tensor, ...]]:
