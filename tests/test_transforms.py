@@ -140,3 +140,34 @@ def test_forward_over_reverse_is_reverse_over_reverse(case: OpCase) -> None:
             return sum((g * v).sum() for g, v in zip(slope(*xs), vs, strict=True))
 
         same(forward, func.grad(along, tuple(range(len(xs))))(*xs), sample.label)
+
+
+THIRD = [
+    c
+    for c in differentiable()
+    if c.name
+    in "exp log tanh sigmoid sin sqrt mul div pow_tensor atan2 prod logsumexp softmax log_softmax mm norm layer_norm cumsum "
+    "silu gelu where gather cat var erf cross_entropy index_put mse_loss".split()
+]
+
+
+@each(THIRD)
+def test_third_order_forwards_is_third_order_backwards(case: OpCase) -> None:
+    """Along one direction: three times a tangent, three times a gradient."""
+    rng = np.random.default_rng(0)
+    sample = next(s for s in samples(case, "float64", layouts=False) if all(0 < a.size <= 24 for a in s.arrays))
+    tensors = sample.tensors(T)
+    moving = [k for k, t in enumerate(tensors) if t.dtype.is_floating_point]
+    vs = {k: like(tensors[k], rng) for k in moving}
+
+    def along(step: Any) -> Any:
+        operands = [t + step * vs[k] if k in vs else t for k, t in enumerate(tensors)]
+        return sum((t**2).sum() for t in floats(case.fn(T, *operands)))
+
+    def derived(f: Any) -> Any:
+        return lambda step: func.jvp(f, (step,), (T.ones((), dtype=T.float64),))[1]
+
+    start = T.tensor(0.0, dtype=T.float64)
+    forwards = derived(derived(derived(along)))(start)
+    backwards = func.grad(func.grad(func.grad(along)))(start)
+    assert float(forwards) == pytest.approx(float(backwards), rel=1e-9, abs=1e-10)
