@@ -155,7 +155,9 @@ THIRD = [
 def test_third_order_forwards_is_third_order_backwards(case: OpCase) -> None:
     """Along one direction: three times a tangent, three times a gradient."""
     rng = np.random.default_rng(0)
-    sample = next(s for s in samples(case, "float64", layouts=False) if all(0 < a.size <= 24 for a in s.arrays))
+    sample = next(
+        s for s in samples(case, "float64", layouts=False) if all(0 < a.size <= 24 for a in s.arrays)
+    )
     tensors = sample.tensors(T)
     moving = [k for k, t in enumerate(tensors) if t.dtype.is_floating_point]
     vs = {k: like(tensors[k], rng) for k in moving}
