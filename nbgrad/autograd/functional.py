@@ -169,9 +169,12 @@ def _grad(
 def _blocks(k: int, out: Tensor, xs: tuple[Tensor, ...], graph: bool, strict: bool) -> tuple[Tensor, ...]:
     """The Jacobian of output `k` by each input, a row per element of the output."""
     rows = []
-    for seed in basis((out,))[0].unbind():
+    number = out.numel() == 1
+    for seed in (None,) if number else basis((out,))[0].unbind():
         row = []
-        for i, (g, x) in enumerate(zip(_grad((out,), xs, (seed,), graph, keep=True), xs)):
+        for i, (g, x) in enumerate(
+            zip(_grad((out,), xs, None if seed is None else (seed,), graph, keep=True), xs)
+        ):
             if strict and g is None:
                 raise RuntimeError(
                     f"Output {k} of the user-provided function is independent of input {i}.{_NOT_ALLOWED}"
@@ -181,7 +184,9 @@ def _blocks(k: int, out: Tensor, xs: tuple[Tensor, ...], graph: bool, strict: bo
                 raise RuntimeError(_CONSTANT.format("jacobian", k))
             row.append(zeros_like(x) if g is None else g)
         rows.append(row)
-    return tuple(stack([row[i] for row in rows]).view(out.shape + x.shape) for i, x in enumerate(xs))
+    if number:
+        return tuple([g.reshape(out.shape + x.shape).contiguous() for g, x in zip(rows[0], xs)])
+    return tuple([stack([row[i] for row in rows]).view(out.shape + x.shape) for i, x in enumerate(xs)])
 
 
 _FEW = (

@@ -11,8 +11,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._creation import zeros_like
-from nbgrad._storage import Marked, spec
+import numpy as np
+
+from nbgrad._creation import from_array, zeros_like
+from nbgrad._storage import Marked
 from nbgrad._tape.modes import state
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, edge, requires
@@ -21,7 +23,6 @@ from nbgrad.autograd._run import grad as _grad
 from nbgrad.autograd.forward_ad import check_tangent
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.func._vmap import vmap
-from nbgrad.ops.copy import full, zeros
 from nbgrad.ops.movement import reshape, split
 from nbgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -266,11 +267,8 @@ def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     total = sum(t.numel() for t in tensors)
     found, start = [], 0
     for t in tensors:
-        sp = t._spec.plain
-        directions = zeros(spec(sp.dtype, (total, sp.numel), None, sp.device))
-        ones = full(spec(sp.dtype, (sp.numel,), None, sp.device), 1)
-        directions.narrow(0, start, sp.numel).diagonal().copy_(ones)
-        found.append(reshape(directions, (total, *sp.shape)))
+        sp = t._spec
+        found.append(from_array(np.eye(total, sp.numel, -start, sp.dtype.np).reshape(total, *sp.shape)))
         start += sp.numel
     return tuple(found)
 
