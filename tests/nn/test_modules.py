@@ -45,15 +45,33 @@ MODULES: dict[str, tuple[Build, tuple[np.ndarray, ...]]] = {
         (X,),
     ),
 }
-for name in ("ReLU", "SiLU"):
+for name in ("ReLU", "SiLU", "Mish", "SELU", "ReLU6", "ELU", "CELU", "LeakyReLU"):
     MODULES[name] = (lambda n, k=name: getattr(n, k)(), (X,))
     MODULES[f"{name} in place"] = (
         lambda n, k=name: n.Sequential(n.Linear(4, 4), getattr(n, k)(inplace=True)),
         (X,),
     )
-for name in ("Tanh", "Sigmoid", "GELU", "Softplus"):
+for name in (
+    "Tanh",
+    "Sigmoid",
+    "LogSigmoid",
+    "Softsign",
+    "Tanhshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "GELU",
+    "GLU",
+):
     MODULES[name] = (lambda n, k=name: getattr(n, k)(), (X,))
-MODULES["GELU approximate"] = (lambda n: n.GELU("tanh"), (X,))
+for name in ("Softplus", "Softshrink", "Hardshrink", "Hardtanh", "PReLU"):
+    MODULES[name] = (lambda n, k=name: getattr(n, k)(), (X,))
+MODULES |= {
+    "GELU approximate": (lambda n: n.GELU("tanh"), (X,)),
+    "Threshold": (lambda n: n.Threshold(0.1, 20), (X,)),
+    "Hardtanh bounded": (lambda n: n.Hardtanh(-0.3, 0.4), (X,)),
+    "PReLU per channel": (lambda n: n.PReLU(4, 0.1), (X,)),
+    "RReLU in evaluation": (lambda n: n.RReLU(0.1, 0.3).eval(), (X,)),
+}
 for reduction in ("mean", "sum", "none"):
     for name in ("L1Loss", "MSELoss", "SmoothL1Loss", "HuberLoss", "BCEWithLogitsLoss"):
         MODULES[f"{name} {reduction}"] = (
