@@ -73,8 +73,10 @@ from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
 from nbgrad.ops.activations import *  # noqa: F403
+from nbgrad.ops.arrange import *  # noqa: F403
 from nbgrad.ops.copy import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
+from nbgrad.ops.gather import *  # noqa: F403
 from nbgrad.ops.host import *  # noqa: F403
 from nbgrad.ops.index import *  # noqa: F403
 from nbgrad.ops.join import *  # noqa: F403

@@ -17,7 +17,7 @@ from nbgrad._dispatch import differentiable
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
 from nbgrad.ops import elementwise as e
-from nbgrad.ops import index as at
+from nbgrad.ops import gather as at
 from nbgrad.ops import reduce as r
 from nbgrad.ops import rows
 from nbgrad.ops.copy import to_dtype

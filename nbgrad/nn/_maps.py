@@ -5,7 +5,7 @@ from __future__ import annotations
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
-from nbgrad.ops import index as at
+from nbgrad.ops import gather as at
 from nbgrad.ops import linalg, rows
 from nbgrad.ops.movement import permute, reshape, squeeze, unsqueeze
 from nbgrad.ops.norm import vector_norm

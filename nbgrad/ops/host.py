@@ -19,10 +19,10 @@ from nbgrad._dtypes import dtype as _dtype
 from nbgrad._plan import common_dtype, number_type
 from nbgrad._storage import Storage, spec
 from nbgrad._tensor import Tensor, meta, new, requires, storage_of, wrap
+from nbgrad.ops.arrange import flip
 from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.elementwise import abs as _abs
 from nbgrad.ops.elementwise import add, eq, isfinite, isnan, le, logical_and, logical_or, mul, sub
-from nbgrad.ops.index import flip
 from nbgrad.ops.movement import _sizes, unbind
 from nbgrad.ops.registry import method
 

@@ -26,7 +26,7 @@ from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.ops import elementwise as e
-from nbgrad.ops import index as at
+from nbgrad.ops import gather as at
 from nbgrad.ops import reduce as r
 from nbgrad.ops.copy import contiguous, full, to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze

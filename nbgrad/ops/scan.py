@@ -20,7 +20,7 @@ from nbgrad.kernels import build
 from nbgrad.kernels.cpu import scan as templates
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import clone, copy_memory, full, to_dtype, zeros
-from nbgrad.ops.index import scatter_add
+from nbgrad.ops.gather import scatter_add
 from nbgrad.ops.join import cat
 from nbgrad.ops.movement import narrow
 from nbgrad.ops.registry import method

@@ -18,7 +18,7 @@ from nbgrad.kernels import build
 from nbgrad.kernels.cpu import sort as templates
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import contiguous, full, to_dtype, zeros
-from nbgrad.ops.index import gather, scatter_add
+from nbgrad.ops.gather import gather, scatter_add
 from nbgrad.ops.movement import reshape, squeeze, transpose, unsqueeze
 from nbgrad.ops.reduce import share_among
 from nbgrad.ops.registry import method

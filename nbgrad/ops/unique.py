@@ -13,7 +13,7 @@ from nbgrad._storage import spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import full, zeros
-from nbgrad.ops.index import index_select
+from nbgrad.ops.gather import index_select
 from nbgrad.ops.join import cat
 from nbgrad.ops.movement import movedim, narrow, reshape
 from nbgrad.ops.reduce import any as any_of

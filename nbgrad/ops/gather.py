@@ -1,0 +1,453 @@
+"""Reads and writes that a tensor of indices or a mask guides, by name: gather, scatter, index_select, take, masked_fill and their kin."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _dtypes, _layout
+from nbgrad._dispatch import inplace, into
+from nbgrad._plan import number_type
+from nbgrad._storage import Batched
+from nbgrad._tensor import Tensor, storage_of
+from nbgrad.expr import prims as p
+from nbgrad.ops.copy import clone, scalar, to_dtype
+from nbgrad.ops.elementwise import where as _where
+from nbgrad.ops.movement import (
+    expand,
+    narrow,
+    reshape,
+)
+from nbgrad.ops.place import (
+    Place,
+    _as_kind,
+    _bounds,
+    _checked,
+    _gather,
+    _host_index,
+    _index_add,
+    _index_fill,
+    _index_fill_tensor,
+    _index_select,
+    _int64,
+    _kept,
+    _levels,
+    _masked_select,
+    _put_,
+    _scatter_add,
+    _scatter_src,
+    _scatter_value,
+    _take,
+)
+from nbgrad.ops.registry import stanza
+
+# ---------------------------------------------------------------- an index per element: gather, scatter
+
+
+def _need_tensor(name: str, argument: str, position: int, x: Any) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}"
+        )
+
+
+def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bool) -> Place:
+    """The places that have `index` along `dim` and stand, along other dimensions, where their index stands."""
+    _need_tensor(name, "index", 2, index)
+    d = _layout.wrap_dim(dim, input.ndim)
+    if index.dtype not in (_dtypes.int64, _dtypes.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    shape, at = tuple(input.shape), tuple(index.shape)
+    if 0 not in at and max(len(at), 1) != max(len(shape), 1):
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {word} tensor")
+    if not shape or not at or len(at) != len(shape):
+        n = shape[d] if shape else 1
+        array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
+        levels = _levels(index)
+        lead = tuple([v.size for v in levels])
+        return Place((0,) if shape else (), [array.reshape(*lead, *at)], at, levels, index)
+    array = _checked(_host_index(index, kept), shape[d], _bounds(RuntimeError, d, shape[d]), False)
+    indices = [
+        array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1))
+        for e, n in enumerate(at)
+    ]
+    return Place(tuple(builtins.range(len(shape))), indices, at, _levels(index), index)
+
+
+def gather(
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
+) -> Tensor:
+    d = _layout.wrap_dim(dim, input.ndim)
+    if isinstance(index, Tensor) and len(index.shape) == len(input.shape):
+        for e, (a, b) in enumerate(zip(tuple(index.shape), tuple(input.shape))):
+            if e != d and a > b:
+                raise RuntimeError(
+                    f"Size does not match at dimension {e} expected index {list(index.shape)} to "
+                    "be no larger than self "
+                    f"{list(input.shape)} apart from dimension {d}"
+                )
+    result = _gather(input, place=_grid("gather", input, dim, index, "input", _kept(input)))
+    return result if out is None else into("gather", out, result, (input,))
+
+
+def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Place]:
+    kept = _kept(input) or (isinstance(src, Tensor) and _kept(src))
+    d = _layout.wrap_dim(dim, input.ndim)
+    _need_tensor(name, "index", 2, index)
+    if index.dtype in (_dtypes.int64, _dtypes.int32) and len(index.shape) == len(input.shape):
+        at, shape = tuple(index.shape), tuple(input.shape)
+        wide = any(a > b for e, (a, b) in enumerate(zip(at, shape)) if e != d)
+        if isinstance(src, Tensor):
+            if index.numel() and (
+                wide or len(src.shape) != len(at) or any(a > b for a, b in zip(at, tuple(src.shape)))
+            ):
+                raise RuntimeError(
+                    f"Expected index {list(at)} to be no larger than self {list(shape)} apart "
+                    f"from dimension {d} and to be no larger "
+                    f"size than src {list(src.shape)}"
+                )
+        elif wide:
+            raise RuntimeError(
+                f"Expected index {list(at)} to be no larger than self {list(shape)} apart from dimension {d}"
+            )
+    if isinstance(src, Tensor):
+        if src.dtype is not input.dtype:
+            raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+        place = _grid("scatter", input, dim, index, "self", kept)
+        for e, n in enumerate(tuple(index.shape)):
+            if n != tuple(src.shape)[e]:
+                src = narrow(src, e, 0, n)
+        return src, place
+    if number_type(src) is None:
+        raise TypeError(f"{name}(): argument 'src' (position 3) must be Tensor, not {type(src).__name__}")
+    return scalar(_as_kind(src, input), input.dtype), _grid("scatter", input, dim, index, "self", kept)
+
+
+_missing: Any = object()
+
+
+def _source(name: str, src: Any, value: Any) -> Any:
+    if src is _missing and value is _missing:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "src"')
+    return value if src is _missing else src
+
+
+def _reduced(reduce: str | None, src: Any) -> Any:
+    if reduce in (None, "add"):
+        return _scatter_value if not isinstance(src, Tensor) else _scatter_src
+    raise RuntimeError(
+        "reduce argument must be either add or multiply."
+        if reduce != "multiply"
+        else "scatter: reduce='multiply' is not implemented"
+    )
+
+
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = _missing,
+    *,
+    value: Any = _missing,
+    reduce: str | None = None,
+) -> Tensor:
+    src = _source("scatter", src, value)
+    op = _scatter_add if reduce == "add" else _reduced(reduce, src)
+    src, place = _scattered("scatter", input, dim, index, src)
+    return op(input, src, place=place)
+
+
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = _missing,
+    *,
+    value: Any = _missing,
+    reduce: str | None = None,
+) -> Tensor:
+    src = _source("scatter_", src, value)
+    op = _scatter_add if reduce == "add" else _reduced(reduce, src)
+    src, place = _scattered("scatter_", self, dim, index, src)
+    return _put_(op, self, src, place, reduce == "add")
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    _need_tensor("scatter_add", "src", 3, src)
+    src, place = _scattered("scatter_add", input, dim, index, src)
+    return _scatter_add(input, src, place=place)
+
+
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    _need_tensor("scatter_add_", "src", 3, src)
+    src, place = _scattered("scatter_add_", self, dim, index, src)
+    return _put_(_scatter_add, self, src, place, True)
+
+
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    if dim is None:
+        return gather(reshape(input, (-1,)), 0, _wrapped(reshape(indices, (-1,)), input.numel()), out=out)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of "
+            f"dimensions, but got {input.ndim} dimensions for "
+            f"input, and {indices.ndim} dimensions for indices"
+        )
+    d = _layout.wrap_dim(dim, input.ndim)
+    a, b = list(input.shape), list(indices.shape)
+    a[d] = b[d] = 1
+    common = list(_layout.broadcast_shapes(tuple(a), tuple(b)))
+    n, m = tuple(input.shape)[d], tuple(indices.shape)[d]
+    return gather(
+        expand(input, (*common[:d], n, *common[d + 1 :])),
+        d,
+        _wrapped(expand(indices, (*common[:d], m, *common[d + 1 :])), n),
+        out=out,
+    )
+
+
+def _wrapped(index: Tensor, n: int) -> Tensor:
+    return _where(index < 0, index + n, index)
+
+
+# ---------------------------------------------------------------- an index per slice: index_select and its kin
+
+
+def _vector(
+    name: str,
+    input: Tensor,
+    dim: int,
+    index: Any,
+    error: Callable[[int, int], Callable[[int], Exception]],
+    kept: bool,
+    negative: bool = False,
+) -> Place:
+    _need_tensor(name, "index", 2, index)
+    d = _layout.wrap_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector")
+    if index.dtype not in (_dtypes.int64, _dtypes.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
+    shape = tuple(input.shape) or (1,)
+    levels = _levels(index)
+    array = _checked(_host_index(index, kept), shape[d], error(d, shape[d]), negative)
+    array = array.reshape(*[v.size for v in levels], -1)
+    return Place((d,), [array], array.shape[len(levels) :], levels, index)
+
+
+def _as_vector(t: Tensor) -> Tensor:
+    return t if t.ndim else reshape(t, (1,))
+
+
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    place = _vector(
+        "index_select",
+        input,
+        dim,
+        index,
+        lambda d, n: lambda i: IndexError("index out of range in self"),
+        _kept(input),
+    )
+    result = _index_select(_as_vector(input), place=place)
+    if not input.ndim:
+        result = reshape(result, ())
+    return result if out is None else into("index_select", out, result, (input,))
+
+
+def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -> tuple[Tensor, Place]:
+    _need_tensor("index_add", "source", 3, source)
+    place = _vector(
+        "index_add_", input, dim, index, lambda d, n: _bounds(RuntimeError, d, n), _kept(input, source)
+    )
+    d = place.dims[0]
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"index_add_(): self ({input.dtype.scalar_name}) and source "
+            f"({source.dtype.scalar_name}) must have the same scalar type"
+        )
+    n = tuple(source.shape)[d] if source.ndim > d else 1
+    if place.block != (n,):
+        raise RuntimeError(
+            f"index_add_(): Number of indices ({place.block[0]}) should be equal to "
+            f"source.size(dim): ({n}), for dim: {d}"
+        )
+    if place.of(_as_vector(input)._spec).out.shape != _as_vector(source).shape:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified "
+            f"dimension. Got self.shape = {list(input.shape)} "
+            f"source.shape = {list(source.shape)}"
+        )
+    source = _as_vector(source)
+    return (source if type(alpha) is int and alpha == 1 else source * alpha), place
+
+
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    source, place = _added(input, dim, index, source, alpha)
+    return _index_add(input, source, place=place)
+
+
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    source, place = _added(self, dim, index, source, alpha)
+    return _put_(_index_add, self, source, place, True)
+
+
+def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor, Place]:
+    value = _fill_value("index_fill_", input, value)
+    place = _vector(
+        "index_fill_", input, dim, index, lambda d, n: _bounds(IndexError, d, n), _kept(input, value), True
+    )
+    return value, place
+
+
+def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+        return to_dtype(value, input.dtype)
+    if number_type(value) is None:
+        raise TypeError(f"{name}(): argument 'value' (position 2) must be Number, not {type(value).__name__}")
+    return scalar(_as_kind(value, input), input.dtype)
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    filled, place = _filling(input, dim, index, value)
+    return (_index_fill_tensor if isinstance(value, Tensor) else _index_fill)(input, filled, place=place)
+
+
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    filled, place = _filling(self, dim, index, value)
+    return _put_(_index_fill_tensor if isinstance(value, Tensor) else _index_fill, self, filled, place)
+
+
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elements by their number in the flattened input."""
+    _need_tensor("take", "index", 2, index)
+    if index.dtype is not _dtypes.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
+    n, shape = input.numel(), tuple(input.shape)
+    array = _checked(
+        _host_index(index, _kept(input)),
+        n,
+        lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
+    )
+    indices = np.unravel_index(array, shape) if shape and n else ()
+    how = (tuple(index.shape), _levels(index), index)
+    place = Place(tuple(builtins.range(len(indices))), indices, *how) if n else Place((0,), [array], *how)
+    result = _take(input if n else reshape(input, (0,)), place=place)
+    return result if out is None else into("take", out, result, (input,))
+
+
+# ---------------------------------------------------------------- masks
+
+
+_masked = stanza(
+    name="masked_fill",
+    node="MaskedFillBackward0",
+    method=False,
+    logical=("mask",),
+    fits=("value",),
+    vjp=lambda g, mask: (p.where(mask, 0.0, g), p.where(mask, g, 0.0)),
+)(lambda input, mask, value: p.where(mask, value, input))
+
+# Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
+_masked_put = stanza(
+    name="masked_fill",
+    node="IndexPutBackward0",
+    method=False,
+    logical=("mask",),
+    vjp=_masked.op.rule,
+    shared=False,
+)(lambda input, mask, value: p.where(mask, value, input))
+
+
+def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
+    _need_tensor("masked_fill", "mask", 1, mask)
+    if mask.dtype is not _dtypes.bool_:
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.c_name}"
+        )
+    _layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+        return mask, to_dtype(value, input.dtype)
+    if number_type(value) is None:
+        raise TypeError(
+            f"masked_fill(): argument 'value' (position 2) must be Number, not {type(value).__name__}"
+        )
+    return mask, _as_kind(value, input)
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    return _masked(input, *_masking(input, mask, value))
+
+
+def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+    mask, value = _masking(self, mask, value)
+    if isinstance(value, Tensor) and storage_of(value).memory is storage_of(self).memory:
+        value = clone(value)  # PyTorch reads the number before it writes
+    return inplace(_masked.op, (self, mask, value))
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _need_tensor("masked_select", "mask", 1, mask)
+    if mask.dtype is not _dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = _layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
+    read = input if tuple(input.shape) == shape else expand(input, shape)
+    if type(mask._buf) is Batched:
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this "
+            "would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you need "
+            "this feature."
+        )
+    at = mask._host() if tuple(mask.shape) == shape else np.broadcast_to(mask._host(), shape)
+    if not shape:
+        read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
+    found = at.nonzero()
+    result = _masked_select(read, place=Place(tuple(builtins.range(len(shape))), found, found[0].shape))
+    return result if out is None else into("masked_select", out, result, (input,))
+
+
+__all__ = [
+    "gather",
+    "index_add",
+    "index_fill",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "scatter",
+    "scatter_add",
+    "take",
+    "take_along_dim",
+]
+
+for _function in (
+    gather,
+    index_add,
+    index_add_,
+    index_fill,
+    index_fill_,
+    index_select,
+    masked_fill,
+    masked_fill_,
+    masked_select,
+    scatter,
+    scatter_,
+    scatter_add,
+    scatter_add_,
+    take,
+    take_along_dim,
+):
+    setattr(Tensor, _function.__name__, _function)

@@ -1,0 +1,411 @@
+"""Reading and writing at places of a tensor: what indexing, gather, scatter and take are made of.
+
+Promises them that nothing is written before every index has been checked. A `Place` says where in a shape elements lie; reading there and
+adding there are each other's gradients.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _backend, _dtypes, _transforms
+from nbgrad._dispatch import differentiable
+from nbgrad._layout import Ints
+from nbgrad._op import LINEAR
+from nbgrad._record import written_by
+from nbgrad._storage import Batched, Level, Spec, spec
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
+from nbgrad._transforms import innermost, level_of
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import index as _kernels
+from nbgrad.ops.copy import clone, copy_memory, scalar, to_dtype, zeros
+from nbgrad.ops.movement import (
+    _permute,
+    expand,
+    movedim,
+    reshape,
+)
+
+_Array = np.ndarray[Any, Any]
+_int64 = np.dtype(np.int64)
+_no_offset = np.zeros(1, _int64).view(np.uint8)
+
+# ---------------------------------------------------------------- places
+
+
+class Geometry:
+    """What of a place depends on shapes alone: the shape of what is read there, and how a kernel walks a
+    tensor laid out as `sp`."""
+
+    __slots__ = ("elements", "items", "meta", "out", "points")
+
+    def __init__(self, sp: Spec, dims: Ints, block: Ints) -> None:
+        neighbours = dims == tuple(builtins.range(dims[0], dims[0] + len(dims))) if dims else False
+        lead = dims[0] if neighbours else 0
+        rest = [d for d in builtins.range(sp.ndim) if d not in dims]
+        sizes = [tuple(sp.shape)[d] for d in rest]
+        self.out = spec(sp.dtype, (*sizes[:lead], *block, *sizes[lead:]), None, sp.device)
+        outer = [(tuple(sp.shape)[d], sp.strides[d]) for d in rest[:lead]][::-1]
+        inner = [(tuple(sp.shape)[d], sp.strides[d]) for d in rest[lead:]]
+        loops = _joined(inner)
+        n, step = loops.pop() if loops else (1, 1)
+        rows, places = prod(n for n, _ in loops), prod(block)
+        self.elements = self.out.numel
+        self.items = places * prod(n for n, _ in outer) if self.elements else 0
+        self.points = rows * n == 1
+        meta = [len(outer), places, len(loops), rows, n, step, *(n for n, _ in outer), *(s for _, s in outer)]
+        meta += [*(n for n, _ in loops[::-1]), *(s for _, s in loops[::-1])]
+        self.meta = np.array(meta, _int64).view(np.uint8)
+
+
+def _joined(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join dimensions (size, stride) that continue each other, without changing their order."""
+    out: list[tuple[int, int]] = []
+    for n, s in loops:
+        if n == 1:
+            continue
+        if out and out[-1][1] == s * n:
+            out[-1] = (out[-1][0] * n, s)
+        else:
+            out.append((n, s))
+    return out
+
+
+_geometries: dict[tuple[Spec, Ints, Ints], Geometry] = {}
+
+
+class Place:
+    """Where in a tensor elements lie: `indices` (non-negative, checked, broadcastable to `block`) along
+    `dims`, everything along the other dimensions. As in NumPy, the block stands where the indexed
+    dimensions stood if they are neighbours, else first.
+
+    In a vmap each example may have its own places: then `by` is an index tensor that tells the examples apart, and `indices` have
+    in front a dimension for each of the `levels`, the outermost vmap's first."""
+
+    __slots__ = ("block", "by", "dims", "indices", "levels")
+
+    def __init__(
+        self,
+        dims: Ints,
+        indices: Sequence[_Array],
+        block: Ints,
+        levels: tuple[Level, ...] = (),
+        by: Tensor | None = None,
+    ) -> None:
+        self.dims, self.indices, self.block, self.levels, self.by = dims, indices, block, levels, by
+
+    @property
+    def lead(self) -> int:
+        """How many dimensions stand before the block."""
+        first = self.dims[0] if self.dims else 0
+        return first if self.dims == tuple(builtins.range(first, first + len(self.dims))) else 0
+
+    @property
+    def count_at(self) -> int:
+        """Where, in what is read at the same places of all examples, their count stands: before the block or behind it."""
+        one_run = self.dims and (self.lead == self.dims[0])
+        return 0 if one_run else len(self.block)
+
+    def of_each(self) -> Place:
+        """The same place in every example, as a place in the tensor of all."""
+        return Place(tuple([d + 1 for d in self.dims]), self.indices, self.block, self.levels, self.by)
+
+    def of_own(self, size: int, inside: bool) -> Place:
+        """Each example's own place: in the tensor of all, or all in the one (not `inside`) that they share."""
+        dims, indices = self.dims, list(self.indices)
+        if inside:
+            dims = (0, *[d + 1 for d in dims])
+            indices.insert(0, np.arange(size, dtype=_int64).reshape(size, *(1,) * len(self.block)))
+        by = self.by._buf.inner if self.by is not None and len(self.levels) > 1 else None
+        return Place(dims, indices, (size, *self.block), self.levels[:-1], by)
+
+    def of(self, sp: Spec) -> Geometry:
+        key = (sp, self.dims, self.block)
+        found = _geometries.get(key)
+        if found is None:
+            if len(_geometries) > 4096:
+                _geometries.clear()
+            found = _geometries[key] = Geometry(*key)
+        return found
+
+    def offsets(self, sp: Spec) -> Any:
+        total: Any = None
+        for d, i in zip(self.dims, self.indices):
+            part = i if sp.strides[d] == 1 else i * sp.strides[d]
+            total = part if total is None else total + part
+        if total is None:
+            return _no_offset
+        if total.shape != self.block:
+            total = np.broadcast_to(total, self.block)
+        return np.ascontiguousarray(total).reshape(-1).view(np.uint8)
+
+
+_addresses: dict[tuple[str, str, bool], int] = {}
+_by_size = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
+
+
+def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> None:
+    if not how.items:
+        return
+    sp = memory._spec
+    if move == "add":
+        code = sp.dtype.code
+        if code == "b1":
+            move, code = "or", "u1"
+    else:
+        code = _by_size[sp.itemsize]
+    key = (move, code, how.points)
+    address = _addresses.get(key)
+    if address is None:
+        source, params = _kernels.walk(*key)
+        address = _addresses[key] = build.kernel(
+            f"index_{move}_{code}{'' if how.points else '_rows'}", source, params
+        ).address
+    # Places may repeat, so only reads are cut over threads.
+    launch = _backend.of(sp.device).launch(4, "", how.elements if move == "read" else 1)
+    launch(address, how.items, how.meta, other, memory._buf, place.offsets(sp))
+
+
+def _read(input: Tensor, place: Place) -> Tensor:
+    how = place.of(input._spec)
+    out = empty(how.out)
+    _run("read", input, out._buf, place, how)
+    return out
+
+
+def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> None:
+    """`value` is broadcast to what reading there would give."""
+    how = place.of(memory._spec)
+    shared = (
+        value._storage is not None
+        and memory._storage is not None
+        and value._storage.memory is memory._storage.memory
+    )
+    if shared or value._buf is memory._buf or value._spec is not how.out:
+        whole = empty(how.out)
+        copy_memory(whole, value)
+        value = whole
+    _run("add" if accumulate else "write", memory, value._buf, place, how)
+
+
+def _placed(op: Any, own: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The op, or, where a vmap's examples have each their own places, the one that knows so."""
+
+    def function(*tensors: Tensor, place: Place, **static: Any) -> Tensor:
+        if place.levels:
+            depths = [level_of(t) for t in tensors]
+            if all(d is None or d.index <= place.levels[-1].index for d in depths):
+                return own(*tensors, place.by, place=place, **static)
+        return op(*tensors, place=place, **static)
+
+    function.op = op.op  # type: ignore[attr-defined]
+    return function
+
+
+def _moved_block(t: Tensor, start: int, to: int, ndim: int) -> Tensor:
+    """The dimensions of a block, `ndim` from `start` on, taken to `to`."""
+    order = list(builtins.range(t.ndim))
+    block = order[start : start + ndim]
+    del order[start : start + ndim]
+    order[to:to] = block
+    return t if start == to else _permute(t, dims=tuple(order))
+
+
+def _for_all(t: Tensor, has: bool, size: int, shape: Sequence[int] | None = None) -> Tensor:
+    """One `t` for each example, and each broadcast to `shape`."""
+    own = tuple(t.shape)[1:] if has else tuple(t.shape)
+    shape = own if shape is None else tuple(shape)
+    if has and len(own) < len(shape):
+        t = reshape(t, (size, *(1,) * (len(shape) - len(own)), *own))
+    return t if has and own == shape else expand(t, (size, *shape))
+
+
+def _never(*tensors: Tensor, **static: Any) -> Tensor:
+    raise AssertionError("inside of a vmap only")
+
+
+def _read_each(x: Tensor, place: Place) -> Tensor:
+    return movedim(_index(x, place=place.of_each()), place.count_at, 0)
+
+
+def _read_own_each(has: Sequence[bool], x: Tensor, by: Tensor, place: Place) -> Tensor:
+    n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+    out = _index(x, place=place.of_own(n, has[0]))
+    return _moved_block(out, 1, place.lead + 1, k) if has[0] else movedim(out, place.lead, 0)
+
+
+def _picker(node_name: str) -> Callable[..., Tensor]:
+    @differentiable(
+        node_name,
+        tangent=LINEAR,
+        batch=_read_each,
+        input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place),
+    )
+    def pick(input: Tensor, *, place: Place) -> Tensor:
+        return _read(input, place)
+
+    return _placed(pick, _read_own)
+
+
+_read_own = differentiable(
+    "Index",
+    tangent=lambda input_t, place: _index(input_t, place=place),
+    batch=_read_own_each,
+    input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place),
+)(lambda input, by, *, place: _never())
+
+
+def _spread_each(x: Tensor, base: Spec, place: Place) -> Tensor:
+    n = tuple.__getitem__(x.shape, 0)
+    return _spread(movedim(x, 0, place.count_at), base=base.like((n, *base.shape)), place=place.of_each())
+
+
+def _spread_own_each(has: Sequence[bool], x: Tensor, by: Tensor, base: Spec, place: Place) -> Tensor:
+    n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+    x = _moved_block(_for_all(x, has[0], n), place.lead + 1, 1, k)
+    return _spread(x, base=base.like((n, *base.shape)), place=place.of_own(n, True))
+
+
+@differentiable("IndexPut", tangent=LINEAR, batch=_spread_each, input=lambda g, place: _index(g, place=place))
+def _spread_same(input: Tensor, *, base: Spec, place: Place) -> Tensor:
+    """Zeros, to which the input is added at the places: the inverse of reading there."""
+    out = zeros(base)
+    _write(out, input, place, True)
+    return out
+
+
+_spread: Callable[..., Tensor] = _placed(
+    _spread_same,
+    differentiable(
+        "IndexPut",
+        tangent=lambda input_t, base, place: _spread(input_t, base=base, place=place),
+        batch=_spread_own_each,
+        input=lambda g, place: _index(g, place=place),
+    )(lambda input, by, *, base, place: _never()),
+)
+
+
+_index: Callable[..., Tensor] = _picker("Index")
+_gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _picker("Take")
+_masked_select, _flip, _roll = _picker("MaskedSelect"), _picker("Flip"), _picker("Roll")
+
+
+def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
+    """An op that writes `value` at places of a copy of `input`. Its record also serves the op that writes
+    in place."""
+
+    def to_input(g: Tensor, place: Place) -> Tensor:
+        return g if accumulate else _zeroed(g, place)
+
+    def to_value(g: Tensor, value_spec: Spec, place: Place) -> Tensor:
+        back: Tensor = _index(g, place=place)
+        if back._spec.shape != value_spec.shape:
+            back = hooks.sum_to(back, value_spec.shape)
+        return to_dtype(back, value_spec.dtype)
+
+    def each(has: Sequence[bool], input: Tensor, value: Tensor, place: Place) -> Tensor:
+        n = tuple.__getitem__((input if has[0] else value).shape, 0)
+        input = _for_all(input, has[0], n)
+        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        value = movedim(_for_all(value, has[1], n, read), 0, place.count_at)
+        return put_at(input, value, place=place.of_each())
+
+    def own_each(has: Sequence[bool], input: Tensor, value: Tensor, by: Tensor, place: Place) -> Tensor:
+        n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+        input = _for_all(input, has[0], n)
+        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        value = _moved_block(_for_all(value, has[1], n, read), place.lead + 1, 1, k)
+        return put_at(input, value, place=place.of_own(n, True))
+
+    def moved(
+        input: Tensor, value: Tensor, input_t: Tensor | None, value_t: Tensor | None, place: Place
+    ) -> Tensor:
+        a = zeros(input._spec.dense()) if input_t is None else input_t
+        return put_at(a, zeros(value._spec.dense()) if value_t is None else value_t, place=place)
+
+    @differentiable(node_name, tangent=moved, batch=each, input=to_input, value=to_value)
+    def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
+        out: Tensor = clone(input)
+        _write(out, value, place, accumulate)
+        out._storage = None
+        return out
+
+    own = differentiable(node_name, tangent=moved, batch=own_each, input=to_input, value=to_value)(
+        lambda input, value, by, *, place: _never()
+    )
+    put_at = _placed(put, own)
+    return put_at
+
+
+def _put_(op_function: Any, self: Tensor, value: Tensor, place: Place, accumulate: bool = False) -> Tensor:
+    if state.active and (place.levels or _transforms.wrapped((self, value))):
+        return _transforms.inplace(op_function, self, value, place=place)
+    check_write(self, state.grad and (requires(self) or requires(value)))
+    _write(self, value, place, accumulate)
+    return written_by(self, op_function.op, (self, value), {"place": place})
+
+
+_index_put, _index_put_add = _putter("IndexPut", False), _putter("IndexPut", True)
+_scatter_src, _scatter_value = _putter("Scatter", False), _putter("ScatterBackward1", False)
+_scatter_add, _index_add = _putter("ScatterAdd", True), _putter("IndexAdd", True)
+_index_fill, _index_fill_tensor = _putter("IndexFill", False), _putter("IndexFillBackward1", False)
+
+
+def _zeroed(g: Tensor, place: Place) -> Tensor:
+    return _index_put(g, scalar(0, g._spec.dtype), place=place)
+
+
+# ---------------------------------------------------------------- checking indices
+
+
+def _checked(
+    index: _Array, size: int, error: Callable[[int], Exception], wrap_negative: bool = True
+) -> _Array:
+    """The index, negative ones counted from the end; one pass where all is well and none is negative."""
+    index = np.ascontiguousarray(index, _int64)
+    if index.size and int(index.view(np.uint64).max()) >= size:
+        low = -size if wrap_negative else 0
+        bad = (index < low) | (index >= size)
+        if bad.any():
+            raise error(int(index[bad].reshape(-1)[0]))
+        return np.where(index < 0, index + size, index)
+    return index
+
+
+def _bounds(kind: type[Exception], dim: int, size: int) -> Callable[[int], Exception]:
+    return lambda i: kind(f"index {i} is out of bounds for dimension {dim} with size {size}")
+
+
+def _host_index(t: Tensor, kept: bool) -> _Array:
+    """The values of an index; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a vmap."""
+    array = innermost(t)._host()
+    return np.array(array, _int64) if kept or array.dtype != _int64 else array
+
+
+def _levels(t: Tensor) -> tuple[Level, ...]:
+    """The vmaps whose examples have each their own values of an index, the outermost first."""
+    found: tuple[Level, ...] = ()
+    while type(t._buf) is Batched:
+        found = (t._buf.level, *found) if t._buf.has else found
+        t = t._buf.inner
+    return found
+
+
+def _kept(*tensors: Tensor) -> bool:
+    return state.grad and any(t._rg for t in tensors)
+
+
+def _of_array(array: _Array) -> Tensor:
+    array = np.array(array, order="C")  # ours: an index must not change with the user's array
+    return wrap(_backend.from_host(array), spec(_dtypes.from_numpy_dtype(array.dtype), array.shape))
+
+
+def _as_kind(value: Any, t: Tensor) -> Any:
+    """A number as what the tensor holds: integers cut it off."""
+    return value if t._spec.dtype.is_floating_point else _dtypes.fitting(value, t._spec.dtype)
