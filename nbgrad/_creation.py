@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -19,7 +19,8 @@ from nbgrad._storage import Batched, Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, set_requires_grad, wrap
 from nbgrad._tensor import empty as _empty
-from nbgrad.ops.copy import copy_memory
+from nbgrad._transforms import batched
+from nbgrad.ops.copy import copy_memory, to_dtype
 from nbgrad.ops.copy import full as _full
 from nbgrad.ops.copy import zeros as _zeros
 from nbgrad.ops.movement import _sizes
@@ -529,8 +530,28 @@ def eye(
 # ---------------------------------------------------------------- random
 
 
-def _generator(generator: Any) -> _random.Generator:
+def generator_of(generator: Any) -> _random.Generator:
+    """The generator to draw from, if a vmap that is running allows to."""
+    for level in state.levels:
+        if level.randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+                "flags on vmap or perform the randomness operation out of vmap"
+            )
     return _random.default_generator if generator is None else generator
+
+
+def per_example(make: Callable[[tuple[int, ...]], Tensor], shape: Sequence[int]) -> Tensor:
+    """What `make` gives of a shape; in a vmap whose examples are to have different random numbers, one for each example."""
+    levels = [level for level in state.levels if level.randomness == "different"]
+    t = make((*[level.size for level in levels], *shape))
+    for level in levels:
+        t = batched(t, level)
+    return t
+
+
+def _drawn(sp: Spec, draw: Callable[[int], np.ndarray[Any, Any]]) -> Tensor:
+    return per_example(lambda shape: from_array(draw(prod(shape)).reshape(shape)), sp.shape)
 
 
 def rand(
@@ -542,8 +563,8 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     sp = _spec("rand", size, dtype, device, requires_grad)
-    array = _random.uniform(_generator(generator), sp.numel, sp.dtype).reshape(sp.shape)
-    return _out(_finish(from_array(array), requires_grad), out)
+    gen = generator_of(generator)
+    return _out(_finish(_drawn(sp, lambda n: _random.uniform(gen, n, sp.dtype)), requires_grad), out)
 
 
 def randn(
@@ -560,8 +581,8 @@ def randn(
     if sized:
         raise TypeError(f"randn() got an unexpected keyword argument '{next(iter(sized))}'")
     sp = _spec("randn", size, dtype, device, requires_grad)
-    array = _random.normal(_generator(generator), sp.numel, sp.dtype, 0.0, 1.0).reshape(sp.shape)
-    return _out(_finish(from_array(array), requires_grad), out)
+    gen = generator_of(generator)
+    return _out(_finish(_drawn(sp, lambda n: _random.normal(gen, n, sp.dtype, 0.0, 1.0)), requires_grad), out)
 
 
 def randint(
@@ -582,8 +603,10 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     sp = _spec("randint", (size,), _dtypes.int64 if dtype is None else dtype, device, requires_grad)
-    array = _random.randint(_generator(generator), low, high, sp.numel, sp.dtype).reshape(sp.shape)
-    return _out(_finish(from_array(array), requires_grad), out)
+    gen = generator_of(generator)
+    return _out(
+        _finish(_drawn(sp, lambda n: _random.randint(gen, low, high, n, sp.dtype)), requires_grad), out
+    )
 
 
 def randperm(
@@ -597,9 +620,16 @@ def randperm(
 ) -> Tensor:
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    t = from_array(_random.randperm(_generator(generator), n))
+    gen = generator_of(generator)
+
+    def orders(shape: tuple[int, ...]) -> Tensor:
+        return from_array(
+            np.stack([_random.randperm(gen, n) for _ in range(prod(shape[:-1]))]).reshape(shape)
+        )
+
+    t = per_example(orders, (n,))
     d = _dtypes.int64 if dtype is None else _dtypes.to_dtype(dtype)
-    return _out(_finish(t if d is t.dtype else _from_data(t, d), requires_grad), out)
+    return _out(_finish(t if d is t.dtype else to_dtype(t, d), requires_grad), out)
 
 
 def rand_like(

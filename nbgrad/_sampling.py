@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _creation, _dtypes, _random
+from nbgrad._creation import generator_of
 from nbgrad._dispatch import differentiable, into
 from nbgrad._op import Op
 from nbgrad._record import written_by
+from nbgrad._storage import Batched
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, c_name, check_write, empty, requires
 from nbgrad.ops import elementwise as e
-from nbgrad.ops.copy import copy_memory, to_dtype, zeros
+from nbgrad.ops.copy import copy_, copy_memory, to_dtype, zeros
 from nbgrad.ops.host import of_array
 from nbgrad.ops.movement import broadcast_to
 from nbgrad.ops.reduce import argmax
@@ -27,10 +29,6 @@ from nbgrad.ops.scan import cumsum
 from nbgrad.ops.sort import searchsorted, topk
 
 Array = np.ndarray[Any, Any]
-
-
-def _generator(generator: Any) -> _random.Generator:
-    return _random.default_generator if generator is None else generator
 
 
 # ---------------------------------------------------------------- in place
@@ -47,10 +45,33 @@ def _write_of(node_name: str) -> Op:
 def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array]) -> Tensor:
     """Write over all of `self` what `draw` gives for so many numbers, in the order in which its elements lie in memory."""
     check_write(self, state.grad and requires(self))
+    if state.levels:
+        generator_of(None)  # refuses, where random numbers are
+        if type(self._buf) is Batched and self._buf.has:
+            _draw_examples(self, op, draw)
+            return written_by(self, op, (self,), {})
+        if any(level.randomness == "different" for level in state.levels):
+            raise RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
+                "this is necessary for your usage, please file an issue with functorch."
+            )
     order = sorted(range(self.ndim), key=lambda d: -self._spec.strides[d])
     array = draw(self.numel()).reshape([tuple.__getitem__(self.shape, d) for d in order])
     copy_memory(self, of_array(array.transpose([order.index(d) for d in range(self.ndim)])))
     return written_by(self, op, (self,), {})
+
+
+def _draw_examples(self: Tensor, op: Op, draw: Callable[[int], Array]) -> None:
+    inner = self._buf.inner
+    if self._buf.level.randomness == "same":
+        one = of_array(draw(self.numel()).reshape(tuple(self.shape)))
+        copy_(inner, broadcast_to(one, tuple(inner.shape)))
+    else:
+        before, state.levels = state.levels, state.levels[: self._buf.level.index]
+        try:
+            _drawn_into(inner, op, draw)
+        finally:
+            state.levels = before
 
 
 def _real(self: Tensor, refusal: str, error: type[Exception] = NotImplementedError) -> None:
@@ -71,7 +92,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     low = named.pop("from", from_)  # a word of Python's, so no parameter can be called so
     d = self._spec.dtype
     return _drawn_into(
-        self, _uniform, lambda n: _random.uniform(_generator(generator), n, d, float(low), float(to))
+        self, _uniform, lambda n: _random.uniform(generator_of(generator), n, d, float(low), float(to))
     )
 
 
@@ -81,7 +102,9 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     return _drawn_into(
         self,
         _normal,
-        lambda n: _random.normal(_generator(generator), n, self._spec.dtype, float(mean), float(std), blocks),
+        lambda n: _random.normal(
+            generator_of(generator), n, self._spec.dtype, float(mean), float(std), blocks
+        ),
     )
 
 
@@ -90,7 +113,7 @@ def random_(
     self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **named: Any
 ) -> Tensor:
     """Integers: as many as the dtype holds, below a bound, or from one to another (None: to the greatest there is)."""
-    low, d, gen = named.pop("from", from_), self._spec.dtype, _generator(generator)
+    low, d, gen = named.pop("from", from_), self._spec.dtype, generator_of(generator)
     if low is None and to is None:
         return _drawn_into(self, _random_all, lambda n: _random.random(gen, n, d))
     if to is None and "to" not in named and low != -(2**63):
@@ -101,7 +124,7 @@ def random_(
 
 @method
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-    gen = _generator(generator)
+    gen = generator_of(generator)
     if not isinstance(p, Tensor):
         return _drawn_into(
             self, _bernoulli_by, lambda n: _random.bernoulli(gen, float(p), n).astype(self._spec.dtype.np)
@@ -126,7 +149,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     return _drawn_into(
-        self, _exponential, lambda n: _random.exponential(_generator(generator), n, float(lambd))
+        self, _exponential, lambda n: _random.exponential(generator_of(generator), n, float(lambd))
     )
 
 
@@ -140,7 +163,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     return _drawn_into(
-        self, _cauchy, lambda n: _random.cauchy(_generator(generator), n, float(median), float(sigma))
+        self, _cauchy, lambda n: _random.cauchy(generator_of(generator), n, float(median), float(sigma))
     )
 
 
@@ -150,7 +173,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     return _drawn_into(
-        self, _log_normal, lambda n: _random.log_normal(_generator(generator), n, float(mean), float(std))
+        self, _log_normal, lambda n: _random.log_normal(generator_of(generator), n, float(mean), float(std))
     )
 
 
@@ -158,7 +181,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return _drawn_into(self, _geometric, lambda n: _random.geometric(_generator(generator), n, float(p)))
+    return _drawn_into(self, _geometric, lambda n: _random.geometric(generator_of(generator), n, float(p)))
 
 
 # ---------------------------------------------------------------- of tensors
@@ -211,7 +234,11 @@ def normal(
                 raise RuntimeError("normal expects all elements of std >= 0.0")
         elif not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-        if isinstance(mean, Tensor) and isinstance(std, Tensor):
+        if state.levels:  # each example's own numbers, or the same for all, are made where `randn` is
+            shape = e.add(mean, std).shape
+            d = (mean if isinstance(mean, Tensor) else std).dtype
+            got = e.add(e.mul(_creation.randn(shape, dtype=d, generator=generator), std), mean)
+        elif isinstance(mean, Tensor) and isinstance(std, Tensor):
             got = _normal_both(mean, std, generator=generator)
         elif isinstance(mean, Tensor):
             got = _normal_about(mean, std=std, generator=generator)
@@ -230,7 +257,11 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     """A trial for each element: of the chance that the element is, or of `p`."""
     if p is not None:
         return bernoulli_(empty(input._spec.dense()), p, generator=generator)
-    got: Tensor = _bernoulli(input, generator=generator)
+    if state.levels:
+        draws = _creation.rand(input.shape, dtype=input.dtype, generator=generator)
+        got = to_dtype(e.lt(draws, input.detach()), input.dtype)
+    else:
+        got = _bernoulli(input, generator=generator)
     return got if out is None else into("bernoulli", out, got, ())
 
 
@@ -260,7 +291,7 @@ def multinomial(
     if replacement and num_samples > 1:
         sums = cumsum(weights, -1)
         chances = _random.uniform(
-            _generator(generator), num_samples * (weights.numel() // values.shape[-1]), _dtypes.float64
+            generator_of(generator), num_samples * (weights.numel() // values.shape[-1]), _dtypes.float64
         )
         shares = e.div(sums, sums.narrow(-1, values.shape[-1] - 1, 1))
         draws = of_array(chances.reshape((*values.shape[:-1], num_samples)))

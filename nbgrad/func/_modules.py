@@ -63,15 +63,11 @@ def _with_values(module: Any, values: dict[str, Tensor], tie: bool, strict: bool
             )
     places = []
     for name, value in values.items():
+        if name not in own:
+            continue  # PyTorch, too, takes no notice unless `strict` says so
         path, _, last = name.rpartition(".")
         owner = module.get_submodule(path)
         table = owner._parameters if last in owner._parameters else owner._buffers
-        if last not in table:
-            raise (
-                KeyError(f"{last} is not an attribute of {type(owner).__name__}")
-                if not hasattr(owner, last)
-                else TypeError(f"{name} is not a parameter or buffer")
-            )
         places.append((table, last, table[last]))
         table[last] = value
     try:

@@ -30,7 +30,8 @@ def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: b
     if p == 1:
         return input.mul_(0) if inplace else e.mul(input, _creation.zeros((), dtype=input.dtype))
     shape: Any = (*tuple(input.shape)[:2], *(1,) * (input.ndim - 2)) if channels else input.shape
-    noise = _sampling.bernoulli_(_creation.empty(shape, dtype=input.dtype), 1 - p)
+    room = _creation.per_example(lambda sizes: _creation.empty(sizes, dtype=input.dtype), shape)
+    noise = _sampling.bernoulli_(room, 1 - p)
     if not alpha:
         noise.div_(1 - p)
         return input.mul_(noise) if inplace else e.mul(input, noise)

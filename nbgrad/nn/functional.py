@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _creation, _dtypes, _random
+from nbgrad._creation import generator_of
 from nbgrad._dispatch import call
 from nbgrad._dispatch import inplace as write
 from nbgrad._tensor import Tensor
@@ -122,7 +123,7 @@ def rrelu(
         return _activated((a._rrelu_steady.op, (input, (lower + upper) / 2)), inplace)
     noise = np.ones(tuple(input.shape), input.dtype.np)
     low = input._host() <= 0
-    gen = _random.default_generator
+    gen = generator_of(None)
     noise[low] = _random.uniform(gen, int(low.sum()), _dtypes.float64, lower, upper)
     return _activated((a._rrelu_noisy.op, (input, of_array(noise))), inplace)
 
