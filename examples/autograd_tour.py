@@ -1,6 +1,15 @@
 """A tour of autograd in PyTorch's words: gradients, graphs, views, hooks, higher orders, a function of one's own.
 
-Prints each step as a line of Python with what it gives, and ends with "tour complete".
+Prints each step as a line of Python with what it gives.
+
+$ python examples/autograd_tour.py
+y.backward(); x.grad                                   tensor([ 0.,  4.,  8., 12.])
+derivative 3 of sin at 0.5                             -0.877583
+torch.autograd.gradcheck(Cube.apply, x)                True
+tour complete
+$ python examples/autograd_tour.py --short
+y.backward(); x.grad                                   tensor([ 0.,  4.,  8., 12.])
+tour complete
 """
 
 import argparse
@@ -99,7 +108,7 @@ def own_function() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="gradients and the graph only")
     short = parser.parse_args().short
     for part in (gradients, graph) if short else (gradients, graph, views, hooks, orders, own_function):

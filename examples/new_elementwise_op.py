@@ -1,7 +1,16 @@
 """Add an elementwise op to nbgrad in three lines: the scalar function is all there is to write.
 
 Prints values and gradients of the new op beside the formulas done by hand, then what gradcheck and gradgradcheck say
-of it, and how long it takes beside the same thing composed of existing ops.
+of it, and how long it takes beside the same thing composed of existing ops. (nbgrad's own: PyTorch has no such decorator.)
+
+$ python examples/new_elementwise_op.py
+its gradient       [0.5, 0.64, -0.0, -0.64, -0.5]
+by hand            [0.5, 0.64, -0.0, -0.64, -0.5]
+gradcheck          True
+gradgradcheck      True
+$ python examples/new_elementwise_op.py --short
+second derivative  [0.25, -0.128, -1.0, -0.128, 0.25]
+soft_sign          True
 """
 
 import argparse
@@ -37,7 +46,7 @@ def milliseconds(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="smaller arrays")
     n = 10_000 if parser.parse_args().short else 1_000_000
 

@@ -1,89 +1,102 @@
 """Train a two-layer network to tell the arms of three spirals apart, on points that it draws itself.
 
-Prints the loss and accuracy of each epoch on one line that it writes over, then the accuracy on points not trained on.
-Exits 1 if that is below 95 % (with --short, which trains for 20 epochs, below 85 %).
+Prints the loss and accuracy of each epoch on one line that it writes over, then the accuracy on points not trained on, and
+stops with an error if that is below 95 % (with --short, 85 %). The plot shows which arm the network sees where.
+
+$ python examples/two_layer_classifier.py
+accuracy on points not trained on: 99.7%
+$ python examples/two_layer_classifier.py --short
+accuracy on points not trained on: 99.1%
 """
 
 import argparse
-import sys
 import time
 
-import nbgrad as torch
-from nbgrad.nn import functional as F
+from support.plot import save_plot
 
-CLASSES = 3
+import nbgrad as torch
+from nbgrad import nn
+from nbgrad.nn import functional as F
+from nbgrad.utils.data import DataLoader, TensorDataset
+
+ARMS = 3
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2, hidden)
+        self.outer = nn.Linear(hidden, ARMS)
+
+    def forward(self, x):
+        return self.outer(torch.relu(self.inner(x)))
 
 
 def spirals(n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """n points on each of three noisy spiral arms, and the number of each point's arm."""
+    """n points on each of the noisy spiral arms, and the number of each point's arm."""
     points, labels = [], []
-    for arm in range(CLASSES):
+    for arm in range(ARMS):
         radius = torch.linspace(0.1, 1.0, n)
-        angle = 9 * radius + 2 * torch.pi * arm / CLASSES + 0.2 * torch.randn(n)
+        angle = 9 * radius + 2 * torch.pi * arm / ARMS + 0.2 * torch.randn(n)
         points.append(torch.stack([radius * torch.cos(angle), radius * torch.sin(angle)], dim=1))
         labels.append(torch.full((n,), arm))
     return torch.cat(points), torch.cat(labels)
 
 
-def network(hidden: int) -> list[torch.Tensor]:
-    """Weights and biases of the two layers."""
-    return [
-        (torch.randn(hidden, 2) * 2).requires_grad_(),
-        torch.zeros(hidden, requires_grad=True),
-        (torch.randn(CLASSES, hidden) / hidden**0.5).requires_grad_(),
-        torch.zeros(CLASSES, requires_grad=True),
-    ]
+@torch.no_grad()
+def accuracy(net: nn.Module, x: torch.Tensor, labels: torch.Tensor) -> float:
+    return (net(x).argmax(dim=1) == labels).float().mean().item()
 
 
-def logits(parameters: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    w1, b1, w2, b2 = parameters
-    return F.linear(torch.tanh(F.linear(x, w1, b1)), w2, b2)
-
-
-def accuracy(parameters: list[torch.Tensor], x: torch.Tensor, labels: torch.Tensor) -> float:
+def draw(axes, net: nn.Module, x: torch.Tensor, labels: torch.Tensor) -> None:
+    side = torch.linspace(-1.3, 1.3, 200)
+    grid = torch.stack([side.expand(200, 200), side[:, None].expand(200, 200)], dim=-1)
     with torch.no_grad():
-        return (logits(parameters, x).argmax(dim=1) == labels).float().mean().item()
+        seen = net(grid.reshape(-1, 2)).argmax(dim=1).reshape(200, 200)
+    axes.pcolormesh(side.numpy(), side.numpy(), seen.numpy(), alpha=0.3, cmap="brg", vmin=0, vmax=ARMS - 1)
+    axes.scatter(*x.numpy().T, c=labels.numpy(), s=2, cmap="brg")
+    axes.set(title="Three spirals: which arm the network sees where", aspect="equal")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--short", action="store_true", help="20 epochs")
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plot", default="two_layer_classifier.png", help="where the plot goes")
     args = parser.parse_args()
     epochs = 20 if args.short else args.epochs
 
     torch.manual_seed(args.seed)
     x, labels = spirals(1000)
     unseen, unseen_labels = spirals(500)
-    parameters = network(args.hidden)
-    momenta = [torch.zeros_like(p) for p in parameters]
+    batches = DataLoader(TensorDataset(x, labels), batch_size=args.batch, shuffle=True)
+    net = TwoLayers(args.hidden)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=args.lr)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, args.lr, epochs * len(batches))
 
-    start, steps = time.perf_counter(), 0
+    start = time.perf_counter()
     for epoch in range(1, epochs + 1):
-        order, total = torch.randperm(len(x)), 0.0
-        for rows in order.split(args.batch):
-            loss = F.cross_entropy(logits(parameters, x[rows]), labels[rows])
+        total = 0.0
+        for points, arms in batches:
+            loss = F.cross_entropy(net(points), arms)
+            optimizer.zero_grad()
             loss.backward()
-            with torch.no_grad():
-                for p, m in zip(parameters, momenta, strict=True):
-                    m.mul_(0.9).add_(p.grad)
-                    p.sub_(m, alpha=args.lr)
-                    p.grad = None
-            total += loss.item() * len(rows)
-            steps += 1
-        reached = accuracy(parameters, x, labels)
-        text = f"epoch {epoch:3d}/{epochs}   loss {total / len(x):.4f}   accuracy {reached:6.1%}"
+            optimizer.step()
+            schedule.step()
+            total += loss.item() * len(points)
+        text = f"epoch {epoch:3d}/{epochs}   loss {total / len(x):.4f}   accuracy {accuracy(net, x, labels):6.1%}"
         print(f"\r{text}", end="", flush=True)
-    seconds = time.perf_counter() - start
+    print(f"\n{epochs * len(batches)} steps in {time.perf_counter() - start:.1f} s")
 
-    reached = accuracy(parameters, unseen, unseen_labels)
-    print(f"\n{steps} steps in {seconds:.1f} s; accuracy on points not trained on: {reached:.1%}")
-    return int(reached < (0.85 if args.short else 0.95))
+    save_plot(args.plot, lambda axes: draw(axes, net, unseen, unseen_labels))
+    reached = accuracy(net, unseen, unseen_labels)
+    print(f"accuracy on points not trained on: {reached:.1%}")
+    assert reached >= (0.85 if args.short else 0.95)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
