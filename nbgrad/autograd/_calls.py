@@ -136,8 +136,9 @@ def op_name(op: Any) -> str:
     """PyTorch's name. A gradient's op, or a case of an op (`sum` over dims), is called as its node says: TanhBackwardBackward0 is
     tanh_backward, SumBackward1 sum."""
     stem = op.node_name.rpartition("Backward")[0]
-    if stem.lower() in ("", op.name.replace("_", "")):
-        return str(op.name)
+    for prefix in ("", "special_"):
+        if stem.lower() in ("", f"{prefix}{op.name}".replace("_", "")):
+            return f"{prefix}{op.name}" if stem else str(op.name)
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stem).lower()
 
 

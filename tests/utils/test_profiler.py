@@ -86,10 +86,13 @@ def test_each_op_of_the_table_is_a_row(torch: ModuleType) -> None:
 
     for case in CASES.values():
         if case.elementwise and case.op:
-            sample = next(samples(case, "int64" if "bitwise" in case.op else "float32", layouts=False))
+            whole = "bitwise" in case.op or "float32" not in case.dtypes
+            sample = next(samples(case, "int64" if whole else "float32", layouts=False))
             ours, theirs = rows(T, case, sample), rows(torch, case, sample)
             assert ours and ours[0].removesuffix("_") in {*theirs, case.op}, (case.name, ours, theirs)
-            assert case.op in ours or case.op not in theirs, (case.name, ours, theirs)
+            # An alias (arcsinh) is one function with what it stands for, and has its row; in PyTorch it has one more.
+            alike = {n for n in ours if getattr(T, n, None) is getattr(T, case.op, T)}
+            assert case.op in ours or alike or case.op not in theirs, (case.name, ours, theirs)
 
 
 def test_higher_order_and_custom_functions() -> None:
