@@ -48,10 +48,10 @@ def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[...
     """The op as a function of tensors and numbers, specialised by arity. As an operator it gives `foreign`
     (NotImplemented) for an operand that is neither."""
     keep(op)
-    if len(op.params) == 2:
-        op.function = _binary(op, foreign)
+    if len(op.params) == 1:
+        op.function = _unary(op)
     else:
-        op.function = _unary(op) if len(op.params) == 1 else _nary(op)
+        op.function = _nary(op) if len(op.params) > 2 or op.fits else _binary(op, foreign)
     return op.function
 
 
@@ -121,10 +121,66 @@ def _binary(op: ElementwiseOp, foreign: Any) -> Callable[..., Any]:
 
 
 def _nary(op: ElementwiseOp) -> Callable[..., Tensor]:
-    def function(*args: Any, out: Tensor | None = None) -> Tensor:
-        return call(op, args, out)
+    """The like for any arity, as text without a loop: a loop over three operands costs as much as the rest of the call. Of settings
+    and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
+    names = [f"v{k}" for k in range(len(op.params))]
+    numbers = [v for v, p in zip(names, op.params) if p in op.settings or p in op.fits]
+    keys, values, lines = [], [], ["        rg = 0"]
+    for v in names:
+        if v in numbers:
+            keys.append(f"type({v})")
+            values.append(v)
+            continue
+        keys.append(f"k{v}")
+        values.append(f"b{v}")
+        lines += [
+            f"        k{v} = type({v})",
+            f"        if k{v} is float or k{v} is int: b{v} = {v}",
+            f"        else: k{v}, b{v}, rg = {v}._spec, {v}._buf, rg or {v}._rg",
+        ]
+    fit = "".join(f" or not plan.low <= {v} <= plan.high" for v, p in zip(names, op.params) if p in op.fits)
+    listed = ", ".join(names)
+    alone = len(numbers) == len(names) - 1 and names[0] not in numbers
+    scope = dict(find=op.plans.get, op=op, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor)
+    scope |= dict(shared=shared, state=state, as_inference=as_inference, record1=record1, record=record)
+    text = _NARY.format(
+        names=listed,
+        operands="\n".join(lines),
+        keys=", ".join(keys),
+        fit=fit,
+        values=", ".join(values),
+        record=f"record1(plan, t, v0, ({listed}))" if alone else f"record(plan, t, ({listed}))",
+    )
+    exec(text, scope)
+    return scope["function"]  # type: ignore[return-value]
 
-    return function
+
+_NARY = """
+def function({names}, /, *, out=None):
+    try:
+{operands}
+        plan = find(({keys}))
+    except AttributeError:
+        plan = None
+    if plan is None or out is not None{fit}:
+        return call(op, ({names}), out)
+    buf = empty(plan.nbytes, bytes_)
+    try:
+        plan.launch(plan.address, plan.n, buf, {values})
+    except OverflowError:
+        return call(op, ({names}))
+    t = new(Tensor)
+    t._buf, t._spec = buf, plan.out
+    t._storage = t._view = t._ad = None
+    t._nr = 0
+    if rg and state.grad:
+        {record}
+    else:
+        t._rg, t._node = 0, None
+        if shared.rare and state.inference:
+            as_inference(t)
+    return t
+"""
 
 
 def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:

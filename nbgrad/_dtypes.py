@@ -337,7 +337,7 @@ def fitting(value: Any, d: dtype) -> Any:
         )
     if d is bool_:
         return builtins.bool(value)
-    low, high = _limits(d)
+    low, high = limits(d)
     if not d.is_signed and isinstance(value, builtins.int):
         low = -high
     if not low <= value <= high and not (d.is_floating_point and not math.isfinite(value)):
@@ -347,7 +347,9 @@ def fitting(value: Any, d: dtype) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _limits(d: dtype) -> tuple[Any, Any]:
+def limits(d: dtype) -> tuple[Any, Any]:
+    if d is bool_:
+        return False, True
     info = finfo(d) if d.is_floating_point else iinfo(d)
     return info.min, info.max
 

@@ -36,8 +36,10 @@ class Plan:
         "address",
         "by_mask",
         "compute",
+        "high",
         "kind",
         "launch",
+        "low",
         "n",
         "nbytes",
         "op",
@@ -60,7 +62,9 @@ class Plan:
         self.op, self.operands, self.out, self.compute, self.kind = op, operands, out, compute, compute.kind
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
-        self.by_mask: list[Any] = [None] * 4  # the rules of one or two tensor operands, found by counting
+        self.by_mask: list[Any] = [None] * 4  # the rules where no third operand wants one, found by counting
+        if op.fits:
+            self.low, self.high = _dtypes.limits(compute)
         if not runs:
             return
         rounded = compute is _dtypes.float16 and not op.opmath
@@ -75,7 +79,8 @@ class Plan:
             0 if inplace else -1,
             op.settings if rounded else op.params,
         )
-        self.address, self.n, self.launch = run.address, run.n, run.launch
+        self.address, self.n = run.address, run.n
+        self.launch = _in_order(run.launch, operands[1:] if inplace else operands)
 
 
 class Kernel:
@@ -145,6 +150,14 @@ class Kernel:
         meta = _meta(sizes, strides, given, len(outs))
         launch = backend.launch(len(outs) + len(specs) + 1, numbers, numel)
         return Kernel(made.address, _with_meta(launch, meta), rows)
+
+
+def _in_order(launch: Any, operands: Sequence[Any]) -> Any:
+    """A launch of the operands as they come; a kernel takes tensors first."""
+    order = sorted(range(len(operands)), key=lambda k: not isinstance(operands[k], Spec))
+    if order == list(range(len(operands))):
+        return launch
+    return lambda address, n, buf, *values: launch(address, n, buf, *[values[k] for k in order])
 
 
 def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
@@ -261,10 +274,8 @@ def check_numbers(plan: Plan, args: Sequence[Any]) -> None:
 
 
 def launch(plan: Plan, buf: Any, args: Sequence[Any]) -> None:
-    bufs = [a._buf for a in args if isinstance(a, Tensor)]
-    numbers = [a for a in args if not isinstance(a, Tensor)]
     try:
-        plan.launch(plan.address, plan.n, buf, *bufs, *numbers)
+        plan.launch(plan.address, plan.n, buf, *[a._buf if isinstance(a, Tensor) else a for a in args])
     except OverflowError:
         word = "int64_t" if plan.kind[0] != "f" else "double"
         raise RuntimeError(f"value cannot be converted to type {word} without overflow") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from sys import getrefcount
 from typing import Any
 
@@ -69,9 +70,9 @@ def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
         return
     node = t._node = Node()
     target = a._node or accumulator(a)
-    node.next = (target,) if len(args) == 1 else (target, None)
+    node.next = (target, *rule.others)
     if a._nr:
-        node.numbers = (a._nr, 0)
+        node.numbers = (a._nr, *[0] * len(rule.others))
     saves = rule.saves
     if saves:
         if saves == _OUTPUT:
@@ -136,27 +137,51 @@ def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
 
 def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     """Give `t` its history. Which inputs want a gradient decides what is saved."""
-    mask = tuple([isinstance(a, Tensor) and a._rg != 0 and (a._rg == 1 or requires(a)) for a in args])
-    if plan.op.flat:
-        mask = tuple([m and p not in plan.op.flat for m, p in zip(mask, plan.op.params)])
-    rule = rule_of(plan, mask) if True in mask and plan.out.dtype.is_floating_point else None
+    wants: list[bool] = []
+    targets: list[Node | None] = []
+    numbers: list[int] = []
+    numbered = False
+    flat = plan.op.flat
+    for k, a in enumerate(args):
+        rg = a._rg if isinstance(a, Tensor) else 0
+        if rg == 0 or (rg == 2 and not requires(a)) or (flat and plan.op.params[k] in flat):
+            wants.append(False)
+            targets.append(None)
+            numbers.append(0)
+            continue
+        wants.append(True)
+        if rg == 2:
+            target, number = edge(a)
+        else:
+            target, number = a._node or accumulator(a), a._nr
+        targets.append(target)
+        numbers.append(number)
+        numbered = numbered or number != 0
+    mask = tuple(wants)
+    rule = plan.rules.get(mask)
+    if rule is None and True in mask and plan.out.dtype.is_floating_point:
+        rule = rule_of(plan, mask)
+        if rule.useful and True not in mask[2:]:
+            plan.by_mask[mask[0] + 2 * (True in mask[1:])] = rule
     if rule is None or not rule.useful:
         t._rg, t._node = 0, None
         return
-    if len(mask) < 3:
-        plan.by_mask[mask[0] + 2 * (True in mask[1:])] = rule
     node = Node()
-    edges = [edge(a) if wanted else (None, 0) for a, wanted in zip(args, mask)]
     if plan.op.refuses:  # PyTorch's node that has no gradient knows only of inputs that want one
-        edges = [e for e, wanted in zip(edges, mask) if wanted]
-    node.next, node.numbers = tuple([e[0] for e in edges]), tuple([e[1] for e in edges])
-    saved = [args[k] for k in rule.tensor_positions]
+        targets = [target for target, wanted in zip(targets, mask) if wanted]
+        numbers = [number for number, wanted in zip(numbers, mask) if wanted]
+    node.next = tuple(targets)
+    if numbered:
+        node.numbers = tuple(numbers)
+    saved = rule.tensors_of(args)
     if rule.saves_output:
         shadow = wrap(t._buf, t._spec)
         shadow._storage = storage_of(t)
-        saved.append(shadow)
-    node.saved, node.versions = save(saved)
-    node.static = rule.numbers(args)
+        saved = (*saved, shadow)
+    if saved:
+        node.saved, node.versions = save(saved)
+    if rule.number_positions:
+        node.static = rule.numbers(args)
     node.rule = rule
     node.seq = next(sequence)
     if shared.rare:
@@ -371,6 +396,13 @@ def _order(names: Sequence[str], public: dict[str, str]) -> tuple[int, ...]:
     return tuple(sorted(range(len(names)), key=lambda k: public.get(names[k], names[k])))
 
 
+def _picker(positions: tuple[int, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The function that takes what stands there out of a sequence."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: tuple([values[k] for k in positions])
+
+
 class ElementwiseRule:
     """The gradient of one plan for one choice of inputs that want it. Two callers: raw, which launches one kernel for all of
     them, and registered (`graph`), which calls an op per input and so can be differentiated again."""
@@ -382,6 +414,7 @@ class ElementwiseRule:
         if op.number_node is not None and not all(isinstance(o, Spec) for o in plan.operands):
             self.node_name = op.number_node
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
+        self.others = (None,) * (len(mask) - 1)  # where the gradients of the numbers after one tensor go
         # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
         self.useful = any(mask) and not is_bool(op.body)
         names = op.reads(self.wanted)
@@ -403,11 +436,9 @@ class ElementwiseRule:
         self.number_positions = tuple(positions[n] for n in self.number_names)
         self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
         self.order = _order(self.saved_names, PUBLIC)
+        self.tensors_of, self.numbers = _picker(self.tensor_positions), _picker(self.number_positions)
         self.backs: dict[Any, Callable[..., Any]] = {}  # by how the gradient lies
         self.by_ops: dict[tuple[bool, ...], Callable[..., Any]] = {}  # by which gradients are wanted
-
-    def numbers(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(args[k] for k in self.number_positions)
 
     def made_by(self, node: Node, k: int) -> str:
         """ ", which is output 0 of Exp," for a saved value that an op made."""

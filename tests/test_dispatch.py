@@ -99,3 +99,34 @@ def test_new_op_takes_numbers_and_broadcasts() -> None:
     want = -16 * x.detach() / (x.detach() ** 2 + 4) ** 2
     assert T.allclose(x.grad, want)
     assert witch(x.detach().view(5, 1), T.ones(3)).shape == (5, 3)
+
+
+def test_number_that_does_not_fit_is_refused_every_time() -> None:
+    x = T.ones(3, dtype=T.float16)
+    for _ in range(3):
+        for call in (lambda: x**1e5, lambda: T.clamp(x, 0.0, 1e5), lambda: T.clamp_min(x, -1e5)):
+            with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half"):
+                call()
+        assert T.clamp(x, 0.5, float("inf")).tolist() == [1.0] * 3
+
+
+def test_numbers_may_come_before_tensors() -> None:
+    condition = T.tensor([True, False, True])
+    for _ in range(2):  # the first call makes the plan, the second finds it
+        x = T.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        y = T.where(condition, -1.0, x)
+        assert y.tolist() == [-1.0, 2.0, -1.0]
+        y.sum().backward()
+        assert x.grad.tolist() == [0.0, 1.0, 0.0]
+        mixed = T.elementwise(lambda a, b, c: a - b / c, name="mixed")
+        assert mixed(1.0, 2, x).tolist() == pytest.approx([-1.0, 0.0, 1 / 3])
+
+
+def test_op_of_three_tensors_records_what_wants_a_gradient() -> None:
+    a, b, c = (T.full((2,), v, requires_grad=w) for v, w in ((1.0, True), (2.0, False), (3.0, True)))
+    for _ in range(2):
+        a.grad = c.grad = None
+        y = T.addcmul(a, b, c.view(2), value=0.5)
+        assert [f is not None for f, _ in y.grad_fn.next_functions[:3]] == [True, False, True]
+        y.sum().backward()
+        assert (a.grad.tolist(), b.grad, c.grad.tolist()) == ([1.0, 1.0], None, [1.0, 1.0])

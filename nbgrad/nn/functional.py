@@ -10,7 +10,6 @@ import numpy as np
 
 from nbgrad import _creation, _dtypes, _random
 from nbgrad._creation import generator_of
-from nbgrad._dispatch import call
 from nbgrad._dispatch import inplace as write
 from nbgrad._tensor import Tensor
 from nbgrad.nn._dropouts import (
@@ -54,7 +53,8 @@ from nbgrad.ops.special import sigmoid, tanh
 
 
 def _activated(activation: tuple[Any, tuple[Any, ...]], inplace: bool) -> Tensor:
-    return write(*activation) if inplace else call(*activation)
+    op, args = activation
+    return write(op, args) if inplace else op.function(*args)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -82,11 +82,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    return _activated((a.silu.op, (input,)), inplace)
+    return write(a.silu.op, (input,)) if inplace else a.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    return _activated((a.mish.op, (input,)), inplace)
+    return write(a.mish.op, (input,)) if inplace else a.mish(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -94,11 +94,11 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    return _activated((a.hardsigmoid.op, (input,)), inplace)
+    return write(a.hardsigmoid.op, (input,)) if inplace else a.hardsigmoid(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    return _activated((a.hardswish.op, (input,)), inplace)
+    return write(a.hardswish.op, (input,)) if inplace else a.hardswish(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

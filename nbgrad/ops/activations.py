@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import call
 from nbgrad._dispatch import inplace as write
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
@@ -317,7 +316,8 @@ def celu_call(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> _Call
 
 
 def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | None = None) -> Tensor:
-    return call(*threshold_call(input, threshold, value), out)
+    op, args = threshold_call(input, threshold, value)
+    return op.function(*args, out=out)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
@@ -337,7 +337,8 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(input: Tensor) -> Tensor:
-    return call(*selu_call(input))
+    op, args = selu_call(input)
+    return op.function(*args)
 
 
 def selu_(input: Tensor) -> Tensor:
@@ -345,7 +346,8 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    return call(*celu_call(input, alpha))
+    op, args = celu_call(input, alpha)
+    return op.function(*args)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -363,7 +365,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
 ) -> Tensor:
-    return call(_softplus.op, (input, float(beta), float(threshold)), out)
+    return _softplus(input, float(beta), float(threshold), out=out)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
@@ -372,12 +374,12 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
         raise RuntimeError(
             f"lambda must be in range [0, {largest:g}] for input dtype {input.dtype.scalar_name}, but found {lambd:g}"
         )
-    return call(_softshrink.op, (input, float(lambd)), out)
+    return _softshrink(input, float(lambd), out=out)
 
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    return call(_hardshrink.op, (input, float(lambd)), out)
+    return _hardshrink(input, float(lambd), out=out)
 
 
 @method

@@ -6,10 +6,11 @@ everything else is derived from the body.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import add_into, call, check_out, elementwise_function, inplace, operands_of
+from nbgrad._dispatch import add_into, check_out, elementwise_function, inplace, operands_of
 from nbgrad._op import ElementwiseOp
 from nbgrad._plan import dtypes_of, number_type
 from nbgrad._tensor import Tensor, c_name, hooks
@@ -233,18 +234,21 @@ def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return _pow_number.op, (input, exponent)
+    if not -_FLOAT_MAX <= exponent <= _FLOAT_MAX and input.dtype not in (_dtypes.float16, _dtypes.float64):
+        exponent = math.copysign(math.inf, exponent) if exponent == exponent else exponent
     # The exponents that PyTorch, too, computes without pow; a number otherwise stays an argument of the kernel.
     special = (_FLOAT_POWERS if input.dtype.is_floating_point else _ROOTS).get(exponent)
     return (_pow_number.op, (input, exponent)) if special is None else (special.op, (input,))
 
 
+_FLOAT_MAX = _dtypes.finfo(_dtypes.float32).max  # beyond it float32's pow takes an exponent for infinite
 _ROOTS: dict[Any, Any] = {0.5: _pow_half, -0.5: _pow_minus_half}
 _FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: _square, 3: _cube, **_ROOTS}
 
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     op, args = power(input, exponent)
-    return op.function(*args) if out is None else call(op, args, out)
+    return op.function(*args, out=out)
 
 
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -399,7 +403,8 @@ def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
 
 @method
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    return call(*_clamped(input, min, max), out)
+    op, args = _clamped(input, min, max)
+    return op.function(*args, out=out)
 
 
 @method
@@ -409,12 +414,12 @@ def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 @method
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
-    return call(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, min), out)
+    return _CLAMP_MIN[isinstance(min, Tensor)](input, min, out=out)
 
 
 @method
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
-    return call(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, max), out)
+    return _CLAMP_MAX[isinstance(max, Tensor)](input, max, out=out)
 
 
 @method
@@ -449,13 +454,18 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
         )
-    args = (condition, input, other)
-    numbers = [v for v in (input, other) if not isinstance(v, Tensor)]
-    if numbers:
-        d = dtypes_of(_where.op, operands_of(_where.op, args))[0]
-        for value in numbers if d is not _dtypes.float16 else ():  # one too large for float16 is inf here
-            _dtypes.fitting(value, d)
-    return call(_where.op, args, out)
+    if not (_fits_any(input) and _fits_any(other)):
+        d = dtypes_of(_where.op, operands_of(_where.op, (condition, input, other)))[0]
+        if d is not _dtypes.float16:  # one too large for float16 is inf here
+            for value in (input, other):
+                if not isinstance(value, Tensor):
+                    _dtypes.fitting(value, d)
+    return _where(condition, input, other, out=out)
+
+
+def _fits_any(value: Any) -> bool:
+    """A tensor, or a number that each dtype that it can lead to holds."""
+    return isinstance(value, Tensor) or (type(value) in (int, float) and -128 <= value <= 127)
 
 
 # PyTorch's formula changes at weight 0.5, so that both ends are exact.
@@ -489,7 +499,7 @@ def _lerp_tensor(input, end, weight):
 
 def _lerped(input: Tensor, end: Tensor, weight: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     for name, t in (("end", end), ("weight", weight)):
-        if isinstance(t, Tensor) and t.dtype is not input.dtype:
+        if isinstance(t, Tensor) and t._spec.dtype is not input._spec.dtype:
             raise RuntimeError(
                 f"expected dtype {c_name(input.dtype)} for `{name}` but got dtype {c_name(t.dtype)}"
             )
@@ -501,7 +511,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
     op, args = _lerped(input, end, weight)
     if out is not None and isinstance(weight, Tensor) and weight.ndim:
         check_out("lerp", out, dtypes_of(op, operands_of(op, args))[1], args, SAME)
-    return call(op, args, out)
+    return op.function(*args, out=out)
 
 
 @method
@@ -636,6 +646,8 @@ def _sub_scaled(input, other, alpha):
 
 
 def _alpha(input: Any, other: Any, alpha: Any) -> None:
+    if type(alpha) is int:
+        return
     kinds = [x.dtype if isinstance(x, Tensor) else _dtypes.number_dtype(x) for x in (input, other)]
     if isinstance(alpha, float) and not any(k.is_floating_point for k in kinds):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
@@ -648,7 +660,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     if type(alpha) is int and alpha == 1:
         return _add(input, other, out=out)
     _alpha(input, other, alpha)
-    return call(_add_scaled.op, (input, other, alpha), out)
+    return _add_scaled(input, other, alpha, out=out)
 
 
 @method
@@ -656,7 +668,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     if type(alpha) is int and alpha == 1:
         return _sub(input, other, out=out)
     _alpha(input, other, alpha)
-    return call(_sub_scaled.op, (input, other, alpha), out)
+    return _sub_scaled(input, other, alpha, out=out)
 
 
 @method
@@ -694,7 +706,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     if type(alpha) is int and alpha == 1:
         return _rsub(input, other)
     _alpha(input, other, alpha)
-    return call(_RSUB_SCALED[isinstance(other, Tensor)].op, (input, other, alpha))
+    return _RSUB_SCALED[isinstance(other, Tensor)](input, other, alpha)
 
 
 def _integers(*operands: Any) -> bool:
@@ -732,7 +744,8 @@ def _int_trunc_divide(input, other):
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     if rounding_mode is None:
         return _true_divide(input, other, out=out)
-    return call(*_divided(input, other, rounding_mode), out)
+    op, args = _divided(input, other, rounding_mode)
+    return op.function(*args, out=out)
 
 
 @method

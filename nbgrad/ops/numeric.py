@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import call, into
 from nbgrad._dispatch import inplace as write
+from nbgrad._dispatch import into
 from nbgrad._plan import number_type
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
@@ -70,7 +70,8 @@ def _rounding(input: Tensor, decimals: int) -> tuple[Any, tuple[Any, ...]]:
 
 @method
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    return call(*_rounding(input, decimals), out)
+    op, args = _rounding(input, decimals)
+    return op.function(*args, out=out)
 
 
 @method
@@ -136,12 +137,14 @@ def _nan_to_num(input, nan, posinf, neginf):
 
 
 def _numbers(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[Any, ...]:
+    least, largest = _dtypes.limits(input.dtype) if input.dtype.is_floating_point else (0, 0)
+    if nan is posinf is neginf is None:
+        return input, 0, largest, least
     for k, (name, value) in enumerate((("nan", nan), ("posinf", posinf), ("neginf", neginf)), 2):
         if value is not None and number_type(value) is None:
             kind = type(value).__name__
             raise TypeError(f"nan_to_num(): argument '{name}' (position {k}) must be float, not {kind}")
-    largest = _dtypes.finfo(input.dtype).max if input.dtype.is_floating_point else 0
-    given = ((nan, 0), (posinf, largest), (neginf, -largest))
+    given = ((nan, 0), (posinf, largest), (neginf, least))
     return (input, *((default if value is None else value) for value, default in given))
 
 
@@ -154,7 +157,7 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    return call(_nan_to_num.op, _numbers(input, nan, posinf, neginf), out)
+    return _nan_to_num(*_numbers(input, nan, posinf, neginf), out=out)
 
 
 @method
@@ -211,7 +214,7 @@ def _same_dtypes(input: Tensor, *others: Any) -> None:
 @method
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     _same_dtypes(input, values, out)
-    return call(_heaviside.op, (input, values), out)
+    return _heaviside(input, values, out=out)
 
 
 @method
@@ -364,12 +367,17 @@ def _addcdiv(input, tensor1, tensor2, value):
 
 def _product(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> tuple[Any, tuple[Any, ...]]:
     operands = (input, tensor1, tensor2)
-    floats = any(isinstance(t, Tensor) and t.dtype.is_floating_point for t in operands)
-    return _addcmul.op, (*operands, float(value) if floats else int(value))
+    for t in operands:
+        if isinstance(t, Tensor) and t._spec.dtype.is_floating_point:
+            return _addcmul.op, (*operands, float(value))
+    return _addcmul.op, (*operands, int(value))
 
 
 def _quotient(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> tuple[Any, tuple[Any, ...]]:
-    if not any(isinstance(t, Tensor) and t.dtype.is_floating_point for t in (tensor1, tensor2)):
+    for t in (tensor1, tensor2):
+        if isinstance(t, Tensor) and t._spec.dtype.is_floating_point:
+            break
+    else:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
             "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
@@ -384,7 +392,8 @@ def _quotient(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> tu
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    return call(*_product(input, tensor1, tensor2, value), out)
+    op, args = _product(input, tensor1, tensor2, value)
+    return op.function(*args, out=out)
 
 
 @method
@@ -396,7 +405,8 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1)
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    return call(*_quotient(input, tensor1, tensor2, value), out)
+    op, args = _quotient(input, tensor1, tensor2, value)
+    return op.function(*args, out=out)
 
 
 @method

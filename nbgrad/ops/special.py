@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import call
 from nbgrad._dispatch import inplace as write
 from nbgrad._plan import number_type
 from nbgrad._tensor import Tensor
@@ -267,7 +266,8 @@ def _logit_of(input: Tensor, eps: float | None) -> tuple[Any, tuple[Any, ...]]:
 
 @method
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    return call(*_logit_of(input, eps), out)
+    op, args = _logit_of(input, eps)
+    return op.function(*args, out=out)
 
 
 @method
@@ -345,7 +345,7 @@ def _polygamma(n: int) -> Any:
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    return call(_order(n).op, (input,), out)
+    return _order(n)(input, out=out)
 
 
 def _order(n: int) -> Any:
@@ -384,7 +384,7 @@ def _mvlgamma_of(input: Tensor, p: int, into: Tensor | None) -> Any:
 
 @method
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
-    return call(_mvlgamma_of(input, p, out).op, (input,), out)
+    return _mvlgamma_of(input, p, out)(input, out=out)
 
 
 @method
@@ -431,7 +431,8 @@ def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tens
         raise RuntimeError(
             f"the output given to float_power has dtype {out.dtype.scalar_name} but the operation's result requires dtype Double"
         )
-    return call(*power(_double(input), _double(exponent)), out)
+    op, args = power(_double(input), _double(exponent))
+    return op.function(*args, out=out)
 
 
 @method
