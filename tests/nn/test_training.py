@@ -1,0 +1,107 @@
+"""Whole trainings, the same program under torch and nbgrad: the losses of a hundred steps, and going on where the other stopped."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbgrad.utils import safetensors
+from tests.support import T
+
+pytestmark = pytest.mark.oracle
+
+Training = tuple[
+    Any, Any, Iterator[float]
+]  # the module, the optimiser, and the losses: to draw one is to take a step
+
+
+def classifier(t: ModuleType) -> Training:
+    """Batch-norm, dropout, a loader that shuffles, gradients clipped, a schedule."""
+    nn, data = t.nn, t.utils.data
+    t.manual_seed(0)
+    x = t.randn(512, 10)
+    y = (x[:, :3].sum(1) > 0).long() + (x[:, 3] > 0.5).long()
+    net = nn.Sequential(nn.Linear(10, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 3))
+    optimizer = t.optim.AdamW(net.parameters(), lr=1e-2)
+    batches = data.DataLoader(data.TensorDataset(x, y), batch_size=32, shuffle=True)
+
+    def losses() -> Iterator[float]:
+        schedule = t.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.9)
+        while True:
+            for inputs, labels in batches:
+                loss = nn.functional.cross_entropy(net(inputs), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                optimizer.step()
+                yield loss.item()
+            schedule.step()
+
+    return net, optimizer, losses
+
+
+def language_model(t: ModuleType) -> Training:
+    """An embedding, two layers, the cross-entropy of the next letter."""
+    nn = t.nn
+    t.manual_seed(0)
+    text = t.randint(0, 3, (2000,)).cumsum(0) % 27
+    net = nn.Sequential(nn.Embedding(27, 16), nn.Flatten(), nn.Linear(48, 64), nn.Tanh(), nn.Linear(64, 27))
+    optimizer = t.optim.AdamW(net.parameters(), lr=1e-2)
+
+    def losses() -> Iterator[float]:
+        while True:
+            rows = text[t.randint(0, len(text) - 3, (64, 1)) + t.arange(4)]
+            loss = nn.functional.cross_entropy(net(rows[:, :3]), rows[:, 3])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
+
+    return net, optimizer, losses
+
+
+BOTH = pytest.mark.parametrize("program", [classifier, language_model], ids=lambda p: p.__name__)
+Program = Callable[[ModuleType], Training]
+
+
+@BOTH
+def test_losses(program: Program, torch: ModuleType) -> None:
+    got, want = (list(itertools.islice(program(t)[2](), 100)) for t in (T, torch))
+    assert min(want[-10:]) < 0.6 * want[0]
+    assert got == pytest.approx(want, rel=0, abs=1e-5)
+
+
+@BOTH
+@pytest.mark.parametrize("there", [True, False], ids=["to nbgrad", "to torch"])
+def test_going_on(program: Program, there: bool, torch: ModuleType, tmp_path: Path) -> None:
+    """One takes 32 steps and saves; the other loads, and from there both go on alike."""
+    before, after = (torch, T) if there else (T, torch)
+    net, optimizer, losses = program(before)
+    *_, last = itertools.islice(losses(), 32)
+    before.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "state.pt")
+
+    other, other_optimizer, other_losses = program(after)
+    state = after.load(tmp_path / "state.pt")
+    other.load_state_dict(state["net"])
+    other_optimizer.load_state_dict(state["optimizer"])
+    gone_on = {}
+    for t, each in ((before, losses), (after, other_losses)):
+        t.manual_seed(1)
+        gone_on[t] = list(itertools.islice(each(), 20))
+    assert gone_on[after] == pytest.approx(gone_on[before], rel=0, abs=1e-5)
+    assert abs(gone_on[after][0] - last) < 0.5
+
+
+def test_safetensors_hold_a_module(torch: ModuleType) -> None:
+    """PyTorch's state_dict, as a file's bytes and back, makes nbgrad's module compute the same."""
+    theirs, _, losses = classifier(torch)
+    next(losses())
+    arrays = {name: T.from_numpy(t.numpy()) for name, t in theirs.state_dict().items()}
+    mine = classifier(T)[0]
+    mine.load_state_dict(safetensors.load(safetensors.save(arrays)))
+    got = mine.eval()(T.ones(2, 10)).detach().numpy()
+    np.testing.assert_allclose(got, theirs.eval()(torch.ones(2, 10)).detach().numpy(), rtol=0, atol=1e-6)
