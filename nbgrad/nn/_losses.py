@@ -623,6 +623,9 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
         raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(target.shape)}")
     elif tuple(target.shape) != (shape[0], *shape[2:]):
         raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(target.shape)}")
+    if len(shape) not in (1, 2, 4) and not input.numel() and target.numel():
+        folded = [shape[0], 1, target.numel() // shape[0]]  # PyTorch makes pixels of any number of dimensions
+        raise RuntimeError(f"size mismatch (got input: {[*shape[:2], 0, 0]} , target: {folded}")
     if target.dtype is not _dtypes.int64:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
     if weight is not None and tuple(weight.shape) != (classes,):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbgrad._dtypes import dtype, finfo
+from nbgrad._layout import wrap_dim
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
@@ -108,6 +109,7 @@ def batch_norm(
         if t is not None and t.numel() != channels:
             raise RuntimeError(f"{word} should contain {channels} elements not {t.numel()}")
     d = input.dtype
+    wrap_dim(1, input.ndim)
     if not d.is_floating_point:
         raise NotImplementedError(f"\"batch_norm\" not implemented for '{d.scalar_name}'")
     stats = [t for t in (running_mean, running_var) if t is not None]

@@ -253,30 +253,56 @@ def t(input: Tensor) -> Tensor:
     return _t(input)
 
 
-def _T(self: Tensor) -> Tensor:
-    if self.ndim != 2 and self.ndim != 0:
-        import warnings
+def _deprecated(text: str) -> None:
+    import warnings
 
-        if self.ndim != 1:
-            warnings.warn(
-                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
-                "error in a future release. Consider `x.mT` to transpose batches of matrices or "
-                "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
-                UserWarning,
-                stacklevel=2,
-            )
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+_IDENTITY = "This function is the identity in these cases."
+_CONJUGATE = "Consider using x.conj()."
+
+
+def _T(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _deprecated(f"Tensor.T is deprecated on 0-D tensors. {_IDENTITY}")
+    elif self.ndim != 2:
+        _deprecated(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
+            "error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+        )
     return _permute(self, dims=tuple(range(self.ndim))[::-1])
 
 
-def _mT(self: Tensor) -> Tensor:
-    if self.ndim < 2:
+def _H(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _deprecated(f"Tensor.H is deprecated on 0-D tensors. {_CONJUGATE}")
+        return self
+    if self.ndim != 2:
+        batches = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
         raise RuntimeError(
-            f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{batches}"
         )
-    return transpose(self, -2, -1)
+    return transpose(self, 0, 1)
 
 
-Tensor.T, Tensor.mT, Tensor.H, Tensor.mH = property(_T), property(_mT), property(_T), property(_mT)  # type: ignore[attr-defined]
+def _of_matrices(name: str, advice: str) -> property:
+    def turned(self: Tensor) -> Tensor:
+        if self.ndim == 0:
+            _deprecated(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
+            return self
+        if self.ndim == 1:
+            raise RuntimeError(
+                f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+            )
+        return transpose(self, -2, -1)
+
+    return property(turned)
+
+
+Tensor.T, Tensor.H = property(_T), property(_H)  # type: ignore[attr-defined]
+Tensor.mT, Tensor.mH = _of_matrices("mT", _IDENTITY), _of_matrices("mH", _CONJUGATE)  # type: ignore[attr-defined]
 
 
 @method
@@ -430,7 +456,13 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if dim is None:
         return _squeeze(input, dims=tuple(d for d in range(input.ndim) if input.shape[d] == 1))
     single = isinstance(dim, int)
-    wanted = (_layout.wrap_dim(d, input.ndim) for d in ((dim,) if single else dim))
+    wanted = (
+        (_layout.wrap_dim(dim, input.ndim),)
+        if single
+        else _layout.wrap_dims(tuple(dim), input.ndim)
+        if dim
+        else ()
+    )
     return (_squeeze_dim if single else _squeeze_dims)(
         input, dims=tuple(w for w in wanted if input.ndim and input.shape[w] == 1)
     )
@@ -594,7 +626,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     n = tuple.__getitem__(input.shape, d)
     start = int(start)
     if not -n <= start <= n:
-        raise IndexError(f"start out of range (expected to be in range of [-{n}, {n}], but got {start})")
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
     if start < 0:
         start += n
     if start + length > n:
@@ -733,9 +765,10 @@ _split, _split_with_sizes = _several("Split")(_split_geometry), _several("SplitW
 
 @method
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    at = _layout.wrap_dim(dim, input.ndim)
     if input.ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return _unbind(input, dim=_layout.wrap_dim(dim, input.ndim))
+        raise IndexError(f"Dimension specified as {at} but tensor has no dimensions")
+    return _unbind(input, dim=at)
 
 
 @method

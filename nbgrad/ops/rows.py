@@ -370,8 +370,9 @@ def nll(input: Tensor, index: Tensor, weight: Tensor | None, ignore: int, reduct
     ),
 )
 def _low_back(grad: Tensor, input: Tensor, index: Tensor, top: Tensor, low: Tensor) -> Tensor:
+    input = _dense(input)
     walk = _class_walk(input._spec)[0]
-    return _run(_LOW_BACK, walk, input._spec, (_dense(input), _dense(grad), top, low, index))[0]
+    return _run(_LOW_BACK, walk, input._spec, (input, _dense(grad), top, low, index))[0]
 
 
 @differentiable(

@@ -39,10 +39,14 @@ def ranks(
 @lru_cache(maxsize=4096)
 def _make_ranks(sp: Spec, dim: int, descending: bool, first: int, count: int, which: str) -> Any:
     shape = tuple(sp.shape) or (1,)
-    if count < 0:
-        count = shape[dim]
-    wanted = (*shape[:dim], count, *shape[dim + 1 :]) if sp.ndim else ()
-    values = spec(sp.dtype, wanted, None, sp.device)
+    if count < 0:  # all of them, which lie as the input does
+        count, values = (
+            shape[dim],
+            sp.like(strides=_layout.output_strides(sp.shape, [(sp.shape, sp.strides)])),
+        )
+    else:
+        wanted = (*shape[:dim], count, *shape[dim + 1 :]) if sp.ndim else ()
+        values = spec(sp.dtype, wanted, None, sp.device)
     places = values.like(dtype=_dtypes.int64)
     how = walk(shape, dim, (values.strides or (1,), sp.strides or (1,)), wide=1, few=1)
     code = sp.dtype.code
@@ -262,7 +266,7 @@ def _quantile(
     """Ranks of sorted values, and what lies between two of them: ops all, so the gradient is theirs."""
     d = input._spec.dtype
     if not input.numel():
-        raise RuntimeError(f"{name}() input tensor must be non-empty")
+        raise RuntimeError("quantile() input tensor must be non-empty")
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
@@ -405,7 +409,7 @@ def searchsorted(
 @undifferentiable()
 def _searched(edges: Tensor, values: Tensor, *, right: bool) -> Tensor:
     d = _dtypes.promote_types(edges._spec.dtype, values._spec.dtype)
-    if d is _dtypes.bool_:
+    if d is _dtypes.bool_ and values.numel():
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     if d is _dtypes.float16:
         d = _dtypes.float32  # in the same order, and numbers to a kernel

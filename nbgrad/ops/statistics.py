@@ -214,7 +214,8 @@ def _spread_of(
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     dims = _dims(dim, input.ndim)
-    if _count(input._spec, dims) <= correction:
+    each = _count(input._spec, dims) if input.numel() else 0  # what PyTorch counts where there is no result
+    if each <= correction:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
             "numel divided by output numel).",

@@ -81,7 +81,15 @@ _consecutive = _op("UniqueConsecutiveBackward0")
 def _outputs(
     function: Any, input: Tensor, dim: Any, in_order: bool, name: str, inverse: bool, counts: bool
 ) -> Any:
-    d = None if dim is None else _layout.wrap_dim(dim, input.ndim)
+    d = dim
+    if dim is not None:
+        if not input.ndim:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        d = _layout.wrap_dim(dim, input.ndim)
+        if 0 in input.shape[:d] + input.shape[d + 1 :]:
+            raise RuntimeError(
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+            )
     values, group, many = function(input, dim=d, in_order=in_order, name=name)
     if d is None:
         group = reshape(group, input.shape)
