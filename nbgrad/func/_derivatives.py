@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad._creation import from_array, zeros_like
-from nbgrad._storage import Marked
+from nbgrad._storage import Batched, Marked
 from nbgrad._tape.modes import state
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, edge, requires
@@ -74,8 +74,7 @@ def _gradients(
         return [zeros_like(x.detach()) for x in xs]
     own = {n for x in xs if (n := edge(x)[0]) is not None}
     chosen = [outs[k] for k in used]
-    inside = type(chosen[0]._spec) is Marked  # of a transform, whose own history is not to be seen from here
-    graph = outer and (inside or _nodes_beyond(chosen, own) or _nodes_before(own))
+    graph = outer and (any(map(_history_beyond, chosen)) or _nodes_beyond(chosen, own) or _nodes_before(own))
     with enable_grad():
         found = _grad(
             chosen,
@@ -86,6 +85,19 @@ def _gradients(
             allow_unused=True,
         )
     return [zeros_like(x.detach()) if g is None else _settled(g, own, graph) for g, x in zip(found, xs)]
+
+
+def _history_beyond(t: Tensor) -> bool:
+    """Whether a tangent, or what is further out than the vmaps, has a history that is to go on."""
+    while type(t._spec) is Marked:
+        if any(requires(m) or _history_beyond(m) for m in t._spec.tangents.values()):
+            return True
+        if type(t._buf) is not Batched:
+            return False
+        t = t._buf.inner
+        if requires(t):
+            return True
+    return False
 
 
 def _nodes_before(own: set[Node]) -> bool:

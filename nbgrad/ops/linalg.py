@@ -294,7 +294,9 @@ def _family(node: str, check: Check) -> tuple[Run, Run, Run]:
 
 
 def _mv_each(has: tuple[bool, bool], a: Tensor, b: Tensor) -> Tensor:
-    return squeeze(_matrix_product(a, unsqueeze(b, -1)), -1) if has[1] else _matrix_product(a, b)
+    if has == (False, True):
+        return _mm_nt(b, a)
+    return squeeze(_bmm(a, unsqueeze(b, -1)), -1) if has[1] else _matrix_product(a, b)
 
 
 _mm, _mm_nt, _mm_tn = _family("MmBackward0", _check_mm)
