@@ -141,21 +141,22 @@ def _bare(t: Any, level: Level | None) -> Any:
 def survey(args: Sequence[Any]) -> tuple[Level | None, list[int]]:
     """The innermost vmap round any of these, and the levels of forward mode at which one of that depth has a tangent."""
     level: Level | None = None
-    ids: set[int] = set()
     for t in args:
-        if isinstance(t, Tensor) and type(t._spec) is Marked:
-            own = level_of(t)
-            if own is not level and own is not None and (level is None or own.index > level.index):
+        if isinstance(t, Tensor) and type(t._buf) is Batched:
+            own: Level = t._buf.level
+            if own is not level and (level is None or own.index > level.index):
                 level = own
-                ids.clear()
-            if own is level:
-                ids.update(t._spec.tangents)
     if level is not None and (level.index >= len(state.levels) or state.levels[level.index] is not level):
         raise RuntimeError(
             "vmap: a tensor of the mapped function is used after the vmap that it belongs to has ended; return it instead of "
             "keeping it elsewhere"
         )
-    return level, sorted([k for k in ids if k in state.duals])
+    if not state.duals:
+        return level, []
+    marked: list[Any] = [
+        t for t in args if isinstance(t, Tensor) and type(t._spec) is Marked and level_of(t) is level
+    ]
+    return level, sorted({k for t in marked for k in t._spec.tangents if k in state.duals})
 
 
 # ---------------------------------------------------------------- elementwise ops
