@@ -124,6 +124,8 @@ def broadcast_strides(shape: Ints, strides: Ints, to: Ints) -> Ints:
 
 def expand(shape: Ints, strides: Ints, to: Sequence[int]) -> tuple[Ints, Ints]:
     lead = len(to) - len(shape)
+    if not shape and any([n < 0 for n in to]):
+        raise RuntimeError("numel: integer multiplication overflow")
     if lead < 0:
         raise RuntimeError(
             f"expand(torch.FloatTensor{{{list(shape)}}}, size={list(to)}): the number of sizes provided "

@@ -36,7 +36,7 @@ def _checked(
                 f"normalized_shape = {list(own)}"
             )
     if name == "rms_norm" and input.ndim < len(own):
-        raise RuntimeError(f"Input tensor must have at least {len(own)} dimensions, but got {input.ndim}")
+        raise ValueError(f"Input tensor must have at least {len(own)} dimensions, but got {input.ndim}")
     if tuple(input.shape)[-len(own) :] != own:
         start = "*" if name == "rms_norm" else "*, "  # each function's own words
         raise RuntimeError(

@@ -249,8 +249,11 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
                 f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}"
             )
         src = scalar(src, _dtypes.float64 if isinstance(src, float) else None)
-    if _layout.broadcast_shapes(self._spec.shape, src._spec.shape) != self._spec.shape:
-        raise RuntimeError(_size_mismatch(self._spec.shape, src._spec.shape))
+    shape = _layout.broadcast_shapes(self._spec.shape, src._spec.shape)
+    if shape != self._spec.shape:
+        raise RuntimeError(
+            f"output with shape {list(self._spec.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
     if state.active and _transforms.wrapped((self, src)):
         return _transforms.inplace(_over, self, src)
     together = (
@@ -264,19 +267,6 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if not same:
         copy_memory(self, apart(self, src.detach()) if together else src)
     return written_by(self, _copied, (self, src), {})
-
-
-def _size_mismatch(to: Any, source: Any) -> str:
-    lead = len(to) - len(source)
-    if lead < 0:
-        return f"output with shape {list(to)} doesn't match the broadcast shape {list(_layout.broadcast_shapes(to, source))}"
-    for d in range(len(source) - 1, -1, -1):
-        if source[d] not in (1, to[d + lead]):
-            return (
-                f"The size of tensor a ({to[d + lead]}) must match the size of tensor b ({source[d]}) at non-singleton "
-                f"dimension {d + lead}"
-            )
-    return f"output with shape {list(to)} doesn't match the broadcast shape {list(source)}"
 
 
 @method

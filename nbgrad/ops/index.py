@@ -146,7 +146,7 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     taken = sum(_dims_taken(x) for x in items)
     if taken > self._spec.ndim:
         if len(items) == 1 and type(items[0]) is int and index is not given:
-            raise IndexError(_ZERO_DIM)
+            raise _no_item(items[0])
         if len(items) == 1 and type(items[0]) is slice and index is not given:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         if len(items) == 1 and isinstance(items[0], str):
@@ -187,6 +187,11 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         else:
             _as_item(x)  # raises
     return out, [rest.get(d) for d in builtins.range(max(rest) + 1)] if rest else []
+
+
+def _no_item(index: int) -> IndexError:
+    """Why a tensor without dimensions has no item: PyTorch gives a hint to who asks for the first."""
+    return IndexError(f"index {index} is out of bounds for dimension 0 with size 0" if index else _ZERO_DIM)
 
 
 _ZERO_DIM = (
@@ -349,7 +354,7 @@ def _key(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 def _picked(sp: Spec, index: int) -> tuple[Spec, int, Any]:
     if not sp.ndim:
-        raise IndexError(_ZERO_DIM)
+        raise _no_item(index)
     n = tuple.__getitem__(sp.shape, 0)
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")

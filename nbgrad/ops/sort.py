@@ -187,7 +187,7 @@ def _median_of_all(node_name: str, which: str) -> Any:
     def median_of_all(input: Tensor) -> Tensor:
         flat = reshape(input, (-1,))
         if not input.numel():
-            return full(spec(input._spec.dtype, ()), float("nan"))
+            return to_dtype(full(spec(_dtypes.float64, ()), float("nan")), input._spec.dtype)
         return _one(ranks(flat, 0, False, 0, 1, which), 0, False)[0]
 
     return median_of_all
@@ -212,7 +212,8 @@ _MEDIANS = {
 
 def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     if dim is None:
-        _not_bool("median_cpu", input)
+        if input.numel():
+            _not_bool("median_cpu", input)
         return _MEDIANS[name][0](input)
     d = _full("median", input, dim)
     _not_bool("median_out", input)
@@ -392,6 +393,8 @@ def searchsorted(
         if at.size and (at.min() < 0 or at.max() >= shape[-1]):
             raise RuntimeError(f"{words}sorter index out of range")
         edges = gather(edges, -1, sorter)
+    if edges._spec.dtype is input._spec.dtype is _dtypes.bool_ and input.numel():
+        raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     for name, t in (("boundary", edges), ("input value", input)):
         if not t._spec.contiguous:
             warnings.warn(
@@ -409,8 +412,6 @@ def searchsorted(
 @undifferentiable()
 def _searched(edges: Tensor, values: Tensor, *, right: bool) -> Tensor:
     d = _dtypes.promote_types(edges._spec.dtype, values._spec.dtype)
-    if d is _dtypes.bool_ and values.numel():
-        raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     if d is _dtypes.float16:
         d = _dtypes.float32  # in the same order, and numbers to a kernel
     edges, values = (contiguous(to_dtype(t.detach(), d)) for t in (edges, values))

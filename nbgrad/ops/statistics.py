@@ -61,7 +61,7 @@ def _moments_along(what: str, sp: Spec, dim: int) -> Any:
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"{what}_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if out.numel else 0
-    launch = _backend.of(sp.device).launch(4, "d", sp.numel if items > 1 else items)
+    launch = _backend.of(sp.device).launch(4, "d", max(sp.numel, 1) if items > 1 else items)
 
     def moments(t: Tensor, correction: float) -> tuple[Tensor, Tensor]:
         about, middle = empty(out), empty(out)
@@ -350,7 +350,7 @@ def _logsumexp_along(sp: Spec, dim: int) -> Any:
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"logsumexp_{code}_{form}", *lines.logsumexp(code, how.together, unit)).address
     items = how.items if out.numel else 0
-    launch = _backend.of(sp.device).launch(3, "", 4 * sp.numel if items > 1 else items)
+    launch = _backend.of(sp.device).launch(3, "", max(4 * sp.numel, 1) if items > 1 else items)
 
     def run(t: Tensor) -> Tensor:
         got = empty(out)
