@@ -244,7 +244,9 @@ def check(torch: ModuleType, c: Combination) -> str:
             if hasattr(w, "stride") and w.numel():
                 a, b = ([s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1] for t in (g, w))
                 assert a == b, f"{c.label}: strides {g.stride()}, not {w.stride()}"
-    if not (c.case.differentiable and c.way == "call" and set(c.dtypes) & {"float64"}):
+    if not (
+        c.case.differentiable and c.way == "call" and set(c.dtypes) & {*FLOATS, "float16"} == {"float64"}
+    ):
         return "value"
     grads = [outcome(lambda m=m: derive.gradients(m, c.case, c, create_graph=False)[0]) for m in (T, torch)]
     if isinstance(grads[0], str) or isinstance(grads[1], str):

@@ -20,7 +20,7 @@ from nbgrad._dtypes import dtype as _dtype
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
-from nbgrad._tensor import Tensor, empty, hooks, wrap
+from nbgrad._tensor import Tensor, hooks, wrap
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
 from nbgrad.kernels import build
@@ -31,7 +31,7 @@ from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import named
-from nbgrad.ops.walk import still, walk, without
+from nbgrad.ops.walk import flat, still, walk, without
 
 _x, _r, _n = var("x"), var("r"), var("n")
 
@@ -199,6 +199,8 @@ def _lanes(d: _dtype) -> str:
 
 
 def _dims(dim: Any, ndim: int) -> Ints:
+    if type(dim) is int and 0 <= dim < ndim:
+        return (dim,)  # the usual call
     return _layout.wrap_dims(tuple(dim) if isinstance(dim, list) else dim, ndim)
 
 
@@ -425,6 +427,7 @@ def _prod_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
 
 @differentiable(
     "ProdBackward0",
+    raw=True,
     tangent=lambda t, input, y: _moved_by(_prod_rule)(t, input, y, tuple(range(input.ndim)), False),
     batch=lambda x: _prod(x, dims=_inner(x), keepdim=False),
     input=lambda g, input, y: _prod_rule(g, input, y, tuple(range(input.ndim)), False),
@@ -435,6 +438,7 @@ def _prod_all(input: Tensor) -> Tensor:
 
 @differentiable(
     "ProdBackward1",
+    raw=True,
     tangent=lambda t, input, y, dims, keepdim: _moved_by(_prod_rule)(t, input, y, dims, keepdim),
     batch=lambda x, dims, keepdim: _prod(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input, y, dims, keepdim: _prod_rule(g, input, y, dims, keepdim),
@@ -482,6 +486,7 @@ def _extreme_forward(kind: Reduction, input: Tensor, dims: Ints, keepdim: bool) 
 
 @differentiable(
     "Amax",
+    raw=True,
     tangent=lambda t, input, y, dims, keepdim: _moved_by(_shared)(t, input, y, dims, keepdim),
     batch=lambda x, dims, keepdim: _amax(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim),
@@ -492,6 +497,7 @@ def _amax(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
 
 @differentiable(
     "Amin",
+    raw=True,
     tangent=lambda t, input, y, dims, keepdim: _moved_by(_shared)(t, input, y, dims, keepdim),
     batch=lambda x, dims, keepdim: _amin(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim),
@@ -502,6 +508,7 @@ def _amin(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
 
 @differentiable(
     "MaxBackward1",
+    raw=True,
     tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
     batch=lambda x: _amax(x, dims=_inner(x), keepdim=False),
     input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
@@ -512,6 +519,7 @@ def _max_all(input: Tensor) -> Tensor:
 
 @differentiable(
     "MinBackward1",
+    raw=True,
     tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
     batch=lambda x: _amin(x, dims=_inner(x), keepdim=False),
     input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
@@ -521,7 +529,7 @@ def _min_all(input: Tensor) -> Tensor:
 
 
 def _refuse_empty_dims(name: str, input: Tensor, dims: Ints, everything: bool) -> None:
-    if input.numel() == 0:
+    if not input._spec.numel:
         bad = [d for d in dims if tuple.__getitem__(input.shape, d) == 0]
         if bad and everything:
             raise RuntimeError(
@@ -556,8 +564,8 @@ def share_among(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
-def _arg_make(word: str, sp: Spec, dim: int) -> Any:
-    """Of each line along `dim` the extreme value and its first place; the dimension stays with size one."""
+def _arg_make(word: str, sp: Spec, dim: int, keepdim: bool) -> Any:
+    """Of each line along `dim` the extreme value and its first place."""
     shape = _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True)
     values, places = spec(sp.dtype, shape, None, sp.device), spec(_dtypes.int64, shape, None, sp.device)
     how = walk(tuple(sp.shape), dim, (still(values, dim), sp.strides), wide=lines.WIDE, few=1)
@@ -566,12 +574,20 @@ def _arg_make(word: str, sp: Spec, dim: int) -> Any:
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"arg{word}_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if sp.numel else 0
-    launch = _backend.of(sp.device).launch(4, "", sp.numel if items > 1 else items)
+    backend = _backend.of(sp.device)
+    launch, make_empty, meta = (
+        backend.launch(4, "", sp.numel if items > 1 else items),
+        backend.empty,
+        how.meta,
+    )
+    if not keepdim and sp.ndim:
+        values, places = without(values, dim), without(places, dim)
+    nbytes, bytes_of_places = values.extent * values.itemsize, 8 * places.extent
 
     def reduce(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, place = empty(values), empty(places)
-        launch(address, items, how.meta, value._buf, place._buf, t._buf)
-        return value, place
+        value, place = make_empty(nbytes), make_empty(bytes_of_places)
+        launch(address, items, meta, value, place, t._buf)
+        return wrap(value, values), wrap(place, places)
 
     return reduce
 
@@ -598,32 +614,26 @@ def _first(x: Tensor) -> Tensor:
     return zeros(x._spec.plain.dense().like(dtype=_dtypes.int64))
 
 
-def _along(word: str, input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    value, place = _arg_make(word, input._spec, dim)(input)
-    if keepdim or not input.ndim:
-        return value, place
-    value._spec, place._spec = without(value._spec, dim), without(place._spec, dim)
-    return value, place
-
-
 @differentiable(
     "MaxBackward0",
+    raw=True,
     tangent=_from_chosen,
     batch=lambda x, dim, keepdim: _max_dim(x, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else (x, _first(x)),
     input=_to_chosen,
 )
 def _max_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    return _along("max", input, dim, keepdim)
+    return _arg_make("max", input._spec, dim, keepdim)(input)
 
 
 @differentiable(
     "MinBackward0",
+    raw=True,
     tangent=_from_chosen,
     batch=lambda x, dim, keepdim: _min_dim(x, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else (x, _first(x)),
     input=_to_chosen,
 )
 def _min_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    return _along("min", input, dim, keepdim)
+    return _arg_make("min", input._spec, dim, keepdim)(input)
 
 
 def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
@@ -638,7 +648,7 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any
     if isinstance(dim, Tensor):
         return (e.maximum if word == "max" else e.minimum)(input, dim, out=out)
     d = _layout.wrap_dim(dim, input.ndim)
-    if input.ndim and tuple.__getitem__(input.shape, d) == 0:
+    if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
         raise IndexError(f"{word}(): Expected reduction dim {d} to have non-zero size.")
     pair = (_max_dim if word == "max" else _min_dim)(input, dim=d, keepdim=keepdim)
     if out is not None:
@@ -666,7 +676,13 @@ def min(
     )
 )
 def _place(input: Tensor, *, word: str, dim: int, keepdim: bool) -> Tensor:
-    return _along(word, input, dim, keepdim)[1]
+    return _arg_make(word, input._spec, dim, keepdim)(input)[1]
+
+
+@undifferentiable(lambda x, word: _place(reshape(x, (x.shape[0], -1)), word=word, dim=1, keepdim=False))
+def _place_of_all(input: Tensor, *, word: str) -> Tensor:
+    input = flat(input)
+    return _arg_make(word, input._spec, 0, False)(input)[1]
 
 
 def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
@@ -678,10 +694,10 @@ def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool, out: Tensor |
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"arg{word}(): Expected reduction dim to be specified for input.numel() == 0.")
-        place = _place(reshape(input.detach(), (-1,)), word=word, dim=0, keepdim=False)
+        place = _place_of_all(input, word=word)
         return reshape(place, (1,) * input.ndim) if keepdim else place
     d = _layout.wrap_dim(dim, input.ndim)
-    if input.ndim and tuple.__getitem__(input.shape, d) == 0:
+    if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
         raise IndexError(f"arg{word}(): Expected reduction dim {d} to have non-zero size.")
     return _place(input, word=word, dim=d, keepdim=keepdim)
 

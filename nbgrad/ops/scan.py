@@ -15,7 +15,7 @@ from nbgrad._dispatch import differentiable, into
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, check_write, empty, rebase, requires, written
+from nbgrad._tensor import Tensor, check_write, empty, rebase, requires, wrap, written
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import scan as templates
 from nbgrad.ops import elementwise as e
@@ -41,12 +41,14 @@ def _make(kind: str, sp: Spec, d: _dtype, dim: int, reverse: bool) -> Any:
     address = build.kernel(
         f"{kind}_{code}_{made}{'_lines' if how.together else ''}", source, signature
     ).address
-    launch = _backend.of(sp.device).launch(3, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    backend, items, meta = _backend.of(sp.device), how.items, how.meta
+    launch = backend.launch(3, "", sp.numel if items > 1 else items if sp.numel else 0)
+    make_empty, nbytes = backend.empty, out.extent * out.itemsize
 
     def scan(t: Tensor) -> Tensor:
-        got = empty(out)
-        launch(address, how.items, how.meta, got._buf, t._buf)
-        return got
+        buf = make_empty(nbytes)
+        launch(address, items, meta, buf, t._buf)
+        return wrap(buf, out)
 
     return scan
 
@@ -77,9 +79,9 @@ def _sum_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
 
 
 def _dim(name: str, dim: Any, ndim: int) -> int:
-    if not hasattr(dim, "__index__") or isinstance(dim, bool):
+    if type(dim) is not int and (not hasattr(dim, "__index__") or isinstance(dim, bool)):
         raise TypeError(f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
-    return _layout.wrap_dim(int(dim), ndim)
+    return dim if type(dim) is int and 0 <= dim < ndim else _layout.wrap_dim(int(dim), ndim)
 
 
 _FOUND = "expected scalar_type {want} but found {got}"
@@ -91,7 +93,11 @@ def _running(
 ) -> Tensor:
     d = _sum_dtype(input, dtype, out)
     at = _dim(name, dim, input.ndim)
-    got: Tensor = to_dtype(function(to_dtype(input, d), dim=at, **more), d)
+    if input._spec.dtype is not d:
+        input = to_dtype(input, d)
+    got: Tensor = function(input, dim=at, **more)
+    if got._spec.dtype is not d:
+        got = to_dtype(got, d)
     return got if out is None else into(name, out, got, (input,), _EXPECTED)
 
 
@@ -205,12 +211,14 @@ def _make_extreme(word: str, sp: Spec, dim: int) -> Any:
     code = sp.dtype.code
     source, signature = templates.extreme(word, code, sp.dtype.kind, how.width, how.together)
     address = build.kernel(f"cum{word}_{code}{'_lines' if how.together else ''}", source, signature).address
-    launch = _backend.of(sp.device).launch(4, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    backend, items, meta = _backend.of(sp.device), how.items, how.meta
+    launch = backend.launch(4, "", sp.numel if items > 1 else items if sp.numel else 0)
+    make_empty, nbytes, bytes_of_places = backend.empty, values.extent * values.itemsize, 8 * places.extent
 
     def scan(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, place = empty(values), empty(places)
-        launch(address, how.items, how.meta, value._buf, place._buf, t._buf)
-        return value, place
+        value, place = make_empty(nbytes), make_empty(bytes_of_places)
+        launch(address, items, meta, value, place, t._buf)
+        return wrap(value, values), wrap(place, places)
 
     return scan
 

@@ -23,21 +23,31 @@ from nbgrad.ops.movement import reshape, squeeze, transpose, unsqueeze
 from nbgrad.ops.reduce import share_among
 from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import named
-from nbgrad.ops.walk import still, walk, without
+from nbgrad.ops.walk import flat, still, walk, without
 
 _EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
 def ranks(
-    input: Tensor, dim: int, descending: bool = False, first: int = 0, count: int = -1, which: str = "given"
+    input: Tensor,
+    dim: int,
+    descending: bool = False,
+    first: int = 0,
+    count: int = -1,
+    which: str = "given",
+    keepdim: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Elements of `count` ranks along `dim`, in order, and their places."""
-    got: tuple[Tensor, Tensor] = _make_ranks(input._spec, dim, descending, first, count, which)(input)
+    """Elements of `count` ranks along `dim`, in order, and their places; of one rank also without the dimension."""
+    got: tuple[Tensor, Tensor] = _make_ranks(input._spec, dim, descending, first, count, which, keepdim)(
+        input
+    )
     return got
 
 
 @lru_cache(maxsize=4096)
-def _make_ranks(sp: Spec, dim: int, descending: bool, first: int, count: int, which: str) -> Any:
+def _make_ranks(
+    sp: Spec, dim: int, descending: bool, first: int, count: int, which: str, keepdim: bool
+) -> Any:
     shape = tuple(sp.shape) or (1,)
     if count < 0:  # all of them, which lie as the input does
         count, values = (
@@ -58,11 +68,16 @@ def _make_ranks(sp: Spec, dim: int, descending: bool, first: int, count: int, wh
     items = how.items if values.numel else 0
     launch = backend.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items)
 
+    if not keepdim and sp.ndim:
+        values, places = without(values, dim), without(places, dim)
+    make_empty, meta = backend.empty, how.meta
+    nbytes, bytes_of_places, room = values.extent * values.itemsize, 8 * places.extent, 8 * sp.numel
+
     def rank(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, place = empty(values), empty(places)
-        work = [backend.empty(8 * t._spec.numel) for _ in range(scratch)]
-        launch(address, items, how.meta, value._buf, place._buf, *work, t._buf, first, count)
-        return value, place
+        value, place = make_empty(nbytes), make_empty(bytes_of_places)
+        work = [make_empty(room) for _ in range(scratch)]
+        launch(address, items, meta, value, place, *work, t._buf, first, count)
+        return wrap(value, values), wrap(place, places)
 
     return rank
 
@@ -85,17 +100,9 @@ def _named(name: str, pair: Any, input: Tensor, out: Any) -> Any:
     return named(name, [into(name, o, x, (input,), _EXPECTED) for o, x in zip(out, pair)], True)
 
 
-def _one(pair: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """Drop the dimension, which has size one, unless it is to be kept. New memory without history."""
-    if not keepdim and pair[0].ndim:
-        for t in pair:
-            t._spec = without(t._spec, dim)
-    return pair
-
-
 def _full(name: str, input: Tensor, dim: Any) -> int:
     d = _layout.wrap_dim(dim, input.ndim)
-    if input.ndim and tuple.__getitem__(input.shape, d) == 0:
+    if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
         raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
     return d
 
@@ -165,7 +172,7 @@ def topk(
 
 @differentiable("Kthvalue", raw=True, input=_to_place)
 def _kthvalue(input: Tensor, *, dim: int, keepdim: bool, k: int) -> tuple[Tensor, Tensor]:
-    return _one(ranks(input, dim, False, k - 1, 1), dim, keepdim)
+    return ranks(input, dim, False, k - 1, 1, "given", keepdim)
 
 
 @method
@@ -183,12 +190,11 @@ def _not_bool(kernel: str, input: Tensor) -> None:
 
 
 def _median_of_all(node_name: str, which: str) -> Any:
-    @differentiable(node_name, input=lambda g, input, y: share_among(g, input, y))
+    @differentiable(node_name, raw=True, input=lambda g, input, y: share_among(g, input, y))
     def median_of_all(input: Tensor) -> Tensor:
-        flat = reshape(input, (-1,))
-        if not input.numel():
+        if not input._spec.numel:
             return to_dtype(full(spec(_dtypes.float64, ()), float("nan")), input._spec.dtype)
-        return _one(ranks(flat, 0, False, 0, 1, which), 0, False)[0]
+        return ranks(flat(input), 0, False, 0, 1, which, False)[0]
 
     return median_of_all
 
@@ -196,7 +202,7 @@ def _median_of_all(node_name: str, which: str) -> Any:
 def _median_along(node_name: str, which: str) -> Any:
     @differentiable(node_name, raw=True, input=_to_place)
     def median_along(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-        return _one(ranks(input, dim, False, 0, 1, which), dim, keepdim)
+        return ranks(input, dim, False, 0, 1, which, keepdim)
 
     return median_along
 
@@ -241,7 +247,9 @@ def _mode(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     address = build.kernel(f"mode_{code}", *templates.mode(code)).address
     launch = _backend.of(sp.device).launch(5, "", sp.numel if how.items > 1 else how.items)
     launch(address, how.items, how.meta, value._buf, place._buf, ordered._buf, at._buf)
-    return _one((value, place), dim, keepdim)
+    if not keepdim and sp.ndim:
+        value._spec, place._spec = without(value._spec, dim), without(place._spec, dim)
+    return value, place
 
 
 @method

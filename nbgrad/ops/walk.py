@@ -15,7 +15,7 @@ import numpy as np
 from nbgrad import _layout
 from nbgrad._layout import Ints
 from nbgrad._storage import Spec
-from nbgrad._tensor import Tensor
+from nbgrad._tensor import Tensor, wrap
 from nbgrad.kernels.cpu.walk import FEW, WIDE
 from nbgrad.ops.movement import permute, reshape
 
@@ -62,6 +62,16 @@ def without(sp: Spec, dim: int) -> Spec:
     """The same memory without a dimension of size one."""
     shape, strides = tuple(sp.shape), sp.strides
     return sp.like(shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :])
+
+
+def flat(t: Tensor) -> Tensor:
+    """All elements as one line, without history; the same memory where they lie in order."""
+    if t._spec.ndim == 1:
+        return t
+    if t._spec.contiguous:
+        return wrap(t._buf, t._spec.like((t._spec.numel,)))
+    line: Tensor = reshape(t.detach(), (-1,))
+    return line
 
 
 def as_lines(t: Tensor, dims: Ints) -> Tensor:
