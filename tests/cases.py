@@ -403,8 +403,8 @@ for symbol in ("add", "sub", "mul", "truediv", "floordiv", "pow"):
     case(f"{symbol}_operator", lambda T, x, y, f=f: f(x, y), *BINARY, **more)
     case(f"{symbol}_int", lambda T, x, f=f: f(x, 2), *UNARY, **more)
     case(f"{symbol}_float", lambda T, x, f=f: f(x, 2.5), *UNARY, **more)
-    case(f"r{symbol}_int", lambda T, x, f=f: f(2, x), *UNARY, **more)
-    case(f"r{symbol}_float", lambda T, x, f=f: f(2.5, x), *UNARY, **more)
+    case(f"r{symbol}_int", lambda T, x, f=f: f(2, x), *UNARY, strides=symbol != "pow", **more)
+    case(f"r{symbol}_float", lambda T, x, f=f: f(2.5, x), *UNARY, strides=symbol != "pow", **more)
 for symbol in ("and_", "or_", "xor"):
     f = getattr(operator, symbol)
     case(f"{symbol.strip('_')}_operator", lambda T, x, y, f=f: f(x, y), *BINARY, **NO_GRAD)

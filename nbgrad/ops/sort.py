@@ -403,7 +403,7 @@ def searchsorted(
         edges = gather(edges, -1, sorter)
     if edges._spec.dtype is input._spec.dtype is _dtypes.bool_ and input.numel():
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
-    for name, t in (("boundary", edges), ("input value", input)):
+    for name, t in (("input value", input), ("boundary", edges)):
         if not t._spec.contiguous:
             warnings.warn(
                 f"{words}{name} tensor is non-contiguous, this will lower the performance due to extra data copy when "
