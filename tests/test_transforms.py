@@ -97,6 +97,7 @@ def test_vmap_is_a_loop(case: OpCase) -> None:
             same(got, [T.stack(w) for w in zip(*want, strict=True)], sample.label)
 
 
+@pytest.mark.slow
 @each(differentiable())
 def test_gradients_per_example(case: OpCase) -> None:
     """vmap of grad is a loop of grad."""
@@ -115,6 +116,7 @@ def test_gradients_per_example(case: OpCase) -> None:
         same(got, [T.stack(w) for w in zip(*want, strict=True)], sample.label)
 
 
+@pytest.mark.slow
 @each(differentiable())
 def test_forward_over_reverse_is_reverse_over_reverse(case: OpCase) -> None:
     """The Hessian times a vector, by both ways."""
@@ -174,6 +176,7 @@ SMOOTH |= {"mm", "gather", "cat", "index_put"}
 THIRD = [c for c in differentiable() if c.name in SMOOTH]
 
 
+@pytest.mark.slow
 @each(THIRD)
 def test_third_order_forwards_is_third_order_backwards(case: OpCase) -> None:
     """Along one direction: three times a tangent, three times a gradient."""
