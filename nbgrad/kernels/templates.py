@@ -85,12 +85,13 @@ def elementwise(
 ) -> tuple[str, tuple[str, ...]]:
     """Source (its function is called @NAME@) and parameter codes. `kind` is the dtype in which one element is computed."""
     names = {v.name: f"a{k}" for k, v in enumerate(inputs)}
+    helpers = vmath_helpers() if target == "cpu" else ""  # which also tells `emit` the vectorisable spellings
     emitted = emit.emit(exprs, target, kind, names)
     head = _HEAD.format(
         title=title,
         text="; ".join(str(e) for e in exprs),
         scalar=SCALARS[kind],
-        preamble=(vmath_helpers() if target == "cpu" else "") + halves([*outputs, *(v.code for v in inputs)]),
+        preamble=helpers + halves([*outputs, *(v.code for v in inputs)]),
     )
     arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
