@@ -336,3 +336,16 @@ def test_the_losses_are_one_node() -> None:
         warnings.simplefilter("ignore")
         assert F.cross_entropy(x, T.tensor(1)).grad_fn.name() == "NllLossBackward0"
     assert F.binary_cross_entropy_with_logits(x, y).grad_fn.name() == "BinaryCrossEntropyWithLogitsBackward0"
+
+
+def test_cross_entropy_of_repeated_rows() -> None:
+    """An expanded input has less memory than elements; its gradient has not."""
+    row = T.tensor([[0.5, -1.0, 2.0]], dtype=T.float64)
+    target = T.tensor([0, 2] * 50)
+    grads = []
+    for logits in (row.expand(100, 3), row.repeat(100, 1)):
+        leaf = logits.detach().requires_grad_()
+        T.nn.functional.cross_entropy(leaf, target).backward()
+        grads.append(leaf.grad)
+    assert grads[0].shape == (100, 3)
+    assert (grads[0] == grads[1]).all()
