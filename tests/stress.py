@@ -42,7 +42,10 @@ LIMIT = 100_000  # elements of one operand
 
 # Which of equal elements these choose is nobody's promise, so that no element is repeated.
 ANY_OF_EQUALS = ("sort_", "topk", "kthvalue", "median", "nanmedian", "mode", "quantile", "nanquantile")
-CONTIGUOUS_ONLY = ("batch_norm_fixed",)  # PyTorch's gradient reads a strided weight as if it were contiguous
+CONTIGUOUS_ONLY = (
+    "batch_norm",
+    "batch_norm_fixed",
+)  # PyTorch's gradient reads a strided weight as if it were contiguous
 
 
 def loss(name: str, how: str, *shapes: tuple[Shape, Shape], **rest: Any) -> OpCase:
