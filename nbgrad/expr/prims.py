@@ -557,6 +557,10 @@ def _remainder_cuda(a: list[str], fresh: Fresh) -> Lines:
     return _remainder_float(a, fresh, "math.fmod")
 
 
+def _remainder_cpu(a: list[str], fresh: Fresh) -> Lines:
+    return _remainder_float(a, fresh, "quick_fmod")
+
+
 def _fmod_int(a: list[str], fresh: Fresh) -> Lines:
     by, rest = fresh(), fresh()
     return [
@@ -569,7 +573,12 @@ def _fmod_int(a: list[str], fresh: Fresh) -> Lines:
 @primitive(
     lambda a, b, y: 1,
     lambda a, b, y: -trunc(a / b),
-    spell={"float": "F(np.fmod({0}, {1}))", "cuda:float": "F(math.fmod({0}, {1}))", "int": _fmod_int},
+    spell={
+        "float": "F(np.fmod({0}, {1}))",
+        "cpu:float": "quick_fmod({0}, {1})",
+        "cuda:float": "F(math.fmod({0}, {1}))",
+        "int": _fmod_int,
+    },
 )
 def fmod(a: Number, b: Number) -> Number:
     """The rest of the division that rounds towards zero: it has the sign of a."""
@@ -581,7 +590,12 @@ def fmod(a: Number, b: Number) -> Number:
 @primitive(
     lambda a, b, y: 1,
     lambda a, b, y: -floor_divide(a, b),
-    spell={"float": _remainder_float, "cuda:float": _remainder_cuda, "int": f"F({{0}} % {_SAFE})"},
+    spell={
+        "float": _remainder_float,
+        "cpu:float": _remainder_cpu,
+        "cuda:float": _remainder_cuda,
+        "int": f"F({{0}} % {_SAFE})",
+    },
 )
 def remainder(a: Number, b: Number) -> Number:
     """The rest of the division that rounds down: it has the sign of b."""
@@ -611,6 +625,10 @@ def _floor_divide_python(a: list[str], fresh: Fresh) -> Lines:
     return _floor_divide_float(a, fresh, "F(np.divide({0}, {1}))")
 
 
+def _floor_divide_cpu(a: list[str], fresh: Fresh) -> Lines:
+    return _floor_divide_float(a, fresh, fmod="quick_fmod")
+
+
 def _floor_divide_cuda(a: list[str], fresh: Fresh) -> Lines:
     return _floor_divide_float(a, fresh, floor="math.floor", fmod="math.fmod")
 
@@ -619,6 +637,7 @@ def _floor_divide_cuda(a: list[str], fresh: Fresh) -> Lines:
     spell={
         "float": _floor_divide_float,
         "python:float": _floor_divide_python,
+        "cpu:float": _floor_divide_cpu,
         "cuda:float": _floor_divide_cuda,
         "int": f"(F(-{{0}}) if {{1}} == -1 else F({{0}} // {_SAFE}))",
     }

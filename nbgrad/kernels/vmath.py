@@ -4,8 +4,8 @@ per element that stops LLVM from vectorising.
 Promises the emitter: `TEXT[kind, prim](argument names, fresh)` gives straight-line Python (assignments only) and the
 name of its result, for kinds f4 and f8; the text needs PREAMBLE in the kernel's file, no fastmath flag, and Numba's
 numpy error model. It says the same under plain Python as compiled (to the ulp; to the bit where the machine has fused
-multiply-add). What is not in TEXT has no such text: float64 pow and erfc are left to `math`, and the gamma, Bessel and
-normal functions are definitions in these primitives (`expr/special.py`).
+multiply-add). What is not in TEXT has no such text: float64 pow is left to `math`, fmod is the helper `quick_fmod`, which
+branches, and the gamma, Bessel and normal functions are definitions in these primitives (`expr/special.py`).
 
 Promises the user: the greatest error below, and every special value (zeros with their sign, infinities, NaN, denormals,
 both thresholds of overflow and gradual underflow) as C has it. Measured (`python -m tests.kernels.vmath_table`): errors
@@ -20,10 +20,11 @@ a busy AVX-512 machine (one with 256-bit vectors needs 1.3 to 1.7 times as long)
     exp2    0.96      310     0.88       630        sinh    1.57      390     1.64      1020
     log2    1.05      390     1.02      1490        cosh    1.31      330     1.30       770
     log10   1.00      450     0.93       990        tanh    1.05      410     1.01       980
-    sin     0.51      850     0.79      3800        asinh   0.78      840     0.67      2830
-    cos     0.51      880     0.78      3600        acosh   2.00      740     1.99      1800
+    sin     0.50      760     0.79      3800        asinh   0.78      840     0.67      2830
+    cos     0.50      800     0.78      3600        acosh   2.00      740     1.99      1800
     tan     0.51     1000     2.13      4600        atanh   0.89      760     0.86      2160
     erf     1.22      440     1.00      1780        sigmoid 2.00      360     2.00       800
+    erfc    2.30      730     2.35      2400        erfinv  2.65      920     (expr/special.py)
     pow     0.51     1660     (math.pow)            (NumPy: exp 390 and 690, sin 450 and 12000)
 
 What exceeds one ulp does so for speed: the sigmoid that carries what its roundings lost was within 0.91 ulp, at 505 us.
@@ -171,6 +172,11 @@ def root(x: Any) -> Any:
     return np.sqrt(x)
 
 
+def quick_fmod(x: Any, y: Any) -> Any:
+    """fmod: from the quotient where that has no more digits than a float, else by a call. It branches, so that nothing vectorises."""
+    return np.fmod(x, y)
+
+
 def widen(x: Any) -> Any:
     return np.float64(x)
 
@@ -252,6 +258,34 @@ def _emit_two_over_pi(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.load(builder.gep(held, [ir.Constant(ir.IntType(64), 0), at], inbounds=True))
 
 
+def _emit_quick_fmod(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """The quotient rounded is the whole quotient or, where it was rounded up to a whole number, one more: the rest, exact in one
+    rounding, then has the other sign."""
+    x, y = args
+    digits = 2.0**24 if sig.return_type == types.float32 else 2.0**53
+    a, b = (_intrinsic(builder, "fabs", v) for v in args)
+    q = _intrinsic(builder, "trunc", builder.fdiv(a, b))
+    few = builder.fcmp_ordered("<", q, ir.Constant(q.type, digits))
+    with builder.if_else(few, likely=True) as (quick, slow):
+        with quick:
+            rest = _intrinsic(builder, "fma", builder.fneg(q), b, a)
+            negative = builder.fcmp_ordered("<", rest, ir.Constant(q.type, 0.0))
+            rest = builder.select(negative, builder.fadd(rest, b), rest)
+            rest = builder.select(builder.fcmp_ordered("<", a, b), a, rest)
+            found = _intrinsic(builder, "copysign", rest, x)
+            quick_block = builder.block
+        with slow:
+            # not frem, which LLVM takes for cheap and computes for all
+            c_name = "fmodf" if sig.return_type == types.float32 else "fmod"
+            libm = ir.FunctionType(q.type, [q.type, q.type])
+            called = builder.call(cgutils.get_or_insert_function(builder.module, libm, c_name), [x, y])
+            slow_block = builder.block
+    result = builder.phi(q.type)
+    result.add_incoming(found, quick_block)
+    result.add_incoming(called, slow_block)
+    return result
+
+
 def _integer_to(to: Any) -> Callable[..., Any]:
     return lambda i: to if isinstance(i, types.Integer) else None
 
@@ -269,6 +303,7 @@ _lowered(
     _emit_select_int,
 )
 _lowered(two_over_pi, _integer_to(types.float64), (types.Integer,), _emit_two_over_pi)
+_lowered(quick_fmod, lambda x, y: x if _is_float(x, y) else None, (types.Float,) * 2, _emit_quick_fmod)
 _lowered(root, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("sqrt"))
 _lowered(fabs, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("fabs"))
 _lowered(
@@ -309,7 +344,7 @@ HELPERS = (
         "fabs",
         "copysign",
     ),
-    *("root", "widen", "narrow"),
+    *("root", "quick_fmod", "widen", "narrow"),
 )
 # The digest changes a kernel's text, and so its place in the cache, whenever a helper's meaning may have changed.
 _DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
@@ -335,9 +370,16 @@ def _literal(kind: str, value: Any) -> str:
     return f"F({text})" if kind == "f4" else text
 
 
-def _define(prim: str, params: str, source: str | tuple[str, ...], **constants: tuple[Any, Any]) -> None:
+def _define(
+    prim: str,
+    params: str,
+    source: str | tuple[str, ...],
+    kinds: tuple[str, ...] = ("f4", "f8"),
+    /,
+    **constants: tuple[Any, Any],
+) -> None:
     """Registers a primitive's text, whose last assignment is the result. Pairs are (float32's, float64's)."""
-    for column, kind in enumerate(("f4", "f8")):
+    for column, kind in enumerate(kinds):
         text = source if isinstance(source, str) else source[column]
         table = {name: _literal(kind, pair[column]) for name, pair in (_SHARED | constants).items()}
         table |= {"i2f": "i2f4", "wrap": "wrap4"} if kind == "f4" else {"i2f": "i2f8", "wrap": "wrap8"}
@@ -394,7 +436,8 @@ _SHARED: dict[str, tuple[Any, Any]] = {
     # (e^r - 1) / r on |r| <= ln2/2: 1 + r * Remez; degree 5: 2^-28, degree 10: 2^-58 of e^r
     "EXP_POLY": (
         (1.0, 0.5, 0.16666518, 0.041666206, 0.008368889, 0.001395049),
-        (1.0, 0.5000000000000012, 0.166666666666667, 0.041666666666515424, 0.008333333333307208, 0.0013888888947015095,
+        (1.0, 0.5000000000000012, 0.166666666666667, 0.041666666666515424, 0.008333333333307208,
+         0.0013888888947015095,
          0.00019841269917380018, 2.4801489942982518e-05, 2.7557216301730603e-06, 2.7631280083940315e-07,
          2.5117861363148666e-08),
     ),
@@ -558,6 +601,41 @@ for _prim, _scaled, _scales in (
         **(_LOG_CONSTANTS | _scales),
     )
 
+# x * P(w), w = -log(1 - x^2), below w = EDGE; above a polynomial in the root of w. In float64 it is a definition in expr/special.py.
+_define(
+    "erfinv",
+    "x",
+    f"""
+    c = fabs(x)
+    y = (1.0 - c) * (1.0 + c)
+    k = wrap(f2i(y) - OFFSET) >> MBITS
+    f = i2f(f2i(y) - (k << MBITS)) - 1.0
+    e = i2f(k + MAGIC_BITS) - MAGIC
+    {_LOG1P_CORE[0]}
+    {_LOG_E + _LOG_SUM}
+    w = -v
+    b = w < 6.25
+    s = root(select(b, 6.25, w))
+    v = x * select(b, poly(mad(w, 0.32, -1.0), NEAR), poly(mad(s, FAR_SCALE, FAR_SHIFT), FAR))
+    v = select(c < 1.0, v, select(c == 1.0, copysign(INF, x), NAN))
+    """,
+    ("f4",),
+    FAR_SCALE=(1 / 0.75, None),
+    FAR_SHIFT=(-3.25 / 0.75, None),
+    # erfinv(x) / x on w in [0, 6.25] and on sqrt(w) in [2.5, 4], both mapped to [-1, 1]; degrees 11 and 9: 2^-27
+    NEAR=(
+        (1.6536546, 0.7504943, -0.058922954, -0.022604302, 0.017812906, -0.0041390457, -0.0012911827, 0.0012401178,
+         -0.00022648746, -0.00013252553, 5.9301685e-05, 6.5434557e-07),
+        None,
+    ),
+    FAR=(
+        (3.0838857, 0.7539442, 0.0030213683, -0.0015825699, 0.00078646577, -0.00040039764, 0.00017489638,
+         -4.8105256e-05, -3.7514012e-06, 6.0628563e-06),
+        None,
+    ),
+    **_LOG_CONSTANTS,
+)  # fmt: skip
+
 # As log of u = 1 + x, but f = x * 2^-e + (2^-e - 1) is taken from x itself, with q what its rounding lost (q - f * q is
 # its share of the logarithm); where x is large u's own f is as good.
 # The sign is x's, zeros' too.
@@ -638,6 +716,15 @@ _define(
     HI=(105.0, 746.0),
 )
 
+_ERF_POLY = {
+    # erf(a)/a - 1 in a^2, Remez; degree 6 on [0, 0.85]: 2^-31, degree 12 on [0, 1]: 2^-62 of erf(a)
+    "ERF_POLY": (
+        (0.12837917, -0.37612635, 0.11283696, -0.026859393, 0.0052010217, -0.0008142582, 8.3695806e-05),
+        (0.1283791670955126, -0.3761263890318375, 0.11283791670954857, -0.026866170645072896, 0.005223977624780864,
+         -0.0008548326978742073, 0.00012055331036895284, -1.492559350679061e-05, 1.646097281545626e-06,
+         -1.6350025206215847e-07, 1.4657879733255431e-08, -1.1365665549352247e-09, 5.945261070420991e-11),
+    ),
+}  # fmt: skip
 # Below EDGE: x + x * P(x^2); above: 1 - e^-g with g = -log(erfc(x)) a polynomial.
 _define(
     "erf",
@@ -652,13 +739,7 @@ _define(
     """,
     CAP=(3.95, 5.95),
     EDGE=(0.84, 1.0),
-    # erf(a)/a - 1 in a^2, Remez; degree 6 on [0, 0.85]: 2^-31, degree 12 on [0, 1]: 2^-62 of erf(a)
-    ERF_POLY=(
-        (0.12837917, -0.37612635, 0.11283696, -0.026859393, 0.0052010217, -0.0008142582, 8.3695806e-05),
-        (0.1283791670955126, -0.3761263890318375, 0.11283791670954857, -0.026866170645072896, 0.005223977624780864,
-         -0.0008548326978742073, 0.00012055331036895284, -1.492559350679061e-05, 1.646097281545626e-06,
-         -1.6350025206215847e-07, 1.4657879733255431e-08, -1.1365665549352247e-09, 5.945261070420991e-11),
-    ),
+    **_ERF_POLY,
     # -log(erfc(a)), Remez weighted by erfc(a); degree 6 on [0.84, 3.95]: 2^-28.9, degree 18 on [0.99, 5.95]: 2^-59 of 1
     ERFC_LOG=(
         (1.0390356e-04, 1.1280621e+00, 6.365196e-01, 1.04522906e-01, -2.2516405e-02, 3.1168892e-03, -2.0354819e-04),
@@ -668,6 +749,45 @@ _define(
          8.606346399155792e-07, -1.2732551358339632e-07, 1.3818911913959316e-08, -1.0415075982663063e-09,
          4.8764709523649297e-11, -1.0686820829229738e-12),
     ),
+)  # fmt: skip
+
+# Below 1/2: 1 - erf(x); above: e^-a^2 * q * P(q), q = 1 / (a + SHIFT), with what a^2 and q lost.
+_define(
+    "erfc",
+    "x",
+    """
+    a = fabs(x)
+    a = select(a > CAP, CAP, a)
+    h = a * a
+    t = mad(-h, LOG2E, BIASED)
+    n = t - BIASED
+    r = mad(n, -LN2_LO, mad(n, -LN2_HI, -h)) - mad(a, a, -h)
+    u = mad(n, 0.5, BIASED)
+    v = n - (u - BIASED) + BIASED
+    d = a + SHIFT
+    q = 1.0 / d
+    o = mad(-q, d, 1.0) - q * select(a < SHIFT, a - (d - SHIFT), SHIFT - (d - a))
+    g = poly(q, ERFC_POLY)
+    w = q * g
+    l = mad(w, o * mad(SLOPE, q, 1.0), mad(q, g, -w))
+    y = (w + mad(r * poly(r, EXP_POLY), w + l, l)) * i2f(f2i(u) << MBITS) * i2f(f2i(v) << MBITS)
+    y = select(x < 0.0, 2.0 - y, y)
+    v = select(a < 0.5, 1.0 - mad(x, poly(h, ERF_POLY), x), y)
+    """,
+    CAP=(10.2, 27.5),
+    SHIFT=(2.0, 3.0),
+    SLOPE=(2.7, 6.9),  # q P(q) changes by so many times q more than q, in proportion
+    # e^a^2 erfc(a) / q in q on a in [1/2, CAP]; degree 9: 2^-28.4, degree 21: 2^-58
+    ERFC_POLY=(
+        (0.56416994, 1.1294283, 1.9507307, 3.1258109, 0.31201315, 11.092096, -38.985306, 24.171091, 25.485178,
+         -26.988525),
+        (0.5641895835413796, 1.6925687521112474, 4.795611303613707, 12.694275918611178, 30.888911838220594,
+         67.29527112043401, 124.21429437848165, 180.06217420109664, -49.17685237128616, 1219.6198913819185,
+         -19223.467080738254, 147114.2665901706, -1045651.7073609864, 5943505.1938732, -26918240.94300446,
+         97312715.87692714, -271891371.8254618, 565033805.7157208, -839484800.9508502, 842833318.2419939,
+         -513546580.11648905, 143846737.89704967),
+    ),
+    **_ERF_POLY,
 )  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------------------
@@ -941,7 +1061,7 @@ _define(
 
 # float32 sine and cosine, in float64: x * 2/pi = n + f, |f| <= 5/8. Of 2/pi, the leading bits that would only add
 # multiples of 4 to n are cut, differently for each 24 binades of |x|, so that h is small enough for n to be exact;
-# l is what the product h lost. The parity of n says which of the two polynomials it is, its next bit the sign.
+# l is what the product h lost. The tangent takes one of two polynomials by the parity of n.
 _TWO_OVER_PI = Fraction(0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561, 2**256)
 
 
@@ -954,7 +1074,7 @@ def _two_over_pi_from(binade: int) -> tuple[float, float]:
 
 
 _TIERS = {b: _two_over_pi_from(b) for b in (0, 24, 48, 72, 96, 120)}
-_TRIGONOMETRIC = (
+_REDUCED = (
     """
 z = widen(x)
 a = fabs(z)
@@ -972,38 +1092,72 @@ q = select(c, q, LO{b})
     + """
 h = z * g
 l = fma(z, g, -h)
-t = h + MAGIC
-f = h - (t - MAGIC) + mad(z, q, l)
-u = f * f
-s = f * poly(u, SIN_POLY)
-c = poly(u, COS_POLY)
-i = {quadrant}
-v = select(i & 1 == 0, s, c)
-v = i2f(f2i(v) ^ ((i & 2) << 62))
 """
 )
-for _prim, _quadrant, _end in (
-    ("sin", "f2i(t)", "r = select(widen(x) == 0.0, x, narrow(v))  # the sign of a zero"),
-    ("cos", "f2i(t) + 1", "r = narrow(v)"),
-    (
-        "tan",
-        "f2i(t)",
-        "v = select(i & 1 == 0, s, -c) / select(i & 1 == 0, c, s)\nr = select(widen(x) == 0.0, x, narrow(v))",
-    ),
-):
-    _define_wide(
-        _prim,
-        "x",
-        _TRIGONOMETRIC.format(quadrant=_quadrant) + _end,
-        **{f"HI{b}": high for b, (high, _) in _TIERS.items()},
-        **{f"LO{b}": low for b, (_, low) in _TIERS.items()},
-        **{f"EDGE{b}": 2.0**b for b in _TIERS},
-        # sin(pi/2 f) / f and cos(pi/2 f) in f^2 on |f| <= 5/8, Remez, degree 4: 2^-34 and 2^-31
-        SIN_POLY=(1.5707963267266987, -0.6459640890226751, 0.07969245569167115, -0.004680546584065879,
-                  0.00015693350177612819),
-        COS_POLY=(0.9999999994211615, -1.2337004828919995, 0.2536682173512809, -0.020854646024555477,
-                  0.0008942383986673761),
-    )  # fmt: skip
+
+
+def _tiers(unit: float) -> dict[str, float]:
+    """The constants of `_REDUCED`, which gives x * 2/pi * unit as h + l + z * q."""
+    found = {f"EDGE{b}": 2.0**b for b in _TIERS}
+    for b, (high, low) in _TIERS.items():
+        found |= {f"HI{b}": high * unit, f"LO{b}": low * unit}
+    return found
+
+
+# Sine and cosine in half turns, of which one polynomial is enough: x / pi = n + f, for the cosine n + 1/2 + f, |f| <= 1/2.
+_HALF_TURNS = {
+    # sin(pi f) / f in f^2, degree 5: 2^-34
+    "SIN_POLY": (3.1415926535354886, -5.167712764438908, 2.550163312195442, -0.599252113133637, 0.08204997325836928, -0.007027634623425433),
+}  # fmt: skip
+_define_wide(
+    "sin",
+    "x",
+    _REDUCED
+    + """
+    t = h + MAGIC
+    f = h - (t - MAGIC) + mad(z, q, l)
+    v = f * poly(f * f, SIN_POLY)
+    v = i2f(f2i(v) ^ (f2i(t) << 63))
+    r = select(z == 0.0, x, narrow(v))  # the sign of a zero
+    """,
+    **_HALF_TURNS,
+    **_tiers(0.5),
+)
+_define_wide(
+    "cos",
+    "x",
+    _REDUCED
+    + """
+    t = h - 0.5 + MAGIC
+    f = h - (t - MAGIC + 0.5) + mad(z, q, l)
+    v = f * poly(f * f, SIN_POLY)
+    v = i2f(f2i(v) ^ (f2i(t) + 1 << 63))
+    r = narrow(v)
+    """,
+    **_HALF_TURNS,
+    **_tiers(0.5),
+)
+_define_wide(
+    "tan",
+    "x",
+    _REDUCED
+    + """
+    t = h + MAGIC
+    f = h - (t - MAGIC) + mad(z, q, l)
+    u = f * f
+    s = f * poly(u, SIN_POLY)
+    c = poly(u, COS_POLY)
+    i = f2i(t)
+    v = select(i & 1 == 0, s, -c) / select(i & 1 == 0, c, s)
+    r = select(z == 0.0, x, narrow(v))
+    """,
+    # sin(pi/2 f) / f and cos(pi/2 f) in f^2 on |f| <= 5/8, Remez, degree 4: 2^-34 and 2^-31
+    SIN_POLY=(1.5707963267266987, -0.6459640890226751, 0.07969245569167115, -0.004680546584065879,
+              0.00015693350177612819),
+    COS_POLY=(0.9999999994211615, -1.2337004828919995, 0.2536682173512809, -0.020854646024555477,
+              0.0008942383986673761),
+    **_tiers(1.0),
+)  # fmt: skip
 
 # float64 sine, cosine and tangent: x * 2/pi modulo 4, from the four doubles of 2/pi that matter at x's binade. For each 16 binades
 # `two_over_pi` has 2/pi without what would only add multiples of 4. Each product is exact in two

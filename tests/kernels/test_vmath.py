@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numba import cfunc, types
 
+from nbgrad.expr.special import erfinv
 from nbgrad.kernels import vmath
 
 KINDS = ("f4", "f8")
@@ -33,6 +34,14 @@ def _erf(x: Any) -> Any:
     return np.array([math.erf(v) for v in x.tolist()], x.dtype)
 
 
+def _erfc(x: Any) -> Any:
+    return np.array([math.erfc(v) for v in x.tolist()], x.dtype)
+
+
+def _erfinv(x: Any) -> Any:
+    return np.array([erfinv.python(v) if abs(v) < 1 else INF * v if abs(v) == 1 else NAN for v in x.tolist()])
+
+
 REFERENCE: dict[str, Callable[..., Any]] = {
     "exp": np.exp,
     "log": np.log,
@@ -44,6 +53,8 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "log2": np.log2,
     "log10": np.log10,
     "erf": _erf,
+    "erfc": _erfc,
+    "erfinv": _erfinv,
     "sin": np.sin,
     "cos": np.cos,
     "pow": np.power,
@@ -60,8 +71,17 @@ REFERENCE: dict[str, Callable[..., Any]] = {
 }
 # The greatest error, in ulps of the result, that a primitive may show; the module's table has what was measured.
 ULPS = dict.fromkeys(REFERENCE, 1.0) | {"tanh": 1.1, "expm1": 1.5, "log2": 1.1, "erf": 1.3, "sigmoid": 2.0}
-ULPS |= {"tan": 2.2, "atan": 1.3, "atan2": 1.1, "sinh": 1.8, "cosh": 1.4, "acosh": 2.1}
-FLOAT32_ONLY = ("pow",)
+ULPS |= {
+    "erfc": 2.4,
+    "erfinv": 2.7,
+    "tan": 2.2,
+    "atan": 1.3,
+    "atan2": 1.1,
+    "sinh": 1.8,
+    "cosh": 1.4,
+    "acosh": 2.1,
+}
+FLOAT32_ONLY = ("pow", "erfinv")
 WIDE = ("sin", "cos", "tan", "pow", "atan2")  # whose float32 text computes in float64
 CASES = [(kind, prim) for prim in REFERENCE for kind in KINDS if not (kind == "f8" and prim in FLOAT32_ONLY)]
 
@@ -150,7 +170,7 @@ def test_ulps(kind: str, prim: str) -> None:
         error = errors(run(kind, prim, *inputs), want, kind)
     worst = int(np.argmax(error))
     # where the reference is no wider (long double on some machines, math.erf), it is itself up to an ulp off
-    exact = kind == "f4" or (np.finfo(LONG).eps < 1e-18 and prim != "erf")
+    exact = kind == "f4" or (np.finfo(LONG).eps < 1e-18 and prim not in ("erf", "erfc"))
     slack = (not exact) + (not FUSED)
     found = f"{prim}({[x[worst] for x in inputs]}): {error[worst]} ulps"
     assert error[worst] <= ULPS[prim] + slack, found
@@ -166,6 +186,8 @@ EDGES: dict[str, list[tuple[float, float]]] = {
     "log2": [(1, 0), (0.5, -1), (2.0**40, 40), (2.0**-130, -130), (-0.0, -INF), (INF, INF), (-1, NAN)],
     "log10": [(1, 0), (10, 1), (1000, 3), (1e10, 10), (-0.0, -INF), (INF, INF), (-1, NAN), (-INF, NAN)],
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (30, 1), (-1e30, -1)],
+    "erfc": [(0.0, 1), (-0.0, 1), (INF, 0.0), (-INF, 2), (30, 0.0), (-30, 2)],
+    "erfinv": [(0.0, 0.0), (-0.0, -0.0), (1, INF), (-1, -INF), (1.5, NAN), (-INF, NAN)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (1e-40, 1e-40), (INF, NAN), (-INF, NAN)],
     "cos": [(0.0, 1), (-0.0, 1), (1e-40, 1), (INF, NAN), (-INF, NAN)],
     "pow": [],
@@ -240,3 +262,28 @@ def test_unjitted_agrees(kind: str, prim: str) -> None:
     finite = np.isfinite(want)
     np.testing.assert_array_equal(np.where(finite, 0, got), np.where(finite, 0, want))
     np.testing.assert_array_max_ulp(got[finite], want[finite], maxulp=1 if FUSED else 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_quick_fmod_is_exact(kind: str) -> None:
+    """Of quotients of all sizes, of whole ones and their neighbours, of zeros, infinities and NaN, with the sign of a zero."""
+    source = "def kernel(start, stop, o, x, y):\n    for i in range(start, stop):\n        o[i] = quick_fmod(x[i], y[i])\n"
+    namespace: dict[str, Any] = {}
+    exec(vmath.PREAMBLE + source, namespace)
+    pointer = types.CPointer(types.float32 if kind == "f4" else types.float64)
+    signature = types.void(types.int64, types.int64, *[pointer] * 3)
+    kernel = cfunc(signature, error_model="numpy")(namespace["kernel"]).ctypes
+    rng = np.random.default_rng(3)
+    x = points(kind, 20_000)
+    special = np.array([0.0, -0.0, 1, -1, INF, -INF, NAN, 5e-324, 3, 2.0**24, 2.0**53, 2.5e-45], kind)
+    with np.errstate(all="ignore"):
+        whole = np.nextafter(
+            (x / rng.integers(1, 2**23, x.size)).astype(kind), rng.choice([-INF, 1, INF], x.size)
+        )
+        y = np.concatenate([rng.permutation(x), whole.astype(kind), np.repeat(special, special.size)])
+        x = np.concatenate([x, x, np.tile(special, special.size)])
+        want, got = np.fmod(x, y), np.empty_like(x)
+    kernel(0, x.size, *(a.ctypes.data_as(kernel.argtypes[2]) for a in (got, x, y)))
+    np.testing.assert_array_equal(got, want)
+    defined = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[defined]), np.signbit(want[defined]))
