@@ -130,3 +130,9 @@ def test_op_of_three_tensors_records_what_wants_a_gradient() -> None:
         assert [f is not None for f, _ in y.grad_fn.next_functions[:3]] == [True, False, True]
         y.sum().backward()
         assert (a.grad.tolist(), b.grad, c.grad.tolist()) == ([1.0, 1.0], None, [1.0, 1.0])
+
+
+def test_a_function_without_a_name_is_an_op_too() -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    T.elementwise(lambda a, b, c: a * b + c)(x, 3.0, 1.0).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]

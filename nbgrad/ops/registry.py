@@ -44,7 +44,7 @@ def stanza(
     in all that it reads, where a choice among others would end the graph at what only its conditions read."""
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
-        op = ElementwiseOp(name or body.__name__.strip("_"), body, vjp, promote, node, logical=logical)
+        op = ElementwiseOp(name or _plain_name(body), body, vjp, promote, node, logical=logical)
         op.check, op.kernel, op.settings, op.exact, op.number_node = (
             check,
             kernel,
@@ -69,6 +69,12 @@ def stanza(
         return f
 
     return make if function is None else make(function)
+
+
+def _plain_name(body: Callable[..., Any]) -> str:
+    """What the function is called, as a name for its kernels; one without a name is called `unnamed`."""
+    given = body.__name__.strip("_")
+    return given if given.isidentifier() else "unnamed"
 
 
 def elementwise(
