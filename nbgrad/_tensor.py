@@ -804,6 +804,8 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     have = ad.grad
     if graph:
         ad.grad = grad if have is None else hooks.add(have, grad)
+    elif type(grad._spec) is Marked:  # it has a tangent, which only ops see
+        ad.grad = hooks.clone(grad) if have is None else hooks.add(have, grad)
     elif have is not None:
         if state.before_write is not None:
             state.before_write(have)

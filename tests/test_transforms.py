@@ -199,3 +199,15 @@ def test_third_order_forwards_is_third_order_backwards(case: OpCase) -> None:
     forwards = derived(derived(derived(along)))(start)
     backwards = func.grad(func.grad(func.grad(along)))(start)
     assert float(forwards) == pytest.approx(float(backwards), rel=1e-9, abs=1e-10)
+
+
+def test_backward_adds_up_tangents() -> None:
+    """Inside a level of forward mode the gradients of leaves have tangents."""
+    w, v = T.ones(3, requires_grad=True), T.tensor([1.0, 2.0, 3.0])
+    fw = T.autograd.forward_ad
+    with fw.dual_level():
+        for count in (1, 2):
+            (fw.make_dual(w, v) ** 2).sum().backward()
+            value, moved = fw.unpack_dual(w.grad)
+            assert value.tolist() == [2.0 * count] * 3
+            assert moved.tolist() == [2.0 * count, 4.0 * count, 6.0 * count]

@@ -11,6 +11,7 @@ from typing import Any
 
 from nbgrad._storage import Spec
 from nbgrad._tape.engine import Wanted
+from nbgrad._tape.modes import state
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, edge, requires, run_backward, wrap
 from nbgrad._transforms import mapped, put_in, take_out
@@ -78,6 +79,11 @@ Tensor.backward = tensor_backward  # type: ignore[attr-defined]
 def _run(
     outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any, stacklevel: int
 ) -> None:
+    if state.levels:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
+            "or call backward() outside of functorch transforms."
+        )
     roots = _roots(outputs, _make_grads(outputs, grads, len(outputs)))
     if create:
         warnings.warn(_CYCLE, UserWarning, stacklevel=stacklevel)
