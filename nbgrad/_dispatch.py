@@ -141,7 +141,9 @@ def _nary(op: ElementwiseOp) -> Callable[..., Tensor]:
     fit = "".join(f" or not plan.low <= {v} <= plan.high" for v, p in zip(names, op.params) if p in op.fits)
     listed = ", ".join(names)
     alone = len(numbers) == len(names) - 1 and names[0] not in numbers
-    scope = dict(find=op.plans.get, op=op, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor)
+    scope: dict[str, Any] = dict(
+        find=op.plans.get, op=op, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor
+    )
     scope |= dict(shared=shared, state=state, as_inference=as_inference, record1=record1, record=record)
     text = _NARY.format(
         names=listed,
@@ -152,7 +154,7 @@ def _nary(op: ElementwiseOp) -> Callable[..., Tensor]:
         record=f"record1(plan, t, v0, ({listed}))" if alone else f"record(plan, t, ({listed}))",
     )
     exec(text, scope)
-    return scope["function"]  # type: ignore[return-value]
+    return scope["function"]
 
 
 _NARY = """

@@ -247,14 +247,17 @@ def check_cast(result: dtype, to: dtype) -> None:
         )
 
 
-def plan_for(op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None) -> Plan:
-    """The plan of these operands; with `out`, in place: the first operand's memory, so laid out, takes the result."""
-    key: Any = operands if out is None else (operands, out)
+def plan_for(
+    op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None, runs: bool = True
+) -> Plan:
+    """The plan of these operands; with `out`, in place: the first operand's memory, so laid out, takes the result. One that does not
+    run only says what the call is."""
+    key: Any = operands if out is None and runs else (operands, out, runs)
     plan: Plan | None = op.plans.get(key)
     if plan is None:
         if len(op.plans) >= _PLANS:
             op.plans.clear()
-        plan = op.plans[key] = make_plan(op, operands, out)
+        plan = op.plans[key] = make_plan(op, operands, out, runs)
     return plan
 
 

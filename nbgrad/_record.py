@@ -673,7 +673,7 @@ def _runner_maker(
             )
         )
     lines += [f"        return ({names(given)},)", "    return run"]
-    scope = {
+    scope: dict[str, Any] = {
         "unpack": unpack,
         "empty": _empty,
         "bytes_": _bytes,
@@ -683,7 +683,7 @@ def _runner_maker(
         "plain": _plain,
     }
     exec("\n".join(lines), scope)
-    return scope["make"]  # type: ignore[return-value]
+    return scope["make"]
 
 
 def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...]]:

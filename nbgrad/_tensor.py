@@ -362,10 +362,10 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        if type(self._spec) is Marked:
+        if type(self._buf) is Batched:
             return hooks.detached(self)
         return share(
-            self, self._buf, self._spec
+            self, self._buf, self._spec.plain
         )  # a storage record of its own: writes through it are not counted
 
     @data.setter
@@ -574,6 +574,7 @@ class Hooks:
     movedim: Callable[[Tensor, int, int], Tensor]
     alias: Callable[[Tensor], Tensor]
     detached: Callable[[Tensor], Tensor]
+    laid_out: Callable[[Tensor, Any], Tensor]
     ones_like: Callable[[Tensor], Tensor]
     zeros: Callable[[Spec], Tensor]
 

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from nbgrad import _layout
 from nbgrad._dtypes import dtype
 from nbgrad._op import LINEAR, PRODUCT, ElementwiseOp, Op
-from nbgrad._plan import Plan, dtypes_of, make_plan, number_type
+from nbgrad._plan import Plan, dtypes_of, number_type, plan_for
 from nbgrad._record import OpRule, derived, record, record_op
 from nbgrad._storage import Batched, Level, Marked, Spec
 from nbgrad._tape.modes import state
@@ -118,6 +119,14 @@ def dual(t: Tensor, tangents: dict[int, Tensor]) -> Tensor:
     return t
 
 
+def _laid_out(tangent: Tensor, t: Tensor) -> Tensor:
+    """A tangent lies in memory as its tensor does, so that a view shows the same part of both."""
+    shape, strides = t._spec.shape, t._spec.strides
+    if tangent._spec.strides == strides or _layout.overlaps(shape, strides):
+        return tangent
+    return hooks.laid_out(tangent, strides)
+
+
 def detached(t: Tensor) -> Tensor:
     """Without history and tangents, outside of every vmap too."""
     level = level_of(t)
@@ -176,7 +185,7 @@ def elementwise(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     if recorded:
         record(_sketch(op, args), out, args)
     for k in ids:
-        out._spec.tangents[k] = _tangent(op, k, args, out)  # type: ignore[attr-defined]
+        out._spec.tangents[k] = _laid_out(_tangent(op, k, args, out), out)  # type: ignore[attr-defined]
     return out
 
 
@@ -218,11 +227,7 @@ def _operands(args: Sequence[Any]) -> tuple[Any, ...]:
 
 def _sketch(op: ElementwiseOp, args: Sequence[Any]) -> Plan:
     """The plan of a call whose kernel is run elsewhere: which dtype and shape, and so which rule."""
-    key = ("sketch", *_operands(args))
-    found: Plan | None = op.plans.get(key)
-    if found is None:
-        found = op.plans[key] = make_plan(op, key[1:], runs=False)
-    return found
+    return plan_for(op, _operands(args), runs=False)
 
 
 def _tangent(op: ElementwiseOp, k: int, args: Sequence[Any], out: Tensor) -> Tensor:
@@ -291,7 +296,7 @@ def _finish(
         moved = _moved(op, function, tensors, static, result, k)
         for o, t in zip(outs, (moved,) if isinstance(moved, Tensor) else moved):
             if o._spec.dtype.is_floating_point:
-                o._spec.tangents[k] = hooks.zeros(o._spec.dense()) if t is None else t
+                o._spec.tangents[k] = _laid_out(hooks.zeros(o._spec.dense()) if t is None else t, o)
     return result
 
 
@@ -327,7 +332,9 @@ def _one_by_one(
 ) -> Any:
     """The way of ops without a rule of their own: each example by itself, and the results stacked."""
     if not level.size:
-        raise RuntimeError(NO_EXAMPLES)
+        raise RuntimeError(
+            "The fallback path does not support vmap over dims of size 0. Please file a bug report."
+        )
     rows = [
         function(*[hooks.select(t, 0, k) if h else t for t, h in zip(inners, has)], **static)
         for k in range(level.size)
@@ -335,9 +342,6 @@ def _one_by_one(
     if isinstance(rows[0], Tensor):
         return hooks.stack(rows)
     return tuple([hooks.stack(column) for column in zip(*rows)])
-
-
-NO_EXAMPLES = "The fallback path does not support vmap over dims of size 0. Please file a bug report."
 
 
 def _moved(
@@ -462,7 +466,8 @@ def _put_tangent(t: Tensor, k: int, moved: Tensor) -> None:
     have = tangent_of(t, k)
     if have is None and t._view is not None:
         base = t._view.base
-        _put_tangent(base, k, hooks.zeros(base._spec.dense()))
+        if tangent_of(base, k) is None:
+            _put_tangent(base, k, hooks.zeros(base._spec.dense()))
         whole = tangent_of(base, k)
         assert whole is not None
         start = t.storage_offset() - base.storage_offset()
@@ -471,7 +476,7 @@ def _put_tangent(t: Tensor, k: int, moved: Tensor) -> None:
     if have is not None:
         hooks.copy_(have, moved)
     else:
-        t._spec = Marked(t._spec, {**getattr(t._spec, "tangents", {}), k: hooks.clone(moved)})
+        t._spec = Marked(t._spec, {**getattr(t._spec, "tangents", {}), k: _laid_out(hooks.clone(moved), t)})
 
 
 # ---------------------------------------------------------------- entering and leaving
@@ -524,4 +529,4 @@ def with_tangent(t: Tensor, tangent: Tensor, k: int) -> Tensor:
     """A view of `t` that has a tangent at level `k`."""
     out = hooks.alias(t)
     kept = t._spec.tangents if type(t._spec) is Marked else {}
-    return dual(out, {**kept, k: tangent})
+    return dual(out, {**kept, k: _laid_out(tangent, t)})

@@ -159,11 +159,7 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
             output = func(*_replaced(args, chosen, argnums), **kwargs)
         aux: Any = None
         if has_aux:
-            if not (isinstance(output, tuple) and len(output) == 2):
-                raise RuntimeError(
-                    "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"
-                )
-            output, aux = output
+            output, aux = _with_aux(output, "grad_and_value(f)(*args)")
         if not isinstance(output, Tensor):
             raise RuntimeError(
                 f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}"
@@ -194,11 +190,7 @@ class Pullback:
             output = func(*chosen)
         aux: Any = None
         if has_aux:
-            if not (isinstance(output, tuple) and len(output) == 2):
-                raise RuntimeError(
-                    "vjp(f, *primals): output of function f should be a tuple: (output, aux) if has_aux is True"
-                )
-            output, aux = output
+            output, aux = _with_aux(output, "vjp(f, *primals)")
         self.outs, self.structure = tree_flatten(output)
         _check_tensors(self.outs, "vjp(f, *primals)")
         for o in self.outs:
@@ -318,11 +310,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         output = func(*tree_unflatten(duals, structure))
         aux: Any = None
         if has_aux:
-            if not (isinstance(output, tuple) and len(output) == 2):
-                raise RuntimeError(
-                    f"{words}: output of function f should be a tuple: (output, aux) if has_aux is True"
-                )
-            output, aux = output
+            output, aux = _with_aux(output, words)
         outs, out_structure = tree_flatten(output)
         _check_tensors(outs, words)
         values, moved = [], []
@@ -476,6 +464,14 @@ def _replaced(args: tuple[Any, ...], values: Any, argnums: Any) -> tuple[Any, ..
         else {n % len(args): v for n, v in zip(argnums, values)}
     )
     return tuple([by_place.get(k, a) for k, a in enumerate(args)])
+
+
+def _with_aux(output: Any, words: str) -> tuple[Any, Any]:
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise RuntimeError(
+            f"{words}: output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
+    return output[0], output[1]
 
 
 def _check_tensors(outs: list[Any], words: str) -> None:

@@ -124,12 +124,7 @@ def _add_overlapping(place: Tensor, g: Tensor) -> None:
 
 def as_strided_view(g: Tensor, at: Spec, offset: int) -> Tensor:
     """Read a gradient of a base where a view of the base looks; its own memory may be laid out otherwise."""
-    base = _dense_like(at, g)
-    return _read_at(base, at=at, offset=offset)
-
-
-def _dense_like(at: Spec, g: Tensor) -> Tensor:
-    return contiguous(g)
+    return _read_at(contiguous(g), at=at, offset=offset)
 
 
 def _read_each(x: Tensor, at: Spec, offset: int) -> Tensor:

@@ -46,8 +46,7 @@ class Geometry:
     __slots__ = ("elements", "items", "meta", "out", "points")
 
     def __init__(self, sp: Spec, dims: Ints, block: Ints) -> None:
-        neighbours = dims == tuple(builtins.range(dims[0], dims[0] + len(dims))) if dims else False
-        lead = dims[0] if neighbours else 0
+        lead = _lead(dims)
         rest = [d for d in builtins.range(sp.ndim) if d not in dims]
         sizes = [tuple(sp.shape)[d] for d in rest]
         self.out = spec(sp.dtype, (*sizes[:lead], *block, *sizes[lead:]), None, sp.device)
@@ -62,6 +61,12 @@ class Geometry:
         meta = [len(outer), places, len(loops), rows, n, step, *(n for n, _ in outer), *(s for _, s in outer)]
         meta += [*(n for n, _ in loops[::-1]), *(s for _, s in loops[::-1])]
         self.meta = np.array(meta, _int64).view(np.uint8)
+
+
+def _lead(dims: Ints) -> int:
+    """How many dimensions stand before the block that is read along `dims`."""
+    first = dims[0] if dims else 0
+    return first if dims == tuple(builtins.range(first, first + len(dims))) else 0
 
 
 def _joined(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -102,9 +107,7 @@ class Place:
 
     @property
     def lead(self) -> int:
-        """How many dimensions stand before the block."""
-        first = self.dims[0] if self.dims else 0
-        return first if self.dims == tuple(builtins.range(first, first + len(self.dims))) else 0
+        return _lead(self.dims)
 
     @property
     def count_at(self) -> int:
