@@ -26,6 +26,12 @@ class Parameter(Tensor):
             )
         return t
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Its values and whether it requires grad, as PyTorch copies; neither gradient nor attributes."""
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+        return memo[id(self)]
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return "Parameter containing:\n" + _printing.tensor_repr(self)
 

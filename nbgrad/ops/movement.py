@@ -389,7 +389,7 @@ def alias(input: Tensor) -> Tensor:
 
 @method
 def view_as(self: Tensor, other: Tensor) -> Tensor:
-    return _view(self, shape=tuple(other.shape))
+    return _view(self, shape=_layout.infer_size(tuple(other.shape), self._spec.numel))
 
 
 def _t_view(self: Tensor, *shape: Any) -> Tensor:
@@ -442,7 +442,15 @@ def ravel(input: Tensor) -> Tensor:
 @method
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     d = _layout.wrap_dim(dim, input.ndim)
-    inner = _layout.infer_size(tuple(sizes), input.shape[d])
+    try:
+        inner = _layout.infer_size(tuple(sizes), input.shape[d])
+    except RuntimeError as error:
+        if "is invalid for input" not in str(error):
+            raise
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({input.shape[d]}) in the input "
+            "tensor"
+        ) from None
     return reshape(input, (*tuple(input.shape)[:d], *inner, *tuple(input.shape)[d + 1 :]))
 
 

@@ -172,6 +172,12 @@ def _alike(a: Spec, b: Spec) -> bool:
     return a is b or (a.dtype is b.dtype and a.shape == b.shape and a.strides == b.strides)
 
 
+# Options that PyTorch's optimisers did not always have, and how files without them are read.
+_ADDED: dict[str, bool | None] = {"foreach": None, "fused": None} | dict.fromkeys(
+    ("amsgrad", "nesterov", "maximize", "capturable", "differentiable", "decoupled_weight_decay"), False
+)
+
+
 class RuleOptimizer(Optimizer):
     """An optimiser whose step is a rule for one element. A subclass says which (`_rule`), with what numbers, and `_init`."""
 
@@ -193,6 +199,16 @@ class RuleOptimizer(Optimizer):
         """State of a parameter before its first step."""
         counted = {"step": scalar(0.0, _count_dtype())} if rule.counts else {}
         return counted | {name: zeros_like(p) for name in rule.buffers}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """State of an older release lacks options, and its counts are numbers."""
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name in _ADDED.keys() & self.defaults.keys():
+                group.setdefault(name, _ADDED[name])
+        for own in self.state.values():
+            if isinstance(own, dict) and isinstance(own.get("step"), (int, float)):
+                own["step"] = scalar(float(own["step"]), _count_dtype())
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
@@ -261,8 +277,10 @@ def check_ways(fused: bool | None, foreach: bool | None, differentiable: bool) -
 
 
 def check_capturable(group: dict[str, Any]) -> None:
-    if group["capturable"] and any(p.grad is not None for p in group["params"]):
-        raise AssertionError(
-            "If capturable=True, params and state_steps must be on supported devices: "
-            "['cuda', 'xpu', 'hpu', 'privateuseone', 'xla']."
-        )
+    """PyTorch's kernels for the CPU cannot be captured, but for the fused ones, which do not care."""
+    if not group["capturable"] or group.get("fused") or all(p.grad is None for p in group["params"]):
+        return
+    devices = ["cuda", "xpu", "hpu", "privateuseone", *([] if group["foreach"] else ["xla"])]
+    raise AssertionError(
+        f"If capturable=True, params and state_steps must be on supported devices: {devices}."
+    )

@@ -35,13 +35,26 @@ def _type_name(x: object) -> str:
     return name if module == "builtins" else f"{module}.{name}"
 
 
+_pre_hooks: list[Any] = []
+_post_hooks: list[Any] = []
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` before a step of any optimiser; it may return others of both."""
+    return RemovableHandle(_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    return RemovableHandle(_post_hooks, hook)
+
+
 def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         self: Optimizer = args[0]
         if "_opt_called" in self.__dict__:  # a schedule wants to know
             self._opt_called = True
-        for _, hook in list(self._step_pre_hooks):
+        for _, hook in [*_pre_hooks, *self._step_pre_hooks]:
             result = hook(self, args, kwargs)
             if result is not None:
                 if not (isinstance(result, tuple) and len(result) == 2):
@@ -50,7 +63,7 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 args, kwargs = result
         out = step(*args, **kwargs)
-        for _, hook in list(self._step_post_hooks):
+        for _, hook in [*self._step_post_hooks, *_post_hooks]:
             hook(self, args, kwargs)
         return out
 
@@ -285,7 +298,7 @@ def _named(params: list[Any]) -> tuple[list[Any], list[str]]:
         return params, []
     if not all(isinstance(p, tuple) for p in params):
         raise ValueError("all optimizer params should be with/without names. Some param names are missing")
-    return [p for _, p in params], [name for name, _ in params]
+    return [pair[1] for pair in params], [pair[0] for pair in params]
 
 
 def _fitted(value: Any, p: Tensor, group: dict[str, Any], key: str = "") -> Any:

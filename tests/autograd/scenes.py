@@ -27,6 +27,7 @@ class Scene:
     def play(self, T: ModuleType) -> list[str]:
         names: dict[str, Any] = {"torch": T, "shown": [], "__name__": "__main__"}
         found = []
+        T.manual_seed(0)
         for statements, expression, _ in self.parts:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -40,7 +41,10 @@ class Scene:
                 for w in caught
                 if "torch.jit" not in str(w.message)  # of PyTorch about itself, at its first forward mode
             ]
-            found.append(re.sub(r"0x[0-9a-f]+", "0x", "\n".join([*texts, value])).strip())
+            text = (
+                "\n".join([*texts, value]).replace("nbgrad._tensor.", "torch.").replace("nbgrad.", "torch.")
+            )
+            found.append(re.sub(r" +$", "", re.sub(r"0x[0-9a-f]+", "0x", text), flags=re.M).strip())
         return found
 
 

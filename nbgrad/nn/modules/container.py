@@ -140,12 +140,14 @@ class ModuleList(_Numbered):
         return self._modules[self._key(index)]
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
-        return ModuleList([*self, *other])
+        return ModuleList([*self, *list(other)])
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
 
     def insert(self, index: int, module: Module) -> None:
+        if not isinstance(module, Module):
+            raise TypeError(f"{typename(module)} is not a Module subclass")
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)
@@ -234,8 +236,9 @@ class ModuleDict(Module):
 def _pairs(name: str, given: Any) -> list[tuple[Any, Any]]:
     """The items of a mapping, or of a list of pairs."""
     if not isinstance(given, Iterable):
+        spelled = name.replace("Parameter", "Parameters")  # as PyTorch spells it here
         raise TypeError(
-            f"{name}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
+            f"{spelled}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
         )
     if isinstance(given, (Mapping, ModuleDict, ParameterDict)):
         return list(given.items())
@@ -340,8 +343,8 @@ class ParameterDict(Module):
         return getattr(self, self._attribute(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._keys[key] = None
         setattr(self, self._attribute(key), _as_parameter(value))
+        self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
@@ -398,7 +401,10 @@ class ParameterDict(Module):
         return (self[k] for k in self._keys)
 
     def update(self, parameters: Any) -> None:
-        for key, value in _pairs("ParameterDict", parameters):
+        pairs = _pairs("ParameterDict", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs.sort(key=operator.itemgetter(0))
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:
@@ -410,6 +416,11 @@ class ParameterDict(Module):
     def __or__(self, other: ParameterDict) -> ParameterDict:
         joined = self.copy()
         joined.update(other)
+        return joined
+
+    def __ror__(self, other: Any) -> ParameterDict:
+        joined = other.copy()
+        joined.update(self)
         return joined
 
     def __ior__(self, other: ParameterDict) -> ParameterDict:

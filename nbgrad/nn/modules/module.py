@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from nbgrad._creation import empty_like
 from nbgrad._device import device as _device
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._dtypes import float16, float32, float64
@@ -87,12 +88,6 @@ class _IncompatibleKeys(_Keys):
         return super().__repr__()
 
     __str__ = __repr__
-
-
-class _StateDict(OrderedDict[str, Any]):
-    """A state dict; `_metadata` holds each module's version."""
-
-    _metadata: OrderedDict[str, dict[str, Any]]
 
 
 def typename(value: Any) -> str:
@@ -462,7 +457,7 @@ class Module:
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        where = None if device is None else _device(device) if isinstance(device, str) else device
+        where = None if device is None else _device(device)
 
         def convert(t: Tensor) -> Tensor:
             wanted = dtype if dtype is not None and t.is_floating_point() else t.dtype
@@ -496,6 +491,10 @@ class Module:
         for module in self.children():
             module.train(mode)
         return self
+
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device, with new memory whose values are anything."""
+        return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def eval(self: Self) -> Self:
         return self.train(False)
@@ -535,10 +534,23 @@ class Module:
         if type(self).get_extra_state is not Module.get_extra_state:
             destination[prefix + _EXTRA_STATE] = self.get_extra_state()
 
-    def state_dict(self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """All parameters and persistent buffers by their dotted names; the tensors share memory with the module's."""
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """All parameters and persistent buffers by their dotted names; the tensors share memory with the module's. The dict's attribute
+        `_metadata` holds each module's version."""
+        if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead. Refer to https://pytorch.org/docs/main/generated/"
+                "torch.nn.Module.html#torch.nn.Module.state_dict for details.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            given = dict(zip(("destination", "prefix", "keep_vars"), args))
+            destination, prefix = destination or given["destination"], prefix or given.get("prefix", "")
+            keep_vars = keep_vars or given.get("keep_vars", False)
         if destination is None:
-            destination = _StateDict()
+            destination = OrderedDict()
             destination._metadata = OrderedDict()
         local = {"version": self._version}
         if hasattr(destination, "_metadata"):
@@ -641,7 +653,7 @@ class Module:
         unexpected: list[str] = []
         errors: list[str] = []
         metadata = getattr(state_dict, "_metadata", None)
-        copied = _StateDict(state_dict)
+        copied: Any = OrderedDict(state_dict)
         if metadata is not None:
             copied._metadata = metadata
 
@@ -690,6 +702,10 @@ class Module:
         """`hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`."""
         return ModuleHandle(self._load_state_dict_pre_hooks, _WithModule(hook, self))
 
+    def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> ModuleHandle:
+        """The same without the module, unless it is asked for."""
+        return ModuleHandle(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
+
     def register_load_state_dict_post_hook(self, hook: Hook) -> ModuleHandle:
         """`hook(module, incompatible_keys)`, which it may change in place."""
         return ModuleHandle(self._load_state_dict_post_hooks, hook)
@@ -721,9 +737,9 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (
-            self._forward_hooks
+            self._backward_hooks
+            or self._forward_hooks
             or self._forward_pre_hooks
-            or self._backward_hooks
             or self._backward_pre_hooks
             or _forward_hooks
             or _pre_hooks

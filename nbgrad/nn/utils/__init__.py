@@ -3,6 +3,7 @@
 from nbgrad.nn.utils import clip_grad as clip_grad
 from nbgrad.nn.utils import convert_parameters as convert_parameters
 from nbgrad.nn.utils.clip_grad import (
+    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
@@ -11,6 +12,7 @@ from nbgrad.nn.utils.clip_grad import (
 from nbgrad.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
 __all__ = [
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",

@@ -69,6 +69,15 @@ def clip_grad_norm_(
     return total
 
 
+def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(*args, **kwargs)
+
+
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp each element of the gradients between `-clip_value` and `clip_value`."""
     bound = float(clip_value)
@@ -79,4 +88,4 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
                 grad.clamp_(-bound, bound)
 
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
