@@ -763,7 +763,7 @@ class OpRule:
     def __init__(self, op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> None:
         """`given` says which of the inputs are there at all (an optional one may be None); `several`, that the op's result is a
         tuple: its rules get a list of gradients, though only one of the outputs may have one."""
-        self.op, self.mask, self.node_name = op, mask, op.node_name
+        self.op, self.mask, self.node_name, self.single = op, mask, op.node_name, not several
         if "all" in op.rules:
             asked = set(op.reads["all"])
         else:

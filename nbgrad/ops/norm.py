@@ -6,15 +6,28 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import differentiable, into
+from nbgrad._dispatch import into
 from nbgrad._layout import Ints
-from nbgrad._storage import spec
+from nbgrad._prepared import Run, call_of, prepared, settled
+from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import full, to_dtype, zeros
-from nbgrad.ops.reduce import _EXPECTED, _NEG, _POS, Reduction, _dims, _kept, _moved_by, _past, _sum, run
+from nbgrad.ops.reduce import (
+    _EXPECTED,
+    _NEG,
+    _POS,
+    Reduction,
+    _dims,
+    _kept,
+    _moved_by,
+    _past,
+    _sum,
+    extreme,
+    reduction,
+)
 from nbgrad.ops.registry import method
 
 _x, _r, _n = var("x"), var("r"), var("n")
@@ -61,34 +74,20 @@ def _norm_tangent(t: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, k
     return moved
 
 
-@differentiable(
+@prepared(
     "LinalgVectorNorm",
     tangent=_norm_tangent,
     batch=lambda x, ord, dims, keepdim: _norm(x, ord=ord, dims=_past(dims), keepdim=keepdim),
     input=_norm_rule,
 )
-def _norm(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
-    d = input._spec.dtype
-    if ord == 2:
-        return run(NORM2, input, dims, keepdim, d, "f8")
-    if ord == 1:
-        return run(NORM1, input, dims, keepdim, d, "f8")
-    if ord == 0:
-        return run(NORM0, input, dims, keepdim, d, "f8")
+def _norm(input: Spec, *, ord: float, dims: Ints, keepdim: bool) -> Run:
     if math.isinf(ord):
-        return run(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim, d, d.kind)
-    return run(NORM_P, input, dims, keepdim, d, "f8", float(ord))
+        return extreme(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim)
+    kind = {0.0: NORM0, 1.0: NORM1, 2.0: NORM2}.get(ord, NORM_P)
+    return reduction(kind, input, dims, keepdim, input.dtype, "f8", *([ord] if kind is NORM_P else []))
 
 
-def vector_norm(
-    x: Tensor,
-    ord: Any = 2,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    out: Tensor | None = None,
-) -> Tensor:
+def _checked(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tensor | None) -> Any:
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     own = x._spec.dtype
@@ -116,11 +115,27 @@ def vector_norm(
                 raise RuntimeError(
                     f"{words}the dimension {k}because this dimension is empty and the operation does not have an identity"
                 )
+    if d is own and out is None:
+        return call_of(_norm, x, ord=float(ord), dims=dims, keepdim=keepdim)
     got = _norm(to_dtype(x, d), ord=float(ord), dims=dims, keepdim=keepdim)
     return got if out is None else into("linalg_vector_norm", out, got, (x,), _EXPECTED)
 
 
+@settled
+def vector_norm(
+    x: Tensor,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Any:
+    return _checked(x, ord, dim, keepdim, dtype, out)
+
+
 @method
+@settled
 def norm(
     input: Tensor,
     p: Any = "fro",
@@ -128,7 +143,7 @@ def norm(
     keepdim: bool = False,
     out: Tensor | None = None,
     dtype: Any = None,
-) -> Tensor:
+) -> Any:
     if isinstance(p, str):
         if p not in ("fro", "nuc"):
             raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
@@ -138,8 +153,7 @@ def norm(
         if p == "nuc":
             raise NotImplementedError("norm(): the nuclear norm needs a singular value decomposition")
         p = 2
-    p = 2 if p is None else p
-    return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+    return _checked(input, 2 if p is None else p, dim, keepdim, dtype, out)
 
 
 __all__ = ["norm"]

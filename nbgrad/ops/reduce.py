@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout, _transforms
-from nbgrad._dispatch import check_out, differentiable, into, undifferentiable
+from nbgrad._dispatch import check_out, into
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR
+from nbgrad._prepared import Run, call_of, filled, prepared, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, hooks, wrap
 from nbgrad.expr import prims as p
@@ -30,7 +29,7 @@ from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import named
+from nbgrad.ops.return_types import maker, named
 from nbgrad.ops.walk import flat, still, walk, without
 
 _x, _r, _n = var("x"), var("r"), var("n")
@@ -59,24 +58,13 @@ AMIN = Reduction("amin", "amin", identity=_POS)
 ANY = Reduction("any", "any", prologue=p.ne(_x, 0))
 ALL = Reduction("all", "all", prologue=p.ne(_x, 0))
 
-_plans: dict[Any, Any] = {}
 _SPLIT = 1 << 15  # a reduction to few elements is cut into runs of this length, so that threads share it
 
 
-def run(
-    kind: Reduction, t: Tensor, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str, *numbers: float
-) -> Tensor:
-    """Reduce `t` over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype."""
-    key = (kind.name, t._spec, dims, keepdim, out_dtype, accumulate)
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) > 4096:
-            _plans.clear()
-        plan = _plans[key] = _make(kind, t._spec, dims, keepdim, out_dtype, accumulate)
-    return plan(t, numbers)
-
-
-def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str) -> Any:
+def reduction(
+    kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str, *numbers: float
+) -> Run:
+    """What reduces tensors of a Spec over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype."""
     shape = _layout.reduced_shape(tuple(sp.shape), dims, keepdim)
     out = spec(out_dtype, shape, None, sp.device)
     kept = [(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d not in dims]
@@ -87,7 +75,7 @@ def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtyp
     total = math.prod(n for n, _ in gone)
     results = math.prod(n for n, _ in kept)
     if results and not kept and len(gone) == 1 and total >= 2 * _SPLIT:
-        return _in_two_steps(kind, sp, gone[0], out, accumulate)
+        return _in_two_steps(kind, sp, gone[0], out, accumulate, numbers)
     columns = bool(kept) and kept[-1][1] == 1 and kept[-1][0] >= 8 and not (gone and gone[-1][1] == 1)
     code = sp.dtype.code
     compute = sp.dtype.kind if kind.combine not in ("sum", "prod") or code[0] == "f" else "i8"
@@ -129,14 +117,7 @@ def _make(kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtyp
     launch = _backend.of(sp.device).launch(
         3, letters, builtins.max(sp.numel, results) if items > 1 else items
     )
-    nbytes, address, make_empty = out.extent * out.itemsize, made.address, _backend.of(sp.device).empty
-
-    def reduce(t: Tensor, numbers: Sequence[float]) -> Tensor:
-        buf = make_empty(nbytes)
-        launch(address, items, meta, buf, t._buf, *numbers)
-        return wrap(buf, out)
-
-    return reduce
+    return filled(launch, made.address, items, meta, (out,), numbers)
 
 
 def _merge(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -156,39 +137,38 @@ def _reversed(dims: list[tuple[int, int]]) -> list[int]:
     return [n for n, _ in reversed(dims)] + [s for _, s in reversed(dims)]
 
 
-def _in_two_steps(kind: Reduction, sp: Spec, run_of: tuple[int, int], out: Spec, accumulate: str) -> Any:
+def _in_two_steps(
+    kind: Reduction,
+    sp: Spec,
+    run_of: tuple[int, int],
+    out: Spec,
+    accumulate: str,
+    numbers: tuple[float, ...],
+) -> Run:
     """Runs of a fixed length first, by as many threads as there are, then their results: the order of additions is the same for any
     number of threads."""
     n, step = run_of
-    whole = n // _SPLIT
+    whole, left = divmod(n, _SPLIT)
     middle = next(d for d in _dtypes.all_dtypes if d.code == accumulate)
     first = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
     last = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
-    body = _make(
-        first,
-        spec(sp.dtype, (whole, _SPLIT), (step * _SPLIT, step), sp.device),
-        (1,),
-        False,
-        middle,
-        accumulate,
-    )
-    left = n - whole * _SPLIT
-    tail = (
-        _make(first, spec(sp.dtype, (1, left), (0, step), sp.device), (1,), False, middle, accumulate)
-        if left
-        else None
-    )
-    count = whole + (1 if left else 0)
-    ending = _make(last, spec(middle, (count,), None, sp.device), (0,), False, out.dtype, accumulate)
+
+    def part(shape: Ints, strides: Ints) -> Run:
+        lines = spec(sp.dtype, shape, strides, sp.device)
+        return reduction(first, lines, (1,), False, middle, accumulate, *numbers)
+
+    body = part((whole, _SPLIT), (step * _SPLIT, step))
+    tail = part((1, left), (0, step)) if left else None
+    parts_of = spec(middle, (whole + (1 if left else 0),), None, sp.device)
+    ending = reduction(last, parts_of, (0,), False, out.dtype, accumulate, *numbers)
     offset = whole * _SPLIT * step * sp.itemsize
 
-    def reduce(t: Tensor, numbers: Sequence[float]) -> Tensor:
-        parts = body(t, numbers)
+    def reduce(t: Tensor) -> Tensor:
+        parts = body(t)
         if tail is not None:
-            rest = tail(wrap(t._buf[offset:], t._spec), numbers)
-            parts = wrap(np.concatenate([parts._buf, rest._buf]), spec(middle, (count,), None, sp.device))
-        result = ending(parts, numbers)
-        return wrap(result._buf, out)
+            rest = tail(wrap(t._buf[offset:], t._spec))
+            parts = wrap(np.concatenate([parts._buf, rest._buf]), parts_of)
+        return wrap(ending(parts)._buf, out)
 
     return reduce
 
@@ -252,58 +232,45 @@ def _kept(g: Tensor, ndim: int, dims: Ints, keepdim: bool) -> Tensor:
     return g
 
 
-def _sum_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
-    d = input._spec.dtype
-    return run(SUM, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
+def _sum_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
+    d = input.dtype
+    return reduction(SUM, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
 
 
-@differentiable(
+@prepared(
     "SumBackward0",
-    raw=True,
     tangent=LINEAR,
     batch=lambda x: _sum(x, dims=_inner(x), keepdim=False),
     input=lambda g, input_spec: spread(g, input_spec.shape),
 )
-def _sum_all(input: Tensor) -> Tensor:
-    plan = _total_plans.get(input._spec)
-    if plan is None:
-        if len(_total_plans) > 4096:
-            _total_plans.clear()
-        d = input._spec.dtype
-        plan = _make(SUM, input._spec, tuple(range(input.ndim)), False, _sum_dtype(d, None), _lanes(d))
-        _total_plans[input._spec] = plan
-    return plan(input, ())
+def _sum_all(input: Spec) -> Run:
+    return _sum_of(input, tuple(range(input.ndim)), False)
 
 
-_total_plans: dict[Spec, Any] = {}  # of sums over everything, by the shorter key: losses end in one
-
-
-@differentiable(
+@prepared(
     "SumBackward1",
-    raw=True,
     tangent=LINEAR,
     batch=lambda x, dims, keepdim: _sum(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input_spec, dims, keepdim: _spread(g, input_spec, dims, keepdim),
 )
-def _sum(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    return _sum_forward(input, dims, keepdim)
+def _sum(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    return _sum_of(input, dims, keepdim)
 
 
 @method
+@settled
 def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
-) -> Tensor:
-    if out is not None and dtype is None:
-        dtype = out.dtype  # it decides in what the sum is taken
-    if dtype is not None:
-        input = to_dtype(input, _dtypes.to_dtype(dtype))
+) -> Any:
+    if dtype is not None or out is not None:
+        d = (
+            out.dtype if dtype is None and out is not None else _dtypes.to_dtype(dtype)
+        )  # it decides in what the sum is taken
+        got = to_dtype(sum(to_dtype(input, d), dim, keepdim), d)
+        return got if out is None else into("sum", out, got, (input,))
     if dim is None and not keepdim:
-        got = _sum_all(input)
-    else:
-        got = _sum(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
-    if dtype is not None:
-        got = to_dtype(got, _dtypes.to_dtype(dtype))
-    return got if out is None else into("sum", out, got, (input,))
+        return call_of(_sum_all, input)
+    return call_of(_sum, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
 
 
 def sum_to(g: Tensor, shape: Any) -> Tensor:
@@ -340,49 +307,49 @@ def _count(sp: Spec, dims: Ints) -> int:
     return math.prod(tuple.__getitem__(sp.shape, d) for d in dims)
 
 
-def _mean_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
-    return run(MEAN, input, dims, keepdim, input._spec.dtype, "f8", float(_count(input._spec, dims)))
+def _mean_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
+    return reduction(MEAN, input, dims, keepdim, input.dtype, "f8", float(_count(input, dims)))
 
 
-@differentiable(
+@prepared(
     "MeanBackward0",
-    raw=True,
     tangent=LINEAR,
     batch=lambda x: _mean(x, dims=_inner(x), keepdim=False),
     input=lambda g, input_spec: spread(e.div(g, input_spec.numel or 1), input_spec.shape),
 )
-def _mean_all(input: Tensor) -> Tensor:
-    return _mean_forward(input, tuple(range(input.ndim)), False)
+def _mean_all(input: Spec) -> Run:
+    return _mean_of(input, tuple(range(input.ndim)), False)
 
 
-@differentiable(
+@prepared(
     "MeanBackward1",
-    raw=True,
     tangent=LINEAR,
     batch=lambda x, dims, keepdim: _mean(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input_spec, dims, keepdim: _spread(
         e.div(g, _count(input_spec, dims) or 1), input_spec, dims, keepdim
     ),
 )  # of nothing, any number: no element gets it
-def _mean(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    return _mean_forward(input, dims, keepdim)
+def _mean(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    return _mean_of(input, dims, keepdim)
 
 
 @method
+@settled
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
-) -> Tensor:
-    input = to_dtype(input, _no_int_mean(input._spec.dtype, dtype))
+) -> Any:
+    own = input._spec.dtype
+    d = _no_int_mean(own, dtype)
     if out is not None:
         # PyTorch takes the sum in the dtype of `out`, and then divides by a number.
         d = out.dtype if out.dtype.is_floating_point else _dtypes.get_default_dtype()
         check_out("mean", out, d, (input,))
-        input = to_dtype(input, d)
+        return into("mean", out, mean(to_dtype(input, d), dim, keepdim), (input,))
+    if d is not own:
+        return mean(to_dtype(input, d), dim, keepdim)
     if dim is None and not keepdim:
-        got = _mean_all(input)
-    else:
-        got = _mean(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
-    return got if out is None else into("mean", out, got, (input,))
+        return call_of(_mean_all, input)
+    return call_of(_mean, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
 
 
 # ---------------------------------------------------------------- products
@@ -420,34 +387,34 @@ def _others(x: Tensor, dim: int, cat: Any) -> Tensor:
     return cat(parts, dim)
 
 
-def _prod_forward(input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
-    d = input._spec.dtype
-    return run(PROD, input, dims, keepdim, _sum_dtype(d, None), d.kind if d.is_floating_point else "i8")
+def _prod_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
+    d = input.dtype
+    lanes = d.kind if d.is_floating_point else "i8"
+    return reduction(PROD, input, dims, keepdim, _sum_dtype(d, None), lanes)
 
 
-@differentiable(
+@prepared(
     "ProdBackward0",
-    raw=True,
     tangent=lambda t, input, y: _moved_by(_prod_rule)(t, input, y, tuple(range(input.ndim)), False),
     batch=lambda x: _prod(x, dims=_inner(x), keepdim=False),
     input=lambda g, input, y: _prod_rule(g, input, y, tuple(range(input.ndim)), False),
 )
-def _prod_all(input: Tensor) -> Tensor:
-    return _prod_forward(input, tuple(range(input.ndim)), False)
+def _prod_all(input: Spec) -> Run:
+    return _prod_of(input, tuple(range(input.ndim)), False)
 
 
-@differentiable(
+@prepared(
     "ProdBackward1",
-    raw=True,
     tangent=lambda t, input, y, dims, keepdim: _moved_by(_prod_rule)(t, input, y, dims, keepdim),
     batch=lambda x, dims, keepdim: _prod(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input, y, dims, keepdim: _prod_rule(g, input, y, dims, keepdim),
 )
-def _prod(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    return _prod_forward(input, dims, keepdim)
+def _prod(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    return _prod_of(input, dims, keepdim)
 
 
 @method
+@settled
 def prod(
     input: Tensor,
     dim: int | None = None,
@@ -455,18 +422,14 @@ def prod(
     *,
     dtype: Any = None,
     out: Tensor | None = None,
-) -> Tensor:
-    if out is not None and dtype is None:
-        dtype = out.dtype
-    if dtype is not None:
-        input = to_dtype(input, _dtypes.to_dtype(dtype))
+) -> Any:
+    if dtype is not None or out is not None:
+        d = out.dtype if dtype is None and out is not None else _dtypes.to_dtype(dtype)
+        got = to_dtype(prod(to_dtype(input, d), dim, keepdim), d)
+        return got if out is None else into("prod", out, got, (input,))
     if dim is None:
-        got = _prod_all(input)
-    else:
-        got = _prod(input, dims=_dims(_layout.wrap_dim(dim, input.ndim), input.ndim), keepdim=keepdim)
-    if dtype is not None:
-        got = to_dtype(got, _dtypes.to_dtype(dtype))
-    return got if out is None else into("prod", out, got, (input,))
+        return call_of(_prod_all, input)
+    return call_of(_prod, input, dims=_dims(_layout.wrap_dim(dim, input.ndim), input.ndim), keepdim=keepdim)
 
 
 # ---------------------------------------------------------------- extremes
@@ -479,53 +442,48 @@ def _shared(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> T
     return e.mul(at, share)
 
 
-def _extreme_forward(kind: Reduction, input: Tensor, dims: Ints, keepdim: bool) -> Tensor:
-    d = input._spec.dtype
-    return run(kind, input, dims, keepdim, d, d.kind)
+def extreme(kind: Reduction, input: Spec, dims: Ints, keepdim: bool) -> Run:
+    return reduction(kind, input, dims, keepdim, input.dtype, input.dtype.kind)
 
 
-@differentiable(
+@prepared(
     "Amax",
-    raw=True,
     tangent=lambda t, input, y, dims, keepdim: _moved_by(_shared)(t, input, y, dims, keepdim),
     batch=lambda x, dims, keepdim: _amax(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim),
 )
-def _amax(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    return _extreme_forward(AMAX, input, dims, keepdim)
+def _amax(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    return extreme(AMAX, input, dims, keepdim)
 
 
-@differentiable(
+@prepared(
     "Amin",
-    raw=True,
     tangent=lambda t, input, y, dims, keepdim: _moved_by(_shared)(t, input, y, dims, keepdim),
     batch=lambda x, dims, keepdim: _amin(x, dims=_past(dims), keepdim=keepdim),
     input=lambda g, input, y, dims, keepdim: _shared(g, input, y, dims, keepdim),
 )
-def _amin(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    return _extreme_forward(AMIN, input, dims, keepdim)
+def _amin(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    return extreme(AMIN, input, dims, keepdim)
 
 
-@differentiable(
+@prepared(
     "MaxBackward1",
-    raw=True,
     tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
     batch=lambda x: _amax(x, dims=_inner(x), keepdim=False),
     input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
 )
-def _max_all(input: Tensor) -> Tensor:
-    return _extreme_forward(AMAX, input, tuple(range(input.ndim)), False)
+def _max_all(input: Spec) -> Run:
+    return extreme(AMAX, input, tuple(range(input.ndim)), False)
 
 
-@differentiable(
+@prepared(
     "MinBackward1",
-    raw=True,
     tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
     batch=lambda x: _amin(x, dims=_inner(x), keepdim=False),
     input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
 )
-def _min_all(input: Tensor) -> Tensor:
-    return _extreme_forward(AMIN, input, tuple(range(input.ndim)), False)
+def _min_all(input: Spec) -> Run:
+    return extreme(AMIN, input, tuple(range(input.ndim)), False)
 
 
 def _refuse_empty_dims(name: str, input: Tensor, dims: Ints, everything: bool) -> None:
@@ -541,19 +499,23 @@ def _refuse_empty_dims(name: str, input: Tensor, dims: Ints, everything: bool) -
 
 
 @method
-def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+@settled
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    if out is not None:
+        return into("amax", out, amax(input, dim, keepdim), (input,), _MATCH)
     dims = _dims(dim, input.ndim)
     _refuse_empty_dims("amax", input, dims, dim in ((), []))
-    got = _amax(input, dims=dims, keepdim=keepdim)
-    return got if out is None else into("amax", out, got, (input,), _MATCH)
+    return call_of(_amax, input, dims=dims, keepdim=keepdim)
 
 
 @method
-def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+@settled
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    if out is not None:
+        return into("amin", out, amin(input, dim, keepdim), (input,), _MATCH)
     dims = _dims(dim, input.ndim)
     _refuse_empty_dims("amin", input, dims, dim in ((), []))
-    got = _amin(input, dims=dims, keepdim=keepdim)
-    return got if out is None else into("amin", out, got, (input,), _MATCH)
+    return call_of(_amin, input, dims=dims, keepdim=keepdim)
 
 
 def share_among(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
@@ -563,9 +525,8 @@ def share_among(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
     return e.mul(at, e.div(g, _sum_all(at)))
 
 
-@lru_cache(maxsize=4096)
-def _arg_make(word: str, sp: Spec, dim: int, keepdim: bool) -> Any:
-    """Of each line along `dim` the extreme value and its first place."""
+def _chosen(word: str, sp: Spec, dim: int, keepdim: bool) -> Run:
+    """What finds of each line along `dim` the extreme value and its first place."""
     shape = _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True)
     values, places = spec(sp.dtype, shape, None, sp.device), spec(_dtypes.int64, shape, None, sp.device)
     how = walk(tuple(sp.shape), dim, (still(values, dim), sp.strides), wide=lines.WIDE, few=1)
@@ -574,22 +535,10 @@ def _arg_make(word: str, sp: Spec, dim: int, keepdim: bool) -> Any:
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"arg{word}_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if sp.numel else 0
-    backend = _backend.of(sp.device)
-    launch, make_empty, meta = (
-        backend.launch(4, "", sp.numel if items > 1 else items),
-        backend.empty,
-        how.meta,
-    )
+    launch = _backend.of(sp.device).launch(4, "", sp.numel if items > 1 else items)
     if not keepdim and sp.ndim:
         values, places = without(values, dim), without(places, dim)
-    nbytes, bytes_of_places = values.extent * values.itemsize, 8 * places.extent
-
-    def reduce(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, place = make_empty(nbytes), make_empty(bytes_of_places)
-        launch(address, items, meta, value, place, t._buf)
-        return wrap(value, values), wrap(place, places)
-
-    return reduce
+    return filled(launch, address, items, how.meta, (values, places))
 
 
 def _to_chosen(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> Tensor:
@@ -614,134 +563,167 @@ def _first(x: Tensor) -> Tensor:
     return zeros(x._spec.plain.dense().like(dtype=_dtypes.int64))
 
 
-@differentiable(
+@prepared(
     "MaxBackward0",
-    raw=True,
     tangent=_from_chosen,
     batch=lambda x, dim, keepdim: _max_dim(x, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else (x, _first(x)),
+    result=maker("max"),
     input=_to_chosen,
 )
-def _max_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    return _arg_make("max", input._spec, dim, keepdim)(input)
+def _max_dim(input: Spec, *, dim: int, keepdim: bool) -> Run:
+    return _chosen("max", input, dim, keepdim)
 
 
-@differentiable(
+@prepared(
     "MinBackward0",
-    raw=True,
     tangent=_from_chosen,
     batch=lambda x, dim, keepdim: _min_dim(x, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else (x, _first(x)),
+    result=maker("min"),
     input=_to_chosen,
 )
-def _min_dim(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    return _arg_make("min", input._spec, dim, keepdim)(input)
+def _min_dim(input: Spec, *, dim: int, keepdim: bool) -> Run:
+    return _chosen("min", input, dim, keepdim)
 
 
-def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         if input.numel() == 0:
             raise RuntimeError(
                 f"{word}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
-        got = (_max_all if word == "max" else _min_all)(input)
-        return got if out is None else into(word, out, got, (input,))
-    if isinstance(dim, Tensor):
-        return (e.maximum if word == "max" else e.minimum)(input, dim, out=out)
+        return call_of(_max_all if word == "max" else _min_all, input)
     d = _layout.wrap_dim(dim, input.ndim)
     if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
         raise IndexError(f"{word}(): Expected reduction dim {d} to have non-zero size.")
-    pair = (_max_dim if word == "max" else _min_dim)(input, dim=d, keepdim=keepdim)
-    if out is not None:
-        pair = tuple(into(word, o, x, (input,), _EXPECTED) for o, x in zip(out, pair))
-    return named(word, pair, out is not None)
+    return call_of(_max_dim if word == "max" else _min_dim, input, dim=d, keepdim=keepdim)
+
+
+def _extreme_into(word: str, input: Tensor, got: Any, out: Any) -> Any:
+    if isinstance(got, Tensor):
+        return into(word, out, got, (input,))
+    return named(word, [into(word, o, x, (input,), _EXPECTED) for o, x in zip(out, got)], True)
 
 
 @method
+@settled
 def max(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
-    return _extreme("max", input, dim if other is None else other, keepdim, out)
+    dim = dim if other is None else other
+    if isinstance(dim, Tensor):
+        return e.maximum(input, dim, out=out)
+    return (
+        _extreme("max", input, dim, keepdim)
+        if out is None
+        else _extreme_into("max", input, max(input, dim, keepdim), out)
+    )
 
 
 @method
+@settled
 def min(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
-    return _extreme("min", input, dim if other is None else other, keepdim, out)
+    dim = dim if other is None else other
+    if isinstance(dim, Tensor):
+        return e.minimum(input, dim, out=out)
+    return (
+        _extreme("min", input, dim, keepdim)
+        if out is None
+        else _extreme_into("min", input, min(input, dim, keepdim), out)
+    )
 
 
-@undifferentiable(
-    lambda x, word, dim, keepdim: (
+def _place_of(word: str, sp: Spec, dim: int, keepdim: bool) -> Run:
+    chosen = _chosen(word, sp, dim, keepdim)
+    return lambda t: chosen(t)[1]
+
+
+@prepared(
+    batch=lambda x, word, dim, keepdim: (
         _place(x, word=word, dim=dim + 1, keepdim=keepdim) if x.ndim > 1 else _first(x)
     )
 )
-def _place(input: Tensor, *, word: str, dim: int, keepdim: bool) -> Tensor:
-    return _arg_make(word, input._spec, dim, keepdim)(input)[1]
+def _place(input: Spec, *, word: str, dim: int, keepdim: bool) -> Run:
+    return _place_of(word, input, dim, keepdim)
 
 
-@undifferentiable(lambda x, word: _place(reshape(x, (x.shape[0], -1)), word=word, dim=1, keepdim=False))
-def _place_of_all(input: Tensor, *, word: str) -> Tensor:
-    input = flat(input)
-    return _arg_make(word, input._spec, 0, False)(input)[1]
+@prepared(batch=lambda x, word: _place(reshape(x, (x.shape[0], -1)), word=word, dim=1, keepdim=False))
+def _place_of_all(input: Spec, *, word: str) -> Run:
+    found = _place_of(word, input.like((input.numel,)), 0, False)
+    return found if input.ndim == 1 and input.contiguous else lambda t: found(flat(t))
 
 
-def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
+def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     if input._spec.dtype is _dtypes.bool_:
         raise RuntimeError(f"arg{word}(): does not support bool input")
-    if out is not None:
-        check_out(f"arg{word}", out, _dtypes.int64, (), _EXPECTED)
-        return into(f"arg{word}", out, _arg(word, input, dim, keepdim, None), ())
     if dim is None:
         if input.numel() == 0:
             raise IndexError(f"arg{word}(): Expected reduction dim to be specified for input.numel() == 0.")
-        place = _place_of_all(input, word=word)
-        return reshape(place, (1,) * input.ndim) if keepdim else place
+        if keepdim:
+            return reshape(_place_of_all(input, word=word), (1,) * input.ndim)
+        return call_of(_place_of_all, input, word=word)
     d = _layout.wrap_dim(dim, input.ndim)
     if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
         raise IndexError(f"arg{word}(): Expected reduction dim {d} to have non-zero size.")
-    return _place(input, word=word, dim=d, keepdim=keepdim)
+    return call_of(_place, input, word=word, dim=d, keepdim=keepdim)
+
+
+def _arg_into(word: str, function: Any, input: Tensor, dim: int | None, keepdim: bool, out: Tensor) -> Tensor:
+    if input._spec.dtype is _dtypes.bool_:
+        raise RuntimeError(f"arg{word}(): does not support bool input")
+    check_out(f"arg{word}", out, _dtypes.int64, (), _EXPECTED)
+    return into(f"arg{word}", out, function(input, dim, keepdim), ())
 
 
 @method
-def argmax(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
-) -> Tensor:
-    return _arg("max", input, dim, keepdim, out)
+@settled
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    return (
+        _arg("max", input, dim, keepdim)
+        if out is None
+        else _arg_into("max", argmax, input, dim, keepdim, out)
+    )
 
 
 @method
-def argmin(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
-) -> Tensor:
-    return _arg("min", input, dim, keepdim, out)
+@settled
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    return (
+        _arg("min", input, dim, keepdim)
+        if out is None
+        else _arg_into("min", argmin, input, dim, keepdim, out)
+    )
 
 
 # ---------------------------------------------------------------- truth
 
 
-@undifferentiable(lambda x, dims, **static: _true(x, dims=_past(dims), **static))
-def _true(input: Tensor, *, kind: Reduction, dims: Ints, keepdim: bool, byte: bool) -> Tensor:
-    return run(kind, input, dims, keepdim, _dtypes.uint8 if byte else _dtypes.bool_, "b1")
+@prepared(batch=lambda x, dims, **static: _true(x, dims=_past(dims), **static))
+def _true(input: Spec, *, kind: Reduction, dims: Ints, keepdim: bool, byte: bool) -> Run:
+    return reduction(kind, input, dims, keepdim, _dtypes.uint8 if byte else _dtypes.bool_, "b1")
 
 
-def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
+def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Any:
     # PyTorch's first truth values were uint8, and of those its result still is.
     byte = (input if out is None else out)._spec.dtype is _dtypes.uint8
-    got = _true(input, kind=kind, dims=_dims(dim, input.ndim), keepdim=keepdim, byte=byte)
-    return (
-        got
-        if out is None
-        else into(kind.name, out, got, (), f"{kind.name} only supports bool tensor for result, got: {{got}}")
-    )
+    static = dict(kind=kind, dims=_dims(dim, input.ndim), keepdim=keepdim, byte=byte)
+    if out is None:
+        return call_of(_true, input, **static)
+    words = f"{kind.name} only supports bool tensor for result, got: {{got}}"
+    return into(kind.name, out, _true(input, **static), (), words)
 
 
 @method
-def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+@settled
+def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
     return _truth(ANY, input, dim, keepdim, out)
 
 
 @method
-def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+@settled
+def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
     return _truth(ALL, input, dim, keepdim, out)
 
 

@@ -37,3 +37,9 @@ _make("aminmax", "min", "max")
 
 def named(name: str, values: Any, out: bool = False) -> Any:
     return globals()[f"{name}_out" if out else name](values)
+
+
+def maker(name: str) -> Callable[[Any], Any]:
+    """What makes a result of that name of its values."""
+    made: Callable[[Any], Any] = globals()[name]
+    return made

@@ -17,6 +17,7 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device
 from nbgrad._dispatch import differentiable
 from nbgrad._layout import Ints
+from nbgrad._prepared import Run, call_of, filled, prepared, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.expr import prims as p
@@ -155,9 +156,13 @@ _LOG_SOFTMAX_BACK = Program(
 )
 
 
-def _forward(program: Program, t: Tensor, dim: int) -> Tensor:
-    t = _dense(t)
-    return _run(program, _along(t._spec.shape, dim), t._spec, (t,))[0]
+def _forward(program: Program, sp: Spec, dim: int) -> Run:
+    """What runs a program of one input and one output."""
+    if sp.dtype is _dtypes.float16 or not sp.contiguous:
+        walk, dense = _along(sp.shape, dim), sp.dense()
+        return lambda t: _run(program, walk, dense, (_dense(t.detach()),))[0]
+    launch, address, items, meta, outs = _prepare(program, _along(sp.shape, dim), sp)
+    return filled(launch, address, items, meta, outs)
 
 
 def _backward(program: Program, g: Tensor, y: Tensor, dim: int) -> Tensor:
@@ -180,14 +185,13 @@ def _softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
     return _backward(_SOFTMAX_BACK, grad, out, dim)
 
 
-@differentiable(
+@prepared(
     "Softmax",
-    raw=True,
     tangent=lambda t, y, dim: _softmax_back(t, y, dim=dim),  # its Jacobian is symmetric
     batch=lambda x, dim: _softmax(x, dim=dim + 1) if x.ndim > 1 else _softmax(x[:, None], dim=1)[:, 0],
     input=lambda g, y, dim: _softmax_back(g, y, dim=dim),
 )
-def _softmax(input: Tensor, *, dim: int) -> Tensor:
+def _softmax(input: Spec, *, dim: int) -> Run:
     return _forward(_SOFTMAX, input, dim)
 
 
@@ -201,38 +205,38 @@ def _log_softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
     return _backward(_LOG_SOFTMAX_BACK, grad, out, dim)
 
 
-@differentiable(
+@prepared(
     "LogSoftmax",
-    raw=True,
     tangent=lambda t, y, dim: e.sub(t, _total(e.mul(e.exp(y), t), dim)),
     batch=lambda x, dim: (
         _log_softmax(x, dim=dim + 1) if x.ndim > 1 else _log_softmax(x[:, None], dim=1)[:, 0]
     ),
     input=lambda g, y, dim: _log_softmax_back(g, y, dim=dim),
 )
-def _log_softmax(input: Tensor, *, dim: int) -> Tensor:
+def _log_softmax(input: Spec, *, dim: int) -> Run:
     return _forward(_LOG_SOFTMAX, input, dim)
 
 
-def _normalised(function: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Tensor:
-    if dtype is not None:
-        input = to_dtype(input, _dtypes.to_dtype(dtype))
-    d = _layout.wrap_dim(dim, input.ndim)
-    if not input._spec.dtype.is_floating_point:
+def _normalised(op: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Any:
+    d = input._spec.dtype if dtype is None else _dtypes.to_dtype(dtype)
+    at = _layout.wrap_dim(dim, input.ndim)
+    if not d.is_floating_point:
         if not input._spec.numel:
-            return empty(input._spec.dense())
-        kernel = f"{name}_lastdim_kernel_impl" if d == max(input.ndim - 1, 0) else f"{name}_kernel_impl"
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input._spec.dtype.scalar_name}'")
-    return function(input, dim=d)
+            return empty(input._spec.dense().like(dtype=d))
+        kernel = f"{name}_lastdim_kernel_impl" if at == max(input.ndim - 1, 0) else f"{name}_kernel_impl"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
+    return call_of(op, input, dim=at) if d is input._spec.dtype else op(to_dtype(input, d), dim=at)
 
 
 @method
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+@settled
+def softmax(input: Tensor, dim: int, dtype: Any = None) -> Any:
     return _normalised(_softmax, input, dim, dtype, "softmax")
 
 
 @method
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+@settled
+def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Any:
     return _normalised(_log_softmax, input, dim, dtype, "log_softmax")
 
 

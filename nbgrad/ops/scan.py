@@ -13,9 +13,10 @@ from typing import Any
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into
 from nbgrad._dtypes import dtype as _dtype
+from nbgrad._prepared import Run, call_of, filled, prepared, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, check_write, empty, rebase, requires, wrap, written
+from nbgrad._tensor import Tensor, check_write, empty, rebase, requires, written
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import scan as templates
 from nbgrad.ops import elementwise as e
@@ -24,7 +25,7 @@ from nbgrad.ops.gather import scatter_add
 from nbgrad.ops.join import cat
 from nbgrad.ops.movement import narrow
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import named
+from nbgrad.ops.return_types import maker, named
 from nbgrad.ops.walk import walk
 
 
@@ -32,40 +33,23 @@ def _lanes(d: _dtype) -> str:
     return "f8" if d.is_floating_point else "i8"
 
 
-@lru_cache(maxsize=4096)
-def _make(kind: str, sp: Spec, d: _dtype, dim: int, reverse: bool) -> Any:
+def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
+    d = sp.dtype if sp.dtype.is_floating_point else _dtypes.int64
     out = spec(d, tuple(sp.shape), None, sp.device)
     how = walk(tuple(sp.shape), dim, (out.strides, sp.strides), reverse)
     code, made = sp.dtype.code, d.code
     source, signature = templates.scan(kind, code, _lanes(d), made, how.width, how.together)
-    address = build.kernel(
-        f"{kind}_{code}_{made}{'_lines' if how.together else ''}", source, signature
-    ).address
-    backend, items, meta = _backend.of(sp.device), how.items, how.meta
-    launch = backend.launch(3, "", sp.numel if items > 1 else items if sp.numel else 0)
-    make_empty, nbytes = backend.empty, out.extent * out.itemsize
-
-    def scan(t: Tensor) -> Tensor:
-        buf = make_empty(nbytes)
-        launch(address, items, meta, buf, t._buf)
-        return wrap(buf, out)
-
-    return scan
-
-
-def _run(kind: str, input: Tensor, dim: int, reverse: bool) -> Tensor:
-    d = input._spec.dtype
-    out = d if d.is_floating_point else _dtypes.int64
-    got: Tensor = _make(kind, input._spec, out, dim, reverse)(input)
-    return got
+    name = f"{kind}_{code}_{made}{'_lines' if how.together else ''}"
+    launch = _backend.of(sp.device).launch(3, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    return filled(launch, build.kernel(name, source, signature).address, how.items, how.meta, (out,))
 
 
 # ---------------------------------------------------------------- running sums
 
 
-@differentiable("Cumsum", raw=True, input=lambda g, dim, reverse: _cumsum(g, dim=dim, reverse=not reverse))
-def _cumsum(input: Tensor, *, dim: int, reverse: bool) -> Tensor:
-    return _run("cumsum", input, dim, reverse)
+@prepared("Cumsum", input=lambda g, dim, reverse: _cumsum(g, dim=dim, reverse=not reverse))
+def _cumsum(input: Spec, *, dim: int, reverse: bool) -> Run:
+    return _scan("cumsum", input, dim, reverse)
 
 
 def _sum_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
@@ -88,21 +72,18 @@ _FOUND = "expected scalar_type {want} but found {got}"
 _EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
-def _running(
-    name: str, function: Any, input: Tensor, dim: Any, dtype: Any, out: Tensor | None, **more: Any
-) -> Tensor:
+def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tensor | None, **more: Any) -> Any:
     d = _sum_dtype(input, dtype, out)
     at = _dim(name, dim, input.ndim)
-    if input._spec.dtype is not d:
-        input = to_dtype(input, d)
-    got: Tensor = function(input, dim=at, **more)
-    if got._spec.dtype is not d:
-        got = to_dtype(got, d)
+    if out is None and input._spec.dtype is d:
+        return call_of(op, input, dim=at, **more)
+    got = to_dtype(op(to_dtype(input, d), dim=at, **more), d)
     return got if out is None else into(name, out, got, (input,), _EXPECTED)
 
 
 @method
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+@settled
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Any:
     return _running("cumsum", _cumsum, input, dim, dtype, out, reverse=False)
 
 
@@ -163,13 +144,14 @@ def _cumprod_rule(g: Tensor, input: Tensor, dim: int) -> Tensor:
     return e.mul(before, _recurrence(g, _shift(input, dim, True), dim=dim, reverse=True))
 
 
-@differentiable("Cumprod", raw=True, input=_cumprod_rule)
-def _cumprod(input: Tensor, *, dim: int) -> Tensor:
-    return _run("cumprod", input, dim, False)
+@prepared("Cumprod", input=_cumprod_rule)
+def _cumprod(input: Spec, *, dim: int) -> Run:
+    return _scan("cumprod", input, dim)
 
 
 @method
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
+@settled
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Any:
     return _running("cumprod", _cumprod, input, dim, dtype, out)
 
 
@@ -184,43 +166,36 @@ def _logcumsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dim: int) -> Tensor:
     return e.mul(own, _recurrence(g, ratio, dim=dim, reverse=True))
 
 
-@differentiable("Logcumsumexp", raw=True, input=_logcumsumexp_rule)
-def _logcumsumexp(input: Tensor, *, dim: int) -> Tensor:
-    return _run("logcumsumexp", input, dim, False)
+@prepared("Logcumsumexp", input=_logcumsumexp_rule)
+def _logcumsumexp(input: Spec, *, dim: int) -> Run:
+    return _scan("logcumsumexp", input, dim)
 
 
 @method
-def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+@settled
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Any:
     at = _dim("logcumsumexp", dim, input.ndim)
     if not input._spec.dtype.is_floating_point:
         raise NotImplementedError(
             f"\"logcumsumexp_out_cpu\" not implemented for '{input._spec.dtype.scalar_name}'"
         )
-    got: Tensor = _logcumsumexp(input, dim=at)
-    return got if out is None else into("logcumsumexp", out, got, (input,), _FOUND)
+    if out is None:
+        return call_of(_logcumsumexp, input, dim=at)
+    return into("logcumsumexp", out, _logcumsumexp(input, dim=at), (input,), _FOUND)
 
 
 # ---------------------------------------------------------------- running extremes
 
 
-@lru_cache(maxsize=4096)
-def _make_extreme(word: str, sp: Spec, dim: int) -> Any:
+def _scan_extreme(word: str, sp: Spec, dim: int) -> Run:
     values = sp.dense()
     places = values.like(dtype=_dtypes.int64)
     how = walk(tuple(sp.shape), dim, (values.strides, sp.strides))
     code = sp.dtype.code
     source, signature = templates.extreme(word, code, sp.dtype.kind, how.width, how.together)
     address = build.kernel(f"cum{word}_{code}{'_lines' if how.together else ''}", source, signature).address
-    backend, items, meta = _backend.of(sp.device), how.items, how.meta
-    launch = backend.launch(4, "", sp.numel if items > 1 else items if sp.numel else 0)
-    make_empty, nbytes, bytes_of_places = backend.empty, values.extent * values.itemsize, 8 * places.extent
-
-    def scan(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, place = make_empty(nbytes), make_empty(bytes_of_places)
-        launch(address, items, meta, value, place, t._buf)
-        return wrap(value, values), wrap(place, places)
-
-    return scan
+    launch = _backend.of(sp.device).launch(4, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    return filled(launch, address, how.items, how.meta, (values, places))
 
 
 def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:
@@ -229,29 +204,31 @@ def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:
     return scatter_add(zeros(input_spec.dense()), dim, y1, g[0])
 
 
-@differentiable("Cummax", raw=True, input=_to_places)
-def _cummax(input: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
-    return _make_extreme("max", input._spec, dim)(input)
+@prepared("Cummax", result=maker("cummax"), input=_to_places)
+def _cummax(input: Spec, *, dim: int) -> Run:
+    return _scan_extreme("max", input, dim)
 
 
-@differentiable("Cummin", raw=True, input=_to_places)
-def _cummin(input: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
-    return _make_extreme("min", input._spec, dim)(input)
+@prepared("Cummin", result=maker("cummin"), input=_to_places)
+def _cummin(input: Spec, *, dim: int) -> Run:
+    return _scan_extreme("min", input, dim)
 
 
-def _running_extreme(name: str, function: Any, input: Tensor, dim: Any, out: Any) -> Any:
-    pair = function(input, dim=_dim(name, dim, input.ndim))
+def _running_extreme(name: str, op: Any, input: Tensor, dim: Any, out: Any) -> Any:
+    at = _dim(name, dim, input.ndim)
     if out is None:
-        return named(name, pair)
-    return named(name, [into(name, o, x, (input,), _FOUND) for o, x in zip(out, pair)], True)
+        return call_of(op, input, dim=at)
+    return named(name, [into(name, o, x, (input,), _FOUND) for o, x in zip(out, op(input, dim=at))], True)
 
 
 @method
+@settled
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
     return _running_extreme("cummax", _cummax, input, dim, out)
 
 
 @method
+@settled
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     return _running_extreme("cummin", _cummin, input, dim, out)
 

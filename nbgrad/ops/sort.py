@@ -7,11 +7,11 @@ to the places that values came from. Equal elements keep their order, also where
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
 from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into, undifferentiable
+from nbgrad._prepared import Run, call_of, prepared, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.kernels import build
@@ -22,32 +22,22 @@ from nbgrad.ops.gather import gather, scatter_add
 from nbgrad.ops.movement import reshape, squeeze, transpose, unsqueeze
 from nbgrad.ops.reduce import share_among
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import named
+from nbgrad.ops.return_types import maker, named
 from nbgrad.ops.walk import flat, still, walk, without
 
 _EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
 def ranks(
-    input: Tensor,
+    sp: Spec,
     dim: int,
     descending: bool = False,
     first: int = 0,
     count: int = -1,
     which: str = "given",
     keepdim: bool = True,
-) -> tuple[Tensor, Tensor]:
-    """Elements of `count` ranks along `dim`, in order, and their places; of one rank also without the dimension."""
-    got: tuple[Tensor, Tensor] = _make_ranks(input._spec, dim, descending, first, count, which, keepdim)(
-        input
-    )
-    return got
-
-
-@lru_cache(maxsize=4096)
-def _make_ranks(
-    sp: Spec, dim: int, descending: bool, first: int, count: int, which: str, keepdim: bool
-) -> Any:
+) -> Run:
+    """What finds the elements of `count` ranks along `dim`, in order, and their places; of one rank also without the dimension."""
     shape = tuple(sp.shape) or (1,)
     if count < 0:  # all of them, which lie as the input does
         count, values = (
@@ -94,9 +84,7 @@ def _to_place(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> 
     return _to_places((unsqueeze(g[0], dim),), unsqueeze(y1, dim), input_spec, dim)
 
 
-def _named(name: str, pair: Any, input: Tensor, out: Any) -> Any:
-    if out is None:
-        return named(name, pair)
+def _into(name: str, pair: Any, input: Tensor, out: Any) -> Any:
     return named(name, [into(name, o, x, (input,), _EXPECTED) for o, x in zip(out, pair)], True)
 
 
@@ -111,8 +99,8 @@ def _full(name: str, input: Tensor, dim: Any) -> int:
 
 
 def _sorter(node_name: str) -> Any:
-    @differentiable(node_name, raw=True, input=_to_places)
-    def sorted_along(input: Tensor, *, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+    @prepared(node_name, result=maker("sort"), input=_to_places)
+    def sorted_along(input: Spec, *, dim: int, descending: bool) -> Run:
         return ranks(input, dim, descending)
 
     return sorted_along
@@ -122,25 +110,31 @@ _sort, _sort_stable = _sorter("SortBackward0"), _sorter("SortBackward1")
 
 
 @method
+@settled
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
 ) -> Any:
-    function = _sort if stable is None else _sort_stable
-    pair = function(input, dim=_layout.wrap_dim(dim, input.ndim), descending=bool(descending))
-    return _named("sort", pair, input, out)
+    op, d = _sort if stable is None else _sort_stable, _layout.wrap_dim(dim, input.ndim)
+    if out is None:
+        return call_of(op, input, dim=d, descending=bool(descending))
+    return _into("sort", op(input, dim=d, descending=bool(descending)), input, out)
 
 
-@undifferentiable()
-def _argsort(input: Tensor, *, dim: int, descending: bool) -> Tensor:
-    return ranks(input, dim, descending)[1]
+@prepared()
+def _argsort(input: Spec, *, dim: int, descending: bool) -> Run:
+    ranked = ranks(input, dim, descending)
+    return lambda t: ranked(t)[1]
 
 
 @method
+@settled
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
-) -> Tensor:
-    places: Tensor = _argsort(input, dim=_layout.wrap_dim(dim, input.ndim), descending=bool(descending))
-    return places if out is None else into("argsort", out, places, (), _EXPECTED)
+) -> Any:
+    d = _layout.wrap_dim(dim, input.ndim)
+    if out is None:
+        return call_of(_argsort, input, dim=d, descending=bool(descending))
+    return into("argsort", out, _argsort(input, dim=d, descending=bool(descending)), (), _EXPECTED)
 
 
 @method
@@ -149,12 +143,13 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return values if out is None else into("msort", out, values, (input,), _EXPECTED)
 
 
-@differentiable("Topk", raw=True, input=_to_places)
-def _topk(input: Tensor, *, dim: int, largest: bool, k: int) -> tuple[Tensor, Tensor]:
+@prepared("Topk", result=maker("topk"), input=_to_places)
+def _topk(input: Spec, *, dim: int, largest: bool, k: int) -> Run:
     return ranks(input, dim, largest, 0, k if input.ndim else 1)
 
 
 @method
+@settled
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> Any:
@@ -164,24 +159,29 @@ def topk(
         raise RuntimeError("selected index k out of range")
     if input._spec.dtype is _dtypes.bool_:
         raise RuntimeError("topk does not support bool dtypes on CPU")
-    return _named("topk", _topk(input, dim=d, largest=bool(largest), k=k), input, out)
+    if out is None:
+        return call_of(_topk, input, dim=d, largest=bool(largest), k=k)
+    return _into("topk", _topk(input, dim=d, largest=bool(largest), k=k), input, out)
 
 
 # ---------------------------------------------------------------- one rank
 
 
-@differentiable("Kthvalue", raw=True, input=_to_place)
-def _kthvalue(input: Tensor, *, dim: int, keepdim: bool, k: int) -> tuple[Tensor, Tensor]:
+@prepared("Kthvalue", result=maker("kthvalue"), input=_to_place)
+def _kthvalue(input: Spec, *, dim: int, keepdim: bool, k: int) -> Run:
     return ranks(input, dim, False, k - 1, 1, "given", keepdim)
 
 
 @method
+@settled
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     d = _full("kthvalue", input, dim)
     if not 1 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
     _not_bool("kthvalue_cpu", input)
-    return _named("kthvalue", _kthvalue(input, dim=d, keepdim=keepdim, k=k), input, out)
+    if out is None:
+        return call_of(_kthvalue, input, dim=d, keepdim=keepdim, k=k)
+    return _into("kthvalue", _kthvalue(input, dim=d, keepdim=keepdim, k=k), input, out)
 
 
 def _not_bool(kernel: str, input: Tensor) -> None:
@@ -190,18 +190,19 @@ def _not_bool(kernel: str, input: Tensor) -> None:
 
 
 def _median_of_all(node_name: str, which: str) -> Any:
-    @differentiable(node_name, raw=True, input=lambda g, input, y: share_among(g, input, y))
-    def median_of_all(input: Tensor) -> Tensor:
-        if not input._spec.numel:
-            return to_dtype(full(spec(_dtypes.float64, ()), float("nan")), input._spec.dtype)
-        return ranks(flat(input), 0, False, 0, 1, which, False)[0]
+    @prepared(node_name, input=lambda g, input, y: share_among(g, input, y))
+    def median_of_all(input: Spec) -> Run:
+        if not input.numel:
+            return lambda t: to_dtype(full(spec(_dtypes.float64, ()), float("nan")), input.dtype)
+        ranked = ranks(input.like((input.numel,)), 0, False, 0, 1, which, False)
+        return lambda t: ranked(flat(t))[0]
 
     return median_of_all
 
 
 def _median_along(node_name: str, which: str) -> Any:
-    @differentiable(node_name, raw=True, input=_to_place)
-    def median_along(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    @prepared(node_name, result=maker(which), input=_to_place)
+    def median_along(input: Spec, *, dim: int, keepdim: bool) -> Run:
         return ranks(input, dim, False, 0, 1, which, keepdim)
 
     return median_along
@@ -220,42 +221,55 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     if dim is None:
         if input.numel():
             _not_bool("median_cpu", input)
-        return _MEDIANS[name][0](input)
+        return call_of(_MEDIANS[name][0], input)
     d = _full("median", input, dim)
     _not_bool("median_out", input)
-    return _named(name, _MEDIANS[name][1](input, dim=d, keepdim=keepdim), input, out)
+    along = _MEDIANS[name][1]
+    if out is None:
+        return call_of(along, input, dim=d, keepdim=keepdim)
+    return _into(name, along(input, dim=d, keepdim=keepdim), input, out)
 
 
 @method
+@settled
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     return _median("median", input, dim, keepdim, out)
 
 
 @method
+@settled
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     return _median("nanmedian", input, dim, keepdim, out)
 
 
-@differentiable("Mode", raw=True, input=_to_place)
-def _mode(input: Tensor, *, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    ordered, at = ranks(input, dim)
-    sp = ordered._spec
-    shape = _layout.reduced_shape(tuple(sp.shape), (dim,), True) if sp.ndim else ()
-    value, place = empty(sp.like(shape)), empty(at._spec.like(shape))
-    how = walk(tuple(sp.shape), dim, (still(value._spec, dim), sp.strides), wide=1, few=1)
-    code = sp.dtype.code
-    address = build.kernel(f"mode_{code}", *templates.mode(code)).address
-    launch = _backend.of(sp.device).launch(5, "", sp.numel if how.items > 1 else how.items)
-    launch(address, how.items, how.meta, value._buf, place._buf, ordered._buf, at._buf)
-    if not keepdim and sp.ndim:
-        value._spec, place._spec = without(value._spec, dim), without(place._spec, dim)
-    return value, place
+@prepared("Mode", result=maker("mode"), input=_to_place)
+def _mode(input: Spec, *, dim: int, keepdim: bool) -> Run:
+    shape = _layout.reduced_shape(tuple(input.shape), (dim,), True) if input.ndim else ()
+    values = input.like(shape)
+    places = values.like(dtype=_dtypes.int64)
+    ranked = ranks(input, dim)
+    lines = input.like(strides=_layout.output_strides(input.shape, [(input.shape, input.strides)]))
+    how = walk(tuple(input.shape), dim, (still(values, dim), lines.strides), wide=1, few=1)
+    address = build.kernel(f"mode_{input.dtype.code}", *templates.mode(input.dtype.code)).address
+    launch = _backend.of(input.device).launch(5, "", input.numel if how.items > 1 else how.items)
+    shown = [without(sp, dim) if not keepdim and input.ndim else sp for sp in (values, places)]
+
+    def find(t: Tensor) -> tuple[Tensor, Tensor]:
+        ordered, at = ranked(t)
+        value, place = (empty(sp) for sp in shown)
+        launch(address, how.items, how.meta, value._buf, place._buf, ordered._buf, at._buf)
+        return value, place
+
+    return find
 
 
 @method
+@settled
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
-    pair = _mode(input, dim=_full("mode", input, dim), keepdim=keepdim)
-    return _named("mode", pair, input, out)
+    d = _full("mode", input, dim)
+    if out is None:
+        return call_of(_mode, input, dim=d, keepdim=keepdim)
+    return _into("mode", _mode(input, dim=d, keepdim=keepdim), input, out)
 
 
 # ---------------------------------------------------------------- quantiles

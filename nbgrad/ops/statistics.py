@@ -6,12 +6,12 @@ Variance and mean come of one pass over the elements; the gradient of either is 
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
 from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into, undifferentiable
+from nbgrad._dispatch import into
 from nbgrad._layout import Ints
+from nbgrad._prepared import Run, call_of, filled, prepared, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.expr import prims as p
@@ -33,11 +33,12 @@ from nbgrad.ops.reduce import (
     _moved_by,
     _past,
     _shared,
-    run,
+    extreme,
+    reduction,
     sum,
 )
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import named
+from nbgrad.ops.return_types import maker, named
 from nbgrad.ops.walk import as_lines, still, walk
 
 _EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
@@ -46,63 +47,46 @@ _RUN = 1 << 15  # elements that a thread takes of one long line
 # ---------------------------------------------------------------- moments
 
 
-@lru_cache(maxsize=4096)
-def _moments_along(what: str, sp: Spec, dim: int) -> Any:
-    """Of each line along `dim`; the kernel is made for the lines' layout."""
+def _moments_along(what: str, sp: Spec, dim: int, correction: float, shape: Ints) -> Run:
+    """What finds those of each line along `dim`; the results are shown in that shape."""
     n = tuple.__getitem__(sp.shape, dim) if sp.ndim else 1
     if sp.numel == n and n >= 2 * _RUN and (not sp.ndim or sp.strides[dim] == 1):
-        return _moments_of_one(what, sp, n)
-    shape = _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True)
+        return _moments_of_one(what, sp, n, correction, shape)
     d = _dtypes.float64 if what == "squares" else sp.dtype
-    out = spec(d, shape, None, sp.device)
-    how = walk(tuple(sp.shape), dim, (still(out, dim), sp.strides), wide=lines.WIDE, few=1)
+    kept = spec(d, _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True), None, sp.device)
+    how = walk(tuple(sp.shape), dim, (still(kept, dim), sp.strides), wide=lines.WIDE, few=1)
     unit = bool(sp.ndim) and sp.strides[dim] == 1
-    source, signature = lines.moments(what, sp.dtype.code, out.dtype.code, how.together, unit)
+    source, signature = lines.moments(what, sp.dtype.code, d.code, how.together, unit)
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"{what}_{sp.dtype.code}_{form}", source, signature).address
-    items = how.items if out.numel else 0
+    items = how.items if kept.numel else 0
     launch = _backend.of(sp.device).launch(4, "d", max(sp.numel, 1) if items > 1 else items)
-
-    def moments(t: Tensor, correction: float) -> tuple[Tensor, Tensor]:
-        about, middle = empty(out), empty(out)
-        launch(address, items, how.meta, about._buf, middle._buf, t._buf, correction)
-        return about, middle
-
-    return moments
+    out = kept.like(shape)
+    return filled(launch, address, items, how.meta, (out, out), (correction,))
 
 
-def _moments_of_one(what: str, sp: Spec, n: int) -> Any:
+def _moments_of_one(what: str, sp: Spec, n: int, correction: float, shape: Ints) -> Run:
     """One long line, in runs that threads share; the runs, and so the result, do not depend on how many threads there are."""
     whole, left = n // _RUN, n % _RUN
     runs = whole + (1 if left else 0)
-    body = _moments_along("squares", spec(sp.dtype, (whole, _RUN), None, sp.device), 1)
-    rest = _moments_along("squares", spec(sp.dtype, (1, left), None, sp.device), 1) if left else None
+    body = _moments_along("squares", spec(sp.dtype, (whole, _RUN), None, sp.device), 1, 0.0, (whole,))
+    rest = None
+    if left:
+        rest = _moments_along("squares", spec(sp.dtype, (1, left), None, sp.device), 1, 0.0, (1,))
     offset = whole * _RUN * sp.itemsize
-    out = spec(sp.dtype, (1,) * sp.ndim, None, sp.device)
+    out = spec(sp.dtype, shape, None, sp.device)
     source, signature = lines.join_moments(what, sp.dtype.code)
     address = build.kernel(f"join_{what}_{sp.dtype.code}", source, signature).address
     backend = _backend.of(sp.device)
     launch = backend.launch(4, "qqqd", 1)
-    parts = spec(_dtypes.float64, (runs,), None, sp.device)
 
-    def moments(t: Tensor, correction: float) -> tuple[Tensor, Tensor]:
-        found = body(t, 0.0)
+    def moments(t: Tensor) -> tuple[Tensor, Tensor]:
+        parts = [part._buf for part in body(t)]
         if rest is not None:
-            last = rest(wrap(backend.view(t._buf, offset), t._spec), 0.0)
-            found = tuple(wrap(_joined(a._buf, b._buf), parts) for a, b in zip(found, last))
+            last = rest(wrap(backend.view(t._buf, offset), t._spec))
+            parts = [_joined(a, b._buf) for a, b in zip(parts, last)]
         about, middle = empty(out), empty(out)
-        launch(
-            address,
-            1,
-            about._buf,
-            middle._buf,
-            found[0]._buf,
-            found[1]._buf,
-            runs,
-            _RUN,
-            left or _RUN,
-            correction,
-        )
+        launch(address, 1, about._buf, middle._buf, *parts, runs, _RUN, left or _RUN, correction)
         return about, middle
 
     def _joined(a: Any, b: Any) -> Any:
@@ -113,16 +97,14 @@ def _moments_of_one(what: str, sp: Spec, n: int) -> Any:
     return moments
 
 
-def _moments(what: str, input: Tensor, dims: Ints, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
-    if len(dims) > 1:
-        flat = as_lines(input.detach(), dims)
-        pair = _moments_along(what, flat._spec, flat.ndim - 1)(flat, float(correction))
-    else:
-        pair = _moments_along(what, input._spec, dims[0] if dims else 0)(input, float(correction))
-    shape = _layout.reduced_shape(tuple(input.shape), dims, keepdim)
-    for t in pair:
-        t._spec = t._spec.like(shape)
-    return pair
+def _moments(what: str, sp: Spec, dims: Ints, correction: float, keepdim: bool) -> Run:
+    """Variance or deviation, and mean, over sorted dims."""
+    shape = _layout.reduced_shape(tuple(sp.shape), dims, keepdim)
+    if len(dims) <= 1:
+        return _moments_along(what, sp, dims[0] if dims else 0, float(correction), shape)
+    lie, lines_of = as_lines(sp, dims)
+    run = _moments_along(what, lie, lie.ndim - 1, float(correction), shape)
+    return lambda t: run(lines_of(t))
 
 
 def _var_back(g: Tensor, input: Tensor, dims: Ints, correction: float) -> Tensor:
@@ -146,24 +128,26 @@ def _mean_back(g: Tensor, input: Tensor, dims: Ints) -> Tensor:
     return spread(e.div(g, _count(input._spec, dims) or 1), input.shape)
 
 
-@differentiable(
+@prepared(
     "Var",
     input=lambda g, input, dims, correction, keepdim: _var_back(
         _kept(g, input.ndim, dims, keepdim), input, dims, correction
     ),
 )
-def _var(input: Tensor, *, dims: Ints, correction: float, keepdim: bool) -> Tensor:
-    return _moments("var", input, dims, correction, keepdim)[0]
+def _var(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
+    moments = _moments("var", input, dims, correction, keepdim)
+    return lambda t: moments(t)[0]
 
 
-@differentiable(
+@prepared(
     "Std",
     input=lambda g, y, input, dims, correction, keepdim: _std_back(
         _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim), input, dims, correction
     ),
 )
-def _std(input: Tensor, *, dims: Ints, correction: float, keepdim: bool) -> Tensor:
-    return _moments("std", input, dims, correction, keepdim)[0]
+def _std(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
+    moments = _moments("std", input, dims, correction, keepdim)
+    return lambda t: moments(t)[0]
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -189,18 +173,18 @@ def _std_mean_rule(
     )
 
 
-@differentiable("VarMean", input=_var_mean_rule)
-def _var_mean(input: Tensor, *, dims: Ints, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
+@prepared("VarMean", input=_var_mean_rule)
+def _var_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
     return _moments("var", input, dims, correction, keepdim)
 
 
-@differentiable("StdMean", input=_std_mean_rule)
-def _std_mean(input: Tensor, *, dims: Ints, correction: float, keepdim: bool) -> tuple[Tensor, Tensor]:
+@prepared("StdMean", input=_std_mean_rule)
+def _std_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
     return _moments("std", input, dims, correction, keepdim)
 
 
 def _spread_of(
-    name: str, function: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+    name: str, op: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
 ) -> Any:
     """`unbiased` is the older form of `correction`, and of one bool alone it is the one that is meant."""
     if isinstance(dim, bool):
@@ -215,17 +199,19 @@ def _spread_of(
         correction = 1 if unbiased is None or unbiased else 0
     dims = _dims(dim, input.ndim)
     each = _count(input._spec, dims) if input.numel() else 0  # what PyTorch counts where there is no result
-    if each <= correction:
-        warnings.warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
-            "numel divided by output numel).",
-            UserWarning,
-            stacklevel=3,
-        )
-    return function(input, dims=dims, correction=correction, keepdim=keepdim)
+    if each > correction:
+        return call_of(op, input, dims=dims, correction=correction, keepdim=keepdim)
+    warnings.warn(
+        f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
+        "numel divided by output numel).",
+        UserWarning,
+        stacklevel=4,
+    )
+    return op(input, dims=dims, correction=correction, keepdim=keepdim)  # each such call warns
 
 
 @method
+@settled
 def var(
     input: Tensor,
     dim: Any = None,
@@ -234,12 +220,14 @@ def var(
     *,
     correction: float | None = None,
     out: Tensor | None = None,
-) -> Tensor:
-    got: Tensor = _spread_of("var", _var, input, dim, unbiased, keepdim, correction)
-    return got if out is None else into("var", out, got, (input,))
+) -> Any:
+    if out is not None:
+        return into("var", out, var(input, dim, unbiased, keepdim, correction=correction), (input,))
+    return _spread_of("var", _var, input, dim, unbiased, keepdim, correction)
 
 
 @method
+@settled
 def std(
     input: Tensor,
     dim: Any = None,
@@ -248,11 +236,13 @@ def std(
     *,
     correction: float | None = None,
     out: Tensor | None = None,
-) -> Tensor:
-    got: Tensor = _spread_of("std", _std, input, dim, unbiased, keepdim, correction)
-    return got if out is None else into("std", out, got, (input,))
+) -> Any:
+    if out is not None:
+        return into("std", out, std(input, dim, unbiased, keepdim, correction=correction), (input,))
+    return _spread_of("std", _std, input, dim, unbiased, keepdim, correction)
 
 
+@settled
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -260,11 +250,11 @@ def var_mean(
     keepdim: bool = False,
     *,
     correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    pair: tuple[Tensor, Tensor] = _spread_of("var_mean", _var_mean, input, dim, unbiased, keepdim, correction)
-    return pair
+) -> Any:
+    return _spread_of("var_mean", _var_mean, input, dim, unbiased, keepdim, correction)
 
 
+@settled
 def std_mean(
     input: Tensor,
     dim: Any = None,
@@ -272,9 +262,8 @@ def std_mean(
     keepdim: bool = False,
     *,
     correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    pair: tuple[Tensor, Tensor] = _spread_of("std_mean", _std_mean, input, dim, unbiased, keepdim, correction)
-    return pair
+) -> Any:
+    return _spread_of("std_mean", _std_mean, input, dim, unbiased, keepdim, correction)
 
 
 # ---------------------------------------------------------------- sums without NaN, and counts
@@ -284,20 +273,21 @@ NANSUM = Reduction("nansum", "sum", prologue=p.where(p.ne(_x, _x), 0.0, _x))
 COUNT = Reduction("count", "sum", prologue=p.where(p.ne(_x, 0), 1, 0))
 
 
-@differentiable(
+@prepared(
     "Nansum",
     input=lambda g, input, dims, keepdim: e.mul(
         _kept(g, input.ndim, dims, keepdim), e.logical_not(e.isnan(input))
     ),
 )
-def _nansum(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    return run(NANSUM, input, dims, keepdim, input._spec.dtype, "f8")
+def _nansum(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    return reduction(NANSUM, input, dims, keepdim, input.dtype, "f8")
 
 
 @method
+@settled
 def nansum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
-) -> Tensor:
+) -> Any:
     own = input._spec.dtype
     if not own.is_floating_point:
         return sum(input, dim, keepdim, dtype=dtype, out=out)
@@ -306,6 +296,8 @@ def nansum(
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{d.scalar_name}'")
     if not d.is_floating_point:
         return sum(to_dtype(input, d), dim, keepdim)
+    if d is own and out is None:
+        return call_of(_nansum, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
     got: Tensor = _nansum(to_dtype(input, d), dims=_dims(dim, input.ndim), keepdim=keepdim)
     return got if out is None else into("nansum", out, got, (input,))
 
@@ -326,38 +318,35 @@ def nanmean(
     return got if out is None else into("nanmean", out, got, (input,))
 
 
-@undifferentiable(lambda x, dims: _count_nonzero(x, dims=_past(dims)))
-def _count_nonzero(input: Tensor, *, dims: Ints) -> Tensor:
-    return run(COUNT, e.ne(input.detach(), 0), dims, False, _dtypes.int64, "i8")
+@prepared(batch=lambda x, dims: _count_nonzero(x, dims=_past(dims)))
+def _count_nonzero(input: Spec, *, dims: Ints) -> Run:
+    laid = _layout.output_strides(input.shape, [(input.shape, input.strides)])
+    counted = reduction(
+        COUNT, input.like(strides=laid, dtype=_dtypes.bool_), dims, False, _dtypes.int64, "i8"
+    )
+    return lambda t: counted(e.ne(t.detach(), 0))
 
 
 @method
-def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
-    got: Tensor = _count_nonzero(input, dims=_dims(dim, input.ndim))
-    return got
+@settled
+def count_nonzero(input: Tensor, dim: Any = None) -> Any:
+    return call_of(_count_nonzero, input, dims=_dims(dim, input.ndim))
 
 
 # ---------------------------------------------------------------- the logarithm of a sum of exponentials
 
 
-@lru_cache(maxsize=4096)
-def _logsumexp_along(sp: Spec, dim: int) -> Any:
-    """The dimension stays with size one."""
-    out = sp.like(_layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True))
-    how = walk(tuple(sp.shape), dim, (still(out, dim), sp.strides), wide=lines.WIDE, few=1)
+def _logsumexp_along(sp: Spec, dim: int, shape: Ints) -> Run:
+    """Of each line along `dim`; the result is shown in that shape."""
+    kept = sp.like(_layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True))
+    how = walk(tuple(sp.shape), dim, (still(kept, dim), sp.strides), wide=lines.WIDE, few=1)
     unit = bool(sp.ndim) and sp.strides[dim] == 1
     code = sp.dtype.code
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"logsumexp_{code}_{form}", *lines.logsumexp(code, how.together, unit)).address
-    items = how.items if out.numel else 0
+    items = how.items if kept.numel else 0
     launch = _backend.of(sp.device).launch(3, "", max(4 * sp.numel, 1) if items > 1 else items)
-
-    def run(t: Tensor) -> Tensor:
-        got = empty(out)
-        launch(address, items, how.meta, got._buf, t._buf)
-        return got
-
-    return run
+    return filled(launch, address, items, how.meta, (kept.like(shape),))
 
 
 def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
@@ -365,35 +354,37 @@ def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bo
     return e.mul(_kept(g, input.ndim, dims, keepdim), weights)
 
 
-@differentiable(
+@prepared(
     "Logsumexp",
     tangent=lambda t, input, y, dims, keepdim: _moved_by(_logsumexp_rule)(t, input, y, dims, keepdim),
     batch=lambda x, dims, keepdim: _logsumexp(x, dims=_past(dims), keepdim=keepdim),
     input=_logsumexp_rule,
 )
-def _logsumexp(input: Tensor, *, dims: Ints, keepdim: bool) -> Tensor:
-    if input._spec.dtype is _dtypes.float16:  # computed in float32, and rounded once
-        return to_dtype(
-            _logsumexp(to_dtype(input, _dtypes.float32), dims=dims, keepdim=keepdim), _dtypes.float16
+def _logsumexp(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    if input.dtype is _dtypes.float16:  # computed in float32, and rounded once
+        return lambda t: to_dtype(
+            _logsumexp(to_dtype(t.detach(), _dtypes.float32), dims=dims, keepdim=keepdim), _dtypes.float16
         )
-    if len(dims) > 1:
-        flat = as_lines(input, dims)
-        got = _logsumexp_along(flat._spec, flat.ndim - 1)(flat)
-    else:
-        got = _logsumexp_along(input._spec, dims[0] if dims else 0)(input)
-    return wrap(got._buf, got._spec.like(_layout.reduced_shape(tuple(input.shape), dims, keepdim)))
+    shape = _layout.reduced_shape(tuple(input.shape), dims, keepdim)
+    if len(dims) <= 1:
+        return _logsumexp_along(input, dims[0] if dims else 0, shape)
+    lie, lines_of = as_lines(input, dims)
+    run = _logsumexp_along(lie, lie.ndim - 1, shape)
+    return lambda t: run(lines_of(t))
 
 
 @method
-def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+@settled
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
     if not input._spec.dtype.is_floating_point:
-        input = to_dtype(input, _dtypes.get_default_dtype())
-    if out is not None and not out.dtype.is_floating_point:
+        return logsumexp(to_dtype(input, _dtypes.get_default_dtype()), dim, keepdim, out=out)
+    if out is None:
+        return call_of(_logsumexp, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
+    if not out.dtype.is_floating_point:
         raise RuntimeError(
             f"logsumexp(): Expected floating point type for result tensor, but got: {out.dtype.scalar_name}"
         )
-    got = _logsumexp(input, dims=_dims(dim, input.ndim), keepdim=keepdim)
-    return got if out is None else into("logsumexp", out, got, (input,))
+    return into("logsumexp", out, logsumexp(input, dim, keepdim), (input,))
 
 
 # ---------------------------------------------------------------- both extremes
@@ -404,16 +395,14 @@ def _aminmax_rule(g: Any, input: Tensor, y0: Tensor, y1: Tensor, dims: Ints, kee
     return _both(*parts)
 
 
-@differentiable("Aminmax", input=_aminmax_rule)
-def _aminmax(input: Tensor, *, dims: Ints, keepdim: bool) -> tuple[Tensor, Tensor]:
-    d = input._spec.dtype
-    return (
-        run(AMIN, input, dims, keepdim, d, d.kind),
-        run(AMAX, input, dims, keepdim, d, d.kind),
-    )
+@prepared("Aminmax", result=maker("aminmax"), input=_aminmax_rule)
+def _aminmax(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    low, high = extreme(AMIN, input, dims, keepdim), extreme(AMAX, input, dims, keepdim)
+    return lambda t: (low(t), high(t))
 
 
 @method
+@settled
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     dims = _dims(dim, input.ndim)
     if not input.numel():
@@ -423,9 +412,9 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
             )
         if tuple.__getitem__(input.shape, dims[0]) == 0:
             raise IndexError(f"aminmax: Expected reduction dim {dims[0]} to have non-zero size.")
-    pair = _aminmax(input, dims=dims, keepdim=keepdim)
     if out is None:
-        return named("aminmax", pair)
+        return call_of(_aminmax, input, dims=dims, keepdim=keepdim)
+    pair = _aminmax(input, dims=dims, keepdim=keepdim)
     return named("aminmax", [into("aminmax", o, x, (input,), _EXPECTED) for o, x in zip(out, pair)], True)
 
 

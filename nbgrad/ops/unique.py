@@ -19,7 +19,7 @@ from nbgrad.ops.movement import movedim, narrow, reshape
 from nbgrad.ops.reduce import any as any_of
 from nbgrad.ops.registry import method
 from nbgrad.ops.scan import cumsum
-from nbgrad.ops.sort import ranks
+from nbgrad.ops.sort import argsort
 
 
 def _in_order(rows: Tensor) -> Tensor:
@@ -27,10 +27,10 @@ def _in_order(rows: Tensor) -> Tensor:
     columns decide."""
     n, columns = rows.shape
     if columns == 1:
-        return ranks(reshape(rows, (-1,)), 0)[1]
+        return argsort(reshape(rows, (-1,)), 0)
     order = e.sub(cumsum(full(spec(_dtypes.int64, (n,)), 1), 0), 1)
     for column in range(columns - 1, -1, -1):
-        order = order[ranks(rows[order, column], 0)[1]]
+        order = order[argsort(rows[order, column], 0)]
     return order
 
 

@@ -6,7 +6,7 @@ as `nbgrad.kernels.cpu.walk.opening` reads it. What lies beside the dimension is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -68,17 +68,18 @@ def flat(t: Tensor) -> Tensor:
     """All elements as one line, without history; the same memory where they lie in order."""
     if t._spec.ndim == 1:
         return t
-    if t._spec.contiguous:
-        return wrap(t._buf, t._spec.like((t._spec.numel,)))
-    line: Tensor = reshape(t.detach(), (-1,))
-    return line
+    return as_lines(t._spec, tuple(range(t._spec.ndim)))[1](t)
 
 
-def as_lines(t: Tensor, dims: Ints) -> Tensor:
-    """The elements along several dimensions as one last dimension; a copy where memory does not allow a view."""
-    kept = [d for d in range(t.ndim) if d not in dims]
-    shape = tuple(t.shape)
-    lines: Tensor = reshape(
-        permute(t, (*kept, *dims)), (*(shape[d] for d in kept), prod(shape[d] for d in dims))
-    )
-    return lines
+def as_lines(sp: Spec, dims: Ints) -> tuple[Spec, Callable[[Tensor], Tensor]]:
+    """The elements along several dimensions as one last dimension: how tensors of a Spec lie then, and what makes them so, without
+    history; a copy where memory does not allow a view."""
+    shape, strides = tuple(sp.shape), sp.strides
+    kept = [d for d in range(sp.ndim) if d not in dims]
+    order = (*kept, *dims)
+    to = (*(shape[d] for d in kept), prod(shape[d] for d in dims))
+    found = _layout.view_strides(tuple([shape[d] for d in order]), tuple([strides[d] for d in order]), to)
+    if found is not None:
+        lines = sp.like(to, found)
+        return lines, lambda t: wrap(t._buf, lines)
+    return sp.like(to), lambda t: reshape(permute(t.detach(), order), to)
