@@ -74,7 +74,10 @@ from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
 from nbgrad.ops.activations import *  # noqa: F403
 from nbgrad.ops.arrange import *  # noqa: F403
+from nbgrad.ops.contract import *  # noqa: F403
 from nbgrad.ops.copy import *  # noqa: F403
+from nbgrad.ops.counting import *  # noqa: F403
+from nbgrad.ops.diagonals import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
 from nbgrad.ops.gather import *  # noqa: F403
 from nbgrad.ops.host import *  # noqa: F403
@@ -84,6 +87,7 @@ from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.norm import *  # noqa: F403
 from nbgrad.ops.numeric import *  # noqa: F403
+from nbgrad.ops.parts import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad.ops.rows import *  # noqa: F403

@@ -507,6 +507,61 @@ def linspace(
     return _out(_finish(from_array(array), requires_grad), out)
 
 
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    sp = _spec("logspace", (steps,), dtype, device, requires_grad)
+    # Symmetric about the middle as linspace is; integers truncated at the end.
+    real = sp.dtype.np.type if sp.dtype.is_floating_point else np.float64
+    a, b = real(start), real(end)
+    step = real((b - a) / real(max(steps - 1, 1)))
+    i = np.arange(steps)
+    exponents = np.where(
+        i < max(steps // 2, 1), a + step * i.astype(real), b - step * (steps - 1 - i).astype(real)
+    )
+    array = np.power(real(base), exponents.astype(real)).astype(sp.dtype.np)
+    return _out(_finish(from_array(array), requires_grad), out)
+
+
+def _triangle_indices(
+    name: str, row: int, col: int, dtype: Any, device: Any, keep: Callable[[], tuple[Any, Any]]
+) -> Tensor:
+    for word, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise RuntimeError(f"{word} must be non-negative, got{n}")
+    sp = _spec(name, (2, 0), _dtypes.int64 if dtype is None else dtype, device, False)
+    if sp.dtype not in (_dtypes.int64, _dtypes.int32):
+        raise NotImplementedError(f"\"{name}\" not implemented for '{sp.dtype.scalar_name}'")
+    return from_array(np.stack(keep()).astype(sp.dtype.np))
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    return _triangle_indices(
+        "tril_indices", row, col, dtype, device, lambda: np.tril_indices(row, offset, col)
+    )
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    return _triangle_indices(
+        "triu_indices", row, col, dtype, device, lambda: np.triu_indices(row, offset, col)
+    )
+
+
 def eye(
     n: int,
     m: int | None = None,
@@ -792,6 +847,7 @@ __all__ = [
     "full",
     "full_like",
     "linspace",
+    "logspace",
     "ones",
     "ones_like",
     "rand",
@@ -803,6 +859,8 @@ __all__ = [
     "randperm",
     "scalar_tensor",
     "tensor",
+    "tril_indices",
+    "triu_indices",
     "zeros",
     "zeros_like",
 ]

@@ -14,6 +14,7 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dtypes import DIM, NUMBER, ZERODIM, dtype
+from nbgrad._layout import Ints
 from nbgrad._op import ElementwiseOp
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import OVERLAP, Tensor
@@ -227,7 +228,12 @@ def make_plan(
     shape = _layout.broadcast_shapes(*(s.shape for s in specs))
     inplace = out is not None
     if out is None:
-        strides = _layout.output_strides(shape, [(s.shape, s.strides) for s in specs])
+        laid = [
+            (o.shape, o.strides if p in op.logical else _cast_strides(o, compute))
+            for p, o in zip(op.params, operands)
+            if isinstance(o, Spec)
+        ]
+        strides = _layout.output_strides(shape, laid)
         out = spec(result, tuple(shape), strides, specs[0].device)
     else:
         if shape != out.shape:
@@ -238,6 +244,13 @@ def make_plan(
     if op.kernel is not None:
         op.kernel(compute, operands)
     return Plan(op, operands, out, compute, inplace, runs)
+
+
+def _cast_strides(s: Spec, compute: dtype) -> Ints:
+    """How an operand lies when the result's layout is decided: PyTorch casts first, and a cast leaves no element stored twice."""
+    if s.dtype is compute or _layout.is_dense(s.shape, s.strides):
+        return s.strides
+    return _layout.output_strides(s.shape, [(s.shape, s.strides)])
 
 
 def check_cast(result: dtype, to: dtype) -> None:

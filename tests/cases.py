@@ -695,6 +695,61 @@ op(
 )
 op("linear/bias", ((3, 4), (2, 4), (2,)), ((2, 3, 4), (2, 4), (2,)), ((4,), (2, 4), (2,)), forms="", where=F)
 
+# ---- products of several tensors
+EINSUMS: dict[str, tuple[str, tuple[Operands, ...]]] = {
+    "matrices": ("ij,jk->ik", (((2, 3), (3, 4)), ((2, 0), (0, 4)))),
+    "turned": ("ij,kj->ki", (((2, 3), (4, 3)),)),
+    "batched": ("bhqd,bhkd->bhqk", (((2, 2, 3, 4), (2, 2, 5, 4)), ((2, 1, 3, 4), (2, 2, 5, 4)))),
+    "ellipsis": ("...ij,...jk->...ik", (((2, 2, 3), (2, 3, 4)), ((2, 3), (5, 2, 3, 4)))),
+    "outer": ("i,j->ij", (((2,), (3,)), ((0,), (3,)))),
+    "inner": ("ij,ij", (((2, 3), (2, 3)),)),
+    "one_side": ("ij,k->ik", (((2, 3), (4,)),)),
+    "row_sums": ("ij,ij->i", (((2, 3), (2, 3)),)),
+}
+for name, (equation, shapes) in EINSUMS.items():
+    case(f"einsum_{name}", lambda T, x, y, e=equation: T.einsum(e, x, y), *shapes)
+for name, equation in {
+    "turn": "ij->ji",
+    "sum": "ij->j",
+    "total": "ij->",
+    "trace": "ii",
+    "diagonal": "ii->i",
+}.items():
+    case(f"einsum_{name}", lambda T, x, e=equation: T.einsum(e, x), ((3, 3),))
+case(
+    "einsum_three",
+    lambda T, x, y, z: T.einsum("ij,jk,kl->li", x, y, z),
+    ((2, 3), (3, 4), (4, 2)),
+)
+case("einsum_lists", lambda T, x, y: T.einsum(x, [0, 1], y, [1, 2], [0, 2]), ((2, 3), (3, 4)))
+op("tensordot", ((2, 3, 4), (3, 4, 2)), ((2, 3), (2, 3)), forms="o")
+case("tensordot_one", lambda T, x, y: T.tensordot(x, y, 1), ((2, 3), (3, 4)), ((2, 3), (3,)))
+case("tensordot_dims", lambda T, x, y: T.tensordot(x, y, ([0, 2], [1, 0])), ((2, 3, 4), (4, 2)))
+# PyTorch cannot view the product of transposed matrices as their product.
+op(
+    "kron",
+    ((2, 3), (2, 2)),
+    ((2,), (3, 2)),
+    ((), (2,)),
+    ((0, 2), (3,)),
+    forms="mo",
+    ref=np.kron,
+    layouts=False,
+)
+op("addr", ((2, 3), (2,), (3,)), ((3,), (2,), (3,)), ((), (0,), (3,)), forms="mo")
+op("addr/scaled", ((2, 3), (2,), (3,)), kwargs=(("beta", 0.5), ("alpha", 2)), dtypes=FLOATS)
+op("addbmm", ((3, 2), (2, 3, 4), (2, 4, 2)), ((2,), (2, 3, 4), (2, 4, 2)), forms="mo")
+op("addbmm/scaled", ((3, 2), (2, 3, 4), (2, 4, 2)), kwargs=(("beta", 0.5), ("alpha", 2)), dtypes=FLOATS)
+op("cross", ((2, 3), (2, 3)), ((3,), (3,)), ((0, 3), (0, 3)), forms="mo", kwargs=(("dim", -1),), ref=np.cross)
+case("linalg_cross", lambda T, x, y: T.linalg.cross(x, y, dim=0), ((3, 1), (3, 4)), ((3, 2), (3, 2)))
+case("vecdot", lambda T, x, y: T.linalg.vecdot(x, y), ((2, 3), (2, 3)), ((3,), (3,)), ((3,), (2, 3)))
+case(
+    "multi_dot",
+    lambda T, x, y, z: T.linalg.multi_dot([x, y, z]),
+    ((2, 3), (3, 4), (4, 2)),
+    ((3,), (3, 4), (4,)),
+)
+
 # ---- joining
 JOINED: tuple[Operands, ...] = (((2, 3), (4, 3)), ((0, 3), (2, 3)), ((0,), (2, 3)))
 case("cat", lambda T, x, y: T.cat([x, y]), *JOINED, layouts=False)
@@ -739,6 +794,53 @@ case("as_strided", lambda T, x: x.as_strided((2, 2), (1, 2), 1), ((3, 4),), layo
 case("as_strided_overlapping", lambda T, x: x.as_strided((3, 2), (1, 1)), ((6,),), layouts=False)
 case("diagonal", lambda T, x: x.diagonal(), ((3, 4),), ((3, 3, 2),))
 case("diagonal_offset", lambda T, x: T.diagonal(x, 1, -1, 0), ((3, 4),), ((2, 3, 4),))
+case("block_diag", lambda T, x, y, z: T.block_diag(x, y, z), ((2, 3), (2,), ()), ((0, 2), (1, 1), (2,)))
+SQUARE: tuple[Operands, ...] = (((3, 4),), ((4, 2),), ((0, 3),))
+op("trace", *SQUARE, forms="m", ref=np.trace)
+op("diag", ((3, 4),), ((3,),), ((0, 2),), forms="mo", ref=np.diag)
+op("diag/above", ((3, 4),), ((3,),), forms="mo", args=(1,), ref=lambda x: np.diag(x, 1))
+op("diag/below", ((4, 3),), ((3,),), forms="mo", args=(-2,), ref=lambda x: np.diag(x, -2))
+op("diag_embed", ((3,),), ((2, 3),), ((2, 0),), forms="m")
+op("diag_embed/dims", ((2, 3),), forms="m", args=(-1, 0, 2))
+op("diagflat", ((3,),), ((2, 2),), ((),), forms="m", args=(1,))
+op("select_scatter", ((3, 4), (4,)), forms="m", args=(0, -1))
+op("slice_scatter", ((3, 4), (3, 2)), forms="m", args=(1, 0, -1, 2))
+op("diagonal_scatter", ((3, 4), (3,)), forms="m", args=(1,))
+case("tensor_split", lambda T, x: T.tensor_split(x, 3), ((7,),), ((2, 3),))
+case("tensor_split_at", lambda T, x: x.tensor_split((1, -1), dim=1), ((2, 5),), ((2, 0),))
+case("hsplit", lambda T, x: T.hsplit(x, 2), ((4,),), ((3, 4),))
+case("vsplit", lambda T, x: x.vsplit([1]), ((3, 4),))
+case("dsplit", lambda T, x: T.dsplit(x, 2), ((2, 2, 4),))
+case("unfold", lambda T, x: x.unfold(0, 3, 2), ((7, 2),), ((3,),))
+case("unfold_overlapping", lambda T, x: x.unfold(-1, 3, 1), ((2, 5),))
+case("broadcast_tensors", lambda T, x, y: T.broadcast_tensors(x, y), ((2, 1), (3,)), ((2,), (2,)))
+case("meshgrid", lambda T, x, y, z: T.meshgrid(x, y, z, indexing="ij"), ((2,), (3,), ()), ((2,), (0,), (2,)))
+case("meshgrid_xy", lambda T, x, y: T.meshgrid([x, y], indexing="xy"), ((2,), (3,)))
+case("cartesian_prod", lambda T, x, y: T.cartesian_prod(x, y), ((2,), (3,)), ((2,), (0,)))
+case("combinations", lambda T, x: T.combinations(x), ((4,),), ((1,),))
+case("combinations_repeated", lambda T, x: T.combinations(x, 3, with_replacement=True), ((3,),))
+# PyTorch writes over what its own gradient of vander reads.
+case("vander", lambda T, x: T.vander(x), ((3,),), ((4,),), differentiable=False)
+case("vander_linalg", lambda T, x: T.linalg.vander(x, N=4), ((2, 3),), ((3,),), dtypes=(*FLOATS, *INTS))
+case("einsum_thin", lambda T, x, y: T.einsum("ij,jk->ik", x, y), ((2, 1), (3, 4)), dtypes=FLOATS)
+case("sum_to_size", lambda T, x: x.sum_to_size(1, 4), ((3, 4),), ((2, 3, 4),), dtypes=FLOATS)
+case(
+    "isin", lambda T, x, y: T.isin(x, y), ((3, 4), (5,)), ((4,), (0,)), ((), (3,)), dtypes=NUMBERS, **NO_GRAD
+)
+case("isin_not", lambda T, x: T.isin(x, 1, invert=True), ((3, 4),), dtypes=NUMBERS, **NO_GRAD)
+COUNTED = {"domain": (0, 6), "dtypes": INTS, "differentiable": False}
+op("bincount", ((9,),), ((0,),), forms="m", kwargs=(("minlength", 4),), **COUNTED)
+case("bincount_weights", lambda T, x, w: T.bincount(x.long(), w), ((9,), (9,)), domain=((0, 6),), **NO_GRAD)
+op("histc", ((3, 40),), ((0,),), forms="mo", args=(7, -1, 1.5), dtypes=FLOATS, **NO_GRAD)
+case("histogram", lambda T, x: T.histogram(x, 5, density=True), ((3, 40),), dtypes=FLOATS, **NO_GRAD)
+case(
+    "unravel_index",
+    lambda T, x: T.unravel_index(x, (3, 4)),
+    ((2, 3),),
+    domain=(0, 11),
+    dtypes=("int64",),
+    **NO_GRAD,
+)
 case("clone", lambda T, x: x.clone(), *ANY, ((),))
 case("contiguous", lambda T, x: x.contiguous(), *ANY)
 case("to_float32", lambda T, x: x.to(T.float32), *UNARY, differentiable=False)

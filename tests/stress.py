@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 import warnings
 from collections import Counter
@@ -42,6 +43,10 @@ LIMIT = 100_000  # elements of one operand
 
 # Which of equal elements these choose is nobody's promise, so that no element is repeated.
 ANY_OF_EQUALS = ("sort_", "topk", "kthvalue", "median", "nanmedian", "mode", "quantile", "nanquantile")
+NO_CHANNELS = (
+    "select(): index 0 out of range for tensor of size [0]"  # PyTorch's batch_norm has no room for none
+)
+OVERFLOWING = ("atan2", "arctan2")  # PyTorch's gradient squares integers as integers
 CONTIGUOUS_ONLY = (
     "batch_norm",
     "batch_norm_fixed",
@@ -241,7 +246,8 @@ def check(torch: ModuleType, c: Combination) -> str:
     tol = c.case.tol if c.case.elementwise else summed
     got, want = (outcome(lambda m=m: c.run(m)) for m in (T, torch))
     if isinstance(got, str) or isinstance(want, str):
-        assert got == want, f"{c.label}: {got!r}, not {want!r}"
+        if not (NO_CHANNELS in str(want) and not isinstance(got, str)):
+            assert settled(got) == settled(want), f"{c.label}: {got!r}, not {want!r}"
         return "refusal"
     if {"float32", "float16"} & {str(getattr(w, "dtype", "")).removeprefix("torch.") for w in leaves(want)}:
         check_low_precision(got, want, outcome(lambda: c.run(torch, exact=True)), c)
@@ -256,12 +262,19 @@ def check(torch: ModuleType, c: Combination) -> str:
         c.case.differentiable and c.way == "call" and set(c.dtypes) & {*FLOATS, "float16"} == {"float64"}
     ):
         return "value"
+    if c.case.name in OVERFLOWING and set(c.dtypes) & set(INTS):
+        return "value"
     grads = [outcome(lambda m=m: derive.gradients(m, c.case, c, create_graph=False)[0]) for m in (T, torch)]
     if isinstance(grads[0], str) or isinstance(grads[1], str):
         assert grads[0] == grads[1], f"{c.label}, gradient: {grads[0]!r}, not {grads[1]!r}"
         return "refusal"
     assert_same(grads[0], grads[1], f"{c.label}, gradient", 10 * summed)
     return "gradient"
+
+
+def settled(outcome: Any) -> Any:
+    """Which of several targets is named is a race between PyTorch's threads."""
+    return re.sub(r"Target -?\d+", "A target", outcome) if isinstance(outcome, str) else outcome
 
 
 def check_low_precision(got: Any, want: Any, exact: Any, c: Combination) -> None:

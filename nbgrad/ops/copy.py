@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from nbgrad._plan import Kernel, number_type
 from nbgrad._record import written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
+from nbgrad._tensor import Tensor, check_write, empty, hooks, rebase, requires, wrap, written
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import ne
 from nbgrad.ops.registry import method
@@ -317,6 +318,35 @@ def zero_(self: Tensor) -> Tensor:
     check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, 0)
     return written_by(self, _zeroed, (self, None), {})
+
+
+def in_place(function: Callable[..., Tensor]) -> None:
+    """Make `Tensor.f_` of a function that is no elementwise op: what it gives is written over the first operand, with its history.
+    The function is given a copy, as its rules may read what is overwritten."""
+    name = function.__name__.removeprefix("_t_") + "_"
+
+    def method(self: Tensor, *args: Any, **static: Any) -> Tensor:
+        operands = (self, *(a for a in (*args, *static.values()) if isinstance(a, Tensor)))
+        if state.active and _transforms.wrapped(operands):
+            return _transforms.inplace(function, self, *args, **static)
+        check_write(self, state.grad and any(requires(t) for t in operands))
+        before = _clone(self.detach())
+        before._node, before._nr, before._rg = self._node, self._nr, 1 if self._node is not None else 0
+        result = function(before, *args, **static)
+        if result._spec.shape != self._spec.shape:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} "
+                "should match"
+            )
+        copy_memory(self, result)
+        if result._node is None:
+            written(self)
+        else:
+            rebase(self, result._node, result._nr)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    setattr(Tensor, name, method)
 
 
 def resize(out: Tensor, shape: Any) -> None:

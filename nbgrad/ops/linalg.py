@@ -144,7 +144,7 @@ def _check_mm(a: Spec, b: Spec) -> None:
     _no_bool("addmm_impl_cpu_", a, b)
 
 
-def _check_bmm(a: Spec, b: Spec) -> None:
+def _check_bmm(a: Spec, b: Spec, name: str = "bmm") -> None:
     if a.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor")
     if b.ndim != 3:
@@ -154,7 +154,8 @@ def _check_bmm(a: Spec, b: Spec) -> None:
             f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
             f"[{b.shape[0]}, {b.shape[1]}]."
         )
-    _no_bool("bmm", a, b)
+    # From 400 products on PyTorch multiplies matrix by matrix.
+    _no_bool(name if a.shape[1] * a.shape[2] * b.shape[2] < 400 else "addmm_impl_cpu_", a, b)
     if a.dtype is not b.dtype and a.numel and b.numel:
         raise RuntimeError(f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}")
 
@@ -377,7 +378,7 @@ def _check_addmm(c: Spec, a: Spec, b: Spec) -> None:
 
 
 def _check_baddbmm(c: Spec, a: Spec, b: Spec) -> None:
-    _check_bmm(a, b)
+    _check_bmm(a, b, "baddbmm")
     _expandable(c, (*a.shape[:2], b.shape[2]))
     if c.dtype is not a.dtype:
         raise RuntimeError(

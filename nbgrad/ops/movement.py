@@ -645,6 +645,10 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return _diagonal(input, offset=offset, dim1=a, dim2=b)
 
 
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    return diagonal(A, offset, dim1, dim2)
+
+
 @method
 def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
@@ -801,6 +805,11 @@ def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @method
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    return split(input, list(split_sizes), dim)
+
+
+@method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
@@ -837,6 +846,7 @@ __all__ = [
     "reshape",
     "select",
     "split",
+    "split_with_sizes",
     "squeeze",
     "swapaxes",
     "swapdims",

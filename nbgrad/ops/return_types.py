@@ -33,6 +33,7 @@ def _make(name: str, *fields: str) -> Callable[[Any], Any]:
 for _name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin"):
     _make(_name, "values", "indices")
 _make("aminmax", "min", "max")
+_make("histogram", "hist", "bin_edges")
 
 
 def named(name: str, values: Any, out: bool = False) -> Any:

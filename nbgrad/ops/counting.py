@@ -1,0 +1,177 @@
+"""What counts elements, or asks which are among others: no gradient passes here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _dtypes
+from nbgrad._dispatch import into, undifferentiable
+from nbgrad._plan import common_dtype, number_type
+from nbgrad._tensor import Tensor
+from nbgrad.ops.copy import full, scalar, to_dtype
+from nbgrad.ops.elementwise import eq, logical_and, logical_not
+from nbgrad.ops.host import of_array
+from nbgrad.ops.movement import reshape
+from nbgrad.ops.registry import method
+from nbgrad.ops.sort import searchsorted, sort
+
+# ---------------------------------------------------------------- membership
+
+
+@undifferentiable()
+def _among(elements: Tensor, test_elements: Tensor) -> Tensor:
+    """Each element is looked up where it would stand among the sorted others; NaN, which none is, would mislead the search."""
+    ordered = sort(reshape(test_elements, (-1,)))[0]
+    if ordered.dtype.is_floating_point:
+        ordered = ordered[eq(ordered, ordered)]
+    if not ordered.numel():
+        return full(elements._spec.dense().like(dtype=_dtypes.bool_), 0)
+    values = reshape(elements, (-1,))
+    place = searchsorted(ordered, values).clamp(max=ordered.numel() - 1)
+    return reshape(eq(ordered[place], values), elements.shape)
+
+
+def isin(
+    elements: Any,
+    test_elements: Any,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    given = (elements, test_elements)
+    for t in given:
+        if isinstance(t, Tensor) and t.dtype is _dtypes.bool_:
+            raise RuntimeError("Unsupported input type encountered for isin(): Bool")
+    if not any(isinstance(t, Tensor) for t in given):
+        kinds = ", ".join(type(t).__name__ for t in given)
+        raise TypeError(f"isin() received an invalid combination of arguments - got ({kinds})")
+    d = common_dtype([t._spec if isinstance(t, Tensor) else number_type(t) for t in given])
+    a, b = (to_dtype(t, d) if isinstance(t, Tensor) else scalar(t, d) for t in given)
+    found = _among(a, b)
+    result = logical_not(found) if invert else found
+    return result if out is None else into("isin", out, result, ())
+
+
+# ---------------------------------------------------------------- counts
+
+
+@undifferentiable()
+def _bincount(input: Tensor, *weights: Tensor, minlength: int) -> Tensor:
+    n = max(minlength, int(input.max()) + 1 if input.numel() else 0)
+    if not weights:
+        counts = full(input._spec.like((n,), dtype=_dtypes.int64), 0)
+        ones = full(input._spec.like(tuple(input.shape), dtype=_dtypes.int64), 1)
+        return counts.index_add_(0, input.long(), ones)
+    (w,) = weights
+    w = w if w.dtype is _dtypes.float32 else to_dtype(w, _dtypes.float64)
+    return full(w._spec.like((n,)), 0).index_add_(0, input.long(), w)
+
+
+@method
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    if input.dtype.is_floating_point or input.dtype is _dtypes.bool_:
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if input.ndim != 1 or (input.numel() and bool((input < 0).any())):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return _bincount(input, minlength=minlength)
+    if weights.ndim != 1 or weights.numel() != input.numel():
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    return _bincount(input, weights, minlength=minlength)
+
+
+def _some_bins(bins: int) -> None:
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+
+
+def _edges(input: Tensor, low: float, high: float) -> tuple[float, float]:
+    if low == high and input.numel():
+        low, high = float(input.min()), float(input.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    return low, high
+
+
+_SAME_DTYPES = "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {c_want} and hist {c_got}"
+
+
+@undifferentiable()
+def _histc(input: Tensor, *, bins: int, low: float, high: float) -> Tensor:
+    values = reshape(input, (-1,))
+    inside = logical_and(values >= low, values <= high)
+    place = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    counts = full(input._spec.like((bins,)), 0)
+    return counts.index_add_(0, place[inside], to_dtype(inside, input.dtype)[inside])
+
+
+@method
+def histc(
+    input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
+) -> Tensor:
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    _some_bins(bins)
+    low, high = _edges(input, min, max)
+    result = _histc(input, bins=bins, low=low, high=high)
+    return result if out is None else into("histc", out, result, (), _SAME_DTYPES)
+
+
+@method
+def histogram(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: tuple[float, float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
+) -> Any:
+    from nbgrad.ops.return_types import named
+
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.scalar_name}'")
+    values = reshape(input.detach(), (-1,))
+    weights = full(values._spec.dense(), 1) if weight is None else reshape(weight.detach(), (-1,))
+    if isinstance(bins, Tensor):
+        edges = bins.detach()
+    else:
+        _some_bins(bins)
+        low, high = range if range is not None else _edges(input, 0.0, 0.0)
+        edges = of_array(np.linspace(low, high, bins + 1).astype(input.dtype.np))
+    last = edges.numel() - 1
+    inside = logical_and(values >= edges[0], values <= edges[last])
+    place = (searchsorted(edges, values, right=True) - 1).clamp(max=last - 1)
+    counts = full(input._spec.like((last,)), 0).index_add_(0, place[inside], weights[inside])
+    if density:
+        counts = counts / counts.sum() / edges.diff()
+    return named("histogram", (counts, edges))
+
+
+# ---------------------------------------------------------------- flat indices
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    if indices.dtype.is_floating_point or indices.dtype is _dtypes.bool_:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    found = []
+    rest = indices
+    for n in sizes[::-1]:
+        found.append(rest % n)
+        rest = rest // n
+    return tuple(found[::-1])
+
+
+__all__ = ["bincount", "histc", "histogram", "isin", "unravel_index"]
