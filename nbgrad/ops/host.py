@@ -18,6 +18,7 @@ from nbgrad._device import cpu
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._plan import common_dtype, number_type
 from nbgrad._storage import Storage, spec
+from nbgrad._tape.modes import state as modes
 from nbgrad._tensor import Tensor, meta, new, requires, storage_of, wrap
 from nbgrad.ops.arrange import flip
 from nbgrad.ops.copy import to_dtype
@@ -69,7 +70,7 @@ def is_nonzero(input: Tensor) -> bool:
 def _number(self: Tensor) -> Any:
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if requires(self):
+    if modes.grad and requires(self):
         warnings.warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first.",

@@ -1,11 +1,42 @@
 """`nbgrad.optim`: optimisers, each step one kernel over all parameters of a group, and schedules of their options."""
 
+from importlib import import_module
+from typing import Any
+
 from nbgrad.optim import lr_scheduler as lr_scheduler
+from nbgrad.optim.adadelta import Adadelta as Adadelta
 from nbgrad.optim.adagrad import Adagrad as Adagrad
 from nbgrad.optim.adam import Adam as Adam
 from nbgrad.optim.adam import AdamW as AdamW
+from nbgrad.optim.adamax import Adamax as Adamax
+from nbgrad.optim.asgd import ASGD as ASGD
+from nbgrad.optim.lbfgs import LBFGS as LBFGS
+from nbgrad.optim.nadam import NAdam as NAdam
 from nbgrad.optim.optimizer import Optimizer as Optimizer
+from nbgrad.optim.radam import RAdam as RAdam
 from nbgrad.optim.rmsprop import RMSprop as RMSprop
+from nbgrad.optim.rprop import Rprop as Rprop
 from nbgrad.optim.sgd import SGD as SGD
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "swa_utils":  # which brings the modules with it
+        return import_module("nbgrad.optim.swa_utils")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

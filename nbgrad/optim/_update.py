@@ -182,6 +182,7 @@ class RuleOptimizer(Optimizer):
     """An optimiser whose step is a rule for one element. A subclass says which (`_rule`), with what numbers, and `_init`."""
 
     _begun = "step"  # what the state of a parameter has once it has been stepped
+    _differs = False  # whether some of the rule's numbers are of a parameter, and not of its group
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -195,9 +196,13 @@ class RuleOptimizer(Optimizer):
         """The values of the rule's numbers."""
         raise NotImplementedError
 
+    def _own(self, state: dict[str, Any], group: dict[str, Any]) -> tuple[float, ...]:
+        """The values of those that follow as a parameter's own, where it has any; brings its state up to date."""
+        raise NotImplementedError
+
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         """State of a parameter before its first step."""
-        counted = {"step": scalar(0.0, _count_dtype())} if rule.counts else {}
+        counted = {"step": scalar(0.0, count_dtype())} if rule.counts else {}
         return counted | {name: zeros_like(p) for name in rule.buffers}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -208,7 +213,7 @@ class RuleOptimizer(Optimizer):
                 group.setdefault(name, _ADDED[name])
         for own in self.state.values():
             if isinstance(own, dict) and isinstance(own.get("step"), (int, float)):
-                own["step"] = scalar(float(own["step"]), _count_dtype())
+                own["step"] = scalar(float(own["step"]), count_dtype())
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
@@ -222,25 +227,28 @@ class RuleOptimizer(Optimizer):
 
     def _step_group(self, number: int, group: dict[str, Any]) -> None:
         later, first = self._rule(group, False), self._rule(group, True)
-        rows: dict[Rule, list[Row]] = {later: [], first: []}
+        rows: dict[tuple[Rule, tuple[float, ...]], list[Row]] = {(later, ()): [], (first, ()): []}
+        steady, fresh = rows[later, ()], rows[first, ()]
         names, counts, stateful = later.buffers, later.counts, bool(later.buffers or later.counts)
         for p in group["params"]:
             grad = p.grad
             if grad is None:
                 continue
-            into = rows[later]
+            into = steady
             state: dict[str, Any] = {}
             if stateful:
                 state = self.state[p]
                 if state.get(self._begun) is None:
                     state.update(self._init(p, group, later))
-                    into = rows[first]
+                    into = fresh
+                if self._differs:
+                    into = rows.setdefault((later, self._own(state, group)), [])
             into.append((p, grad, state["step"] if counts else None, *[state[n] for n in names]))
-        for rule, found in rows.items():
+        for k, ((rule, own), found) in enumerate(rows.items()):
             if found:
-                self._run(number, rule, found, self._numbers(group))
+                self._run((number, k), rule, found, (*self._numbers(group), *own))
 
-    def _run(self, number: int, rule: Rule, rows: list[Row], numbers: Sequence[Any]) -> None:
+    def _run(self, number: tuple[int, int], rule: Rule, rows: list[Row], numbers: Sequence[Any]) -> None:
         if modes.grad:
             for row in rows:
                 rule.by_tensors(row, numbers)
@@ -253,7 +261,7 @@ class RuleOptimizer(Optimizer):
         table.run(rows, [float(x) for x in numbers])
 
 
-def _count_dtype() -> _dtypes.dtype:
+def count_dtype() -> _dtypes.dtype:
     return _dtypes.float64 if _dtypes.get_default_dtype() is _dtypes.float64 else _dtypes.float32
 
 
@@ -268,6 +276,12 @@ def check_options(**options: Any) -> None:
             raise ValueError(f"Invalid {words.get(name, name + ' value')}: {value}")
 
 
+def check_betas(betas: Sequence[Any]) -> None:
+    for k in range(2):
+        if not 0.0 <= betas[k] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
+
+
 def check_ways(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
     if fused:
         if differentiable:
@@ -276,11 +290,11 @@ def check_ways(fused: bool | None, foreach: bool | None, differentiable: bool) -
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def check_capturable(group: dict[str, Any]) -> None:
+def check_capturable(
+    group: dict[str, Any], what: str = "params and state_steps", devices: Sequence[str] = ("xla",)
+) -> None:
     """PyTorch's kernels for the CPU cannot be captured, but for the fused ones, which do not care."""
     if not group["capturable"] or group.get("fused") or all(p.grad is None for p in group["params"]):
         return
-    devices = ["cuda", "xpu", "hpu", "privateuseone", *([] if group["foreach"] else ["xla"])]
-    raise AssertionError(
-        f"If capturable=True, params and state_steps must be on supported devices: {devices}."
-    )
+    allowed = ["cuda", "xpu", "hpu", "privateuseone", *(() if group["foreach"] else devices)]
+    raise AssertionError(f"If capturable=True, {what} must be on supported devices: {allowed}.")

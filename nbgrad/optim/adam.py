@@ -8,7 +8,14 @@ from typing import Any
 
 from nbgrad._tensor import Tensor
 from nbgrad.ops.elementwise import maximum, sqrt
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, check_ways
+from nbgrad.optim._update import (
+    Rule,
+    RuleOptimizer,
+    check_betas,
+    check_capturable,
+    check_options,
+    check_ways,
+)
 from nbgrad.optim.optimizer import Params
 
 
@@ -69,9 +76,7 @@ class Adam(RuleOptimizer):
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         check_options(lr=lr, eps=eps)
-        for k in range(2):
-            if not 0.0 <= betas[k] < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
+        check_betas(betas)
         check_options(weight_decay=weight_decay)
         if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
             raise ValueError("betas must be either both floats or both Tensors")

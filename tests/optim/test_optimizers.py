@@ -38,6 +38,18 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         dict(momentum=0.9, centered=True, maximize=True, alpha=0.9),
     ],
     "Adagrad": [{}, dict(lr_decay=0.1, weight_decay=0.1), dict(initial_accumulator_value=0.5, maximize=True)],
+    "Adadelta": [{}, dict(rho=0.5, weight_decay=0.1, maximize=True)],
+    "Adamax": [{}, dict(betas=(0.5, 0.7), weight_decay=0.1, maximize=True)],
+    "NAdam": [
+        dict(weight_decay=0.1, maximize=True),
+        dict(weight_decay=0.1, decoupled_weight_decay=True, momentum_decay=0.1),
+    ],
+    "RAdam": [
+        dict(weight_decay=0.1, maximize=True),
+        dict(weight_decay=0.1, decoupled_weight_decay=True, betas=(0.5, 0.7)),
+    ],
+    "ASGD": [{}, dict(t0=3, alpha=0.5, lambd=0.1, weight_decay=0.1, maximize=True)],
+    "Rprop": [{}, dict(etas=(0.3, 1.5), step_sizes=(1e-3, 0.1), maximize=True)],
 }
 CASES = [
     pytest.param(name, options, id=f"{name}-{'-'.join(options) or 'default'}")

@@ -1,0 +1,68 @@
+"""Adadelta: steps of the size of the steps so far, over that of the gradients so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad._tensor import Tensor
+from nbgrad.ops.elementwise import sqrt
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
+from nbgrad.optim.optimizer import Params
+
+
+@lru_cache
+def _rule(decays: bool, maximize: bool) -> Rule:
+    def prepare(lr: Any, rho: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
+        return dict(rate=lr, rho=rho, fresh=1 - rho, eps=eps, decay=weight_decay)
+
+    def body(p: Any, g: Any, square_avg: Any, acc_delta: Any, n: Any) -> Any:
+        g = -g if maximize else g
+        g = g + p * n.decay if decays else g
+        square = square_avg * n.rho + g * g * n.fresh
+        delta = sqrt(acc_delta + n.eps) / sqrt(square + n.eps) * g
+        return p - delta * n.rate, square, acc_delta * n.rho + delta * delta * n.fresh
+
+    return Rule("adadelta", prepare, body)
+
+
+class Adadelta(RuleOptimizer):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(lr=lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_options(eps=eps, weight_decay=weight_decay)
+        defaults = dict(
+            lr=lr,
+            rho=rho,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            capturable=capturable,
+            foreach=foreach,
+            differentiable=differentiable,
+        )
+        super().__init__(params, defaults)
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        check_capturable(group, devices=())
+        return _rule(bool(group["weight_decay"] != 0), group["maximize"])
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        return group["lr"], group["rho"], group["eps"], group["weight_decay"]
+
+
+__all__ = ["Adadelta"]

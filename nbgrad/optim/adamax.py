@@ -1,0 +1,67 @@
+"""Adamax: Adam with the largest gradient, decaying, in place of the root of the mean square."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad._tensor import Tensor
+from nbgrad.ops.elementwise import abs, maximum
+from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options
+from nbgrad.optim.optimizer import Params
+
+
+@lru_cache
+def _rule(decays: bool, maximize: bool) -> Rule:
+    def prepare(lr: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
+        return dict(rate=lr / (1 - beta1**step), fresh=1 - beta1, beta2=beta2, eps=eps, decay=weight_decay)
+
+    def body(p: Any, g: Any, exp_avg: Any, exp_inf: Any, n: Any) -> Any:
+        g = -g if maximize else g
+        g = g + p * n.decay if decays else g
+        m = exp_avg + (g - exp_avg) * n.fresh
+        top = maximum(exp_inf * n.beta2, abs(g) + n.eps)
+        return p - m * n.rate / top, m, top
+
+    return Rule("adamax", prepare, body)
+
+
+class Adamax(RuleOptimizer):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps)
+        check_betas(betas)
+        check_options(weight_decay=weight_decay)
+        defaults = dict(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+        super().__init__(params, defaults)
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        check_capturable(group)
+        return _rule(bool(group["weight_decay"] != 0), group["maximize"])
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        return group["lr"], *group["betas"], group["eps"], group["weight_decay"]
+
+
+__all__ = ["Adamax"]

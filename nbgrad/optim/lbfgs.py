@@ -1,0 +1,239 @@
+"""L-BFGS: Newton's direction, from the last differences of gradients and of positions; optionally with a line search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from nbgrad._creation import zeros
+from nbgrad._tensor import Tensor
+from nbgrad.autograd.grad_mode import enable_grad, no_grad
+from nbgrad.ops.join import cat
+from nbgrad.optim._update import check_options
+from nbgrad.optim.optimizer import Optimizer, Params
+
+
+class _Point(NamedTuple):
+    """A place on the line: how far, the loss there, its gradient, and its slope along the line."""
+
+    t: float
+    loss: float
+    grad: Tensor
+    slope: float
+
+
+class LBFGS(Optimizer):
+    """One step is up to `max_iter` iterations, and calls the closure several times. All parameters are one group; state hangs on the
+    first of them."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        check_options(lr=lr)
+        defaults = dict(
+            lr=lr,
+            max_iter=max_iter,
+            max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
+            tolerance_grad=tolerance_grad,
+            tolerance_change=tolerance_change,
+            history_size=history_size,
+            line_search_fn=line_search_fn,
+        )
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+
+    @property
+    def _params(self) -> list[Tensor]:
+        params: list[Tensor] = self.param_groups[0]["params"]
+        return params
+
+    def _gradient(self) -> Tensor:
+        return cat(
+            [zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1) for p in self._params]
+        )
+
+    def _move(self, t: Any, direction: Tensor) -> None:
+        at = 0
+        for p in self._params:
+            q: Any = p
+            q.add_(direction[at : at + p.numel()].view_as(p), alpha=float(t))
+            at += p.numel()
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        with no_grad():
+            return self._iterate(closure)
+
+    def _iterate(self, closure: Callable[[], Any]) -> Any:
+        group = self.param_groups[0]
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+
+        def evaluated() -> tuple[Any, Tensor]:
+            with enable_grad():
+                loss = closure()
+            return loss, self._gradient()
+
+        first_loss, grad = evaluated()
+        loss, evaluations = float(first_loss), 1
+        state["func_evals"] += 1
+        if grad.abs().max() <= group["tolerance_grad"]:
+            return first_loss
+        for k in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            direction = state["d"] = self._direction(state, grad, group["history_size"])
+            before = state["prev_loss"] = loss
+            state["prev_flat_grad"] = grad.clone()
+            start = state["n_iter"] == 1
+            t = min(1.0, 1.0 / float(grad.abs().sum())) * float(group["lr"]) if start else float(group["lr"])
+            state["t"] = t
+            slope = float(grad.dot(direction))
+            if slope > -group["tolerance_change"]:
+                break
+            calls = 0
+            if group["line_search_fn"] is not None:
+                if group["line_search_fn"] != "strong_wolfe":
+                    raise RuntimeError("only 'strong_wolfe' is supported")
+                here = [p.clone() for p in self._params]
+
+                def probe(t: float, direction: Tensor = direction, here: list[Any] = here) -> _Point:
+                    self._move(t, direction)
+                    loss, grad = evaluated()
+                    for p, old in zip(self._params, here):
+                        p.copy_(old)
+                    return _Point(t, float(loss), grad, float(grad.dot(direction)))
+
+                reach = float(direction.abs().max())
+                left = group["max_eval"] - evaluations
+                found, calls = _strong_wolfe(probe, _Point(0.0, loss, grad, slope), t, reach, left)
+                t, loss, grad = found.t, found.loss, found.grad
+                state["t"] = t
+                self._move(t, direction)
+            else:
+                self._move(t, direction)
+                if k != group["max_iter"]:
+                    value, grad = evaluated()
+                    loss, calls = float(value), 1
+            evaluations += calls
+            state["func_evals"] += calls
+            change = float(direction.mul(t).abs().max())
+            if (
+                evaluations >= group["max_eval"]
+                or grad.abs().max() <= group["tolerance_grad"]
+                or change <= group["tolerance_change"]
+                or abs(loss - before) < group["tolerance_change"]
+            ):
+                break
+        return first_loss
+
+    def _direction(self, state: dict[str, Any], grad: Tensor, history_size: int) -> Tensor:
+        """The gradient times the inverse Hessian that the history stands for."""
+        if state["n_iter"] == 1:
+            state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            return grad.neg()
+        dirs, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
+        y, s = grad.sub(state["prev_flat_grad"]), state["d"].mul(state["t"])
+        ys = y.dot(s)
+        if ys > 1e-10:
+            if len(dirs) == history_size:
+                for kept in (dirs, steps, ro):
+                    kept.pop(0)
+            dirs.append(y)
+            steps.append(s)
+            ro.append(1.0 / ys)
+            state["H_diag"] = ys / y.dot(y)
+        al = state.setdefault("al", [None] * history_size)
+        q: Any = grad.neg()
+        for i in reversed(range(len(dirs))):
+            al[i] = steps[i].dot(q) * ro[i]
+            q.sub_(dirs[i] * al[i])
+        r: Any = q.mul(state["H_diag"])
+        for i in range(len(dirs)):
+            r.add_(steps[i] * (al[i] - dirs[i].dot(r) * ro[i]))
+        found: Tensor = r
+        return found
+
+
+def _cubic(a: _Point, b: _Point, bounds: tuple[float, float] | None = None) -> float:
+    """Where the cubic through two points with their slopes is least."""
+    low, high = bounds or (min(a.t, b.t), max(a.t, b.t))
+    mean = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    square = mean * mean - a.slope * b.slope
+    if not square >= 0:
+        return (low + high) / 2
+    left, right = (a, b) if a.t <= b.t else (b, a)
+    root = math.sqrt(square)
+    down = right.slope - left.slope + 2 * root
+    if down == 0:
+        return (low + high) / 2
+    t = right.t - (right.t - left.t) * ((right.slope + root - mean) / down)
+    return min(max(t, low), high)
+
+
+def _strong_wolfe(
+    probe: Callable[[float], _Point], start: _Point, t: float, reach: float, most: int
+) -> tuple[_Point, int]:
+    """A point that is low and flat enough (by the strong Wolfe conditions) after at most `most` tries, and how many calls that took.
+    `reach` is the largest element of the direction."""
+    flat = -0.9 * start.slope
+
+    def too_high(point: _Point) -> bool:
+        return point.loss > start.loss + 1e-4 * point.t * start.slope
+
+    last, new, tries = start, probe(t), 0
+    calls = 1
+    while tries < most:
+        if too_high(new) or (tries > 1 and new.loss >= last.loss):
+            ends = [last, new]
+            break
+        if abs(new.slope) <= flat:
+            return new, calls
+        if new.slope >= 0:
+            ends = [last, new]
+            break
+        bounds = new.t + 0.01 * (new.t - last.t), new.t * 10
+        last, new = new, probe(_cubic(last, new, bounds))
+        calls += 1
+        tries += 1
+    else:
+        ends = [start, new]
+    stuck = False
+    ends.sort(key=lambda point: point.loss)  # the lower one first
+    while tries < most and abs(ends[1].t - ends[0].t) * reach >= 1e-9:
+        t, low, high = _cubic(ends[0], ends[1]), min(e.t for e in ends), max(e.t for e in ends)
+        margin = 0.1 * (high - low)
+        if min(high - t, t - low) < margin:
+            # Twice in a row next to an end, or at it: a tenth of the way in from there.
+            if stuck or t >= high or t <= low:
+                t = high - margin if abs(t - high) < abs(t - low) else low + margin
+                stuck = False
+            else:
+                stuck = True
+        else:
+            stuck = False
+        new = probe(t)
+        calls += 1
+        tries += 1
+        if too_high(new) or new.loss >= ends[0].loss:
+            ends[1] = new
+            ends.sort(key=lambda point: point.loss)
+        else:
+            if abs(new.slope) <= flat:
+                return new, calls
+            if new.slope * (ends[1].t - ends[0].t) >= 0:
+                ends[1] = ends[0]
+            ends[0] = new
+    return ends[0], calls
+
+
+__all__ = ["LBFGS"]

@@ -1,0 +1,94 @@
+"""RAdam: Adam that waits with its second moment until it has seen enough to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad._tensor import Tensor
+from nbgrad.expr import prims
+from nbgrad.ops.elementwise import sqrt
+from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options
+from nbgrad.optim.optimizer import Params
+
+
+def _rectified(rho: Any, most: Any) -> Any:
+    """The square root that scales the step, where `rho`, the number of steps that the second moment is worth, is above 5."""
+    rho = prims.maximum(rho, 5.0)
+    return prims.sqrt(prims.div((rho - 4) * (rho - 2) * most, (most - 4) * (most - 2) * rho))
+
+
+@lru_cache
+def _rule(decays: bool, decoupled: bool, maximize: bool) -> Rule:
+    def prepare(lr: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
+        most = 2 / (1 - beta2) - 1
+        left = 1 - beta2**step
+        rho = most - 2 * step * beta2**step / left
+        trusted = rho > 5
+        return dict(
+            rate=lr / (1 - beta1**step),
+            scaled=prims.where(trusted, prims.sqrt(left) * _rectified(rho, most), 0.0),
+            plain=prims.where(trusted, 0.0, 1.0),
+            fresh1=1 - beta1,
+            beta2=beta2,
+            fresh2=1 - beta2,
+            eps=eps,
+            decay=weight_decay,
+            keep=1 - lr * weight_decay,
+        )
+
+    def body(p: Any, g: Any, exp_avg: Any, exp_avg_sq: Any, n: Any) -> Any:
+        g = -g if maximize else g
+        if decays and decoupled:
+            p = p * n.keep
+        elif decays:
+            g = g + p * n.decay
+        m = exp_avg + (g - exp_avg) * n.fresh1
+        v = exp_avg_sq * n.beta2 + g * g * n.fresh2
+        return p - m * n.rate * (n.scaled / (sqrt(v) + n.eps) + n.plain), m, v
+
+    return Rule("radam", prepare, body, writes=2 if decays and decoupled else 1)
+
+
+class RAdam(RuleOptimizer):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps)
+        check_betas(betas)
+        check_options(weight_decay=weight_decay)
+        defaults = dict(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            decoupled_weight_decay=decoupled_weight_decay,
+            differentiable=differentiable,
+        )
+        super().__init__(params, defaults)
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        check_capturable(group)
+        decays = bool(group["weight_decay"] != 0)
+        return _rule(decays, group["decoupled_weight_decay"], group["maximize"])
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        return group["lr"], *group["betas"], group["eps"], group["weight_decay"]
+
+
+__all__ = ["RAdam"]

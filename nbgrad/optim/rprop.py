@@ -1,0 +1,71 @@
+"""Rprop: each element has a step of its own, which grows while its gradient keeps its sign; the gradient's size plays no part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad._creation import full_like
+from nbgrad._tensor import Tensor
+from nbgrad.ops.elementwise import _where, clamp, sign
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
+from nbgrad.optim.optimizer import Params
+
+
+@lru_cache
+def _rule(maximize: bool) -> Rule:
+    def prepare(less: Any, more: Any, least: Any, most: Any, step: Any) -> dict[str, Any]:
+        return dict(less=less, more=more, least=least, most=most)
+
+    def body(p: Any, g: Any, prev: Any, step_size: Any, n: Any) -> Any:
+        g = -g if maximize else g
+        agreed = g * prev
+        turned = agreed < 0
+        kept = _where(agreed > 0, step_size * n.more, step_size)
+        size = clamp(_where(turned, step_size * n.less, kept), n.least, n.most)
+        g = _where(turned, 0.0, g)
+        return p - sign(g) * size, g, size
+
+    return Rule("rprop", prepare, body)
+
+
+class Rprop(RuleOptimizer):
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_options(lr=lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = dict(
+            lr=lr,
+            etas=etas,
+            step_sizes=step_sizes,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+        super().__init__(params, defaults)
+
+    def _rule(self, group: dict[str, Any], first: bool) -> Rule:
+        check_capturable(group)
+        return _rule(group["maximize"])
+
+    def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
+        return super()._init(p, group, rule) | {"step_size": full_like(p, float(group["lr"]))}
+
+    def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
+        return *group["etas"], *group["step_sizes"]
+
+
+__all__ = ["Rprop"]
