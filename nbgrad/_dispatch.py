@@ -9,6 +9,7 @@ transforms cost the short way nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from nbgrad import _backend, _layout, _transforms
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._plan import check_cast, check_numbers, dtypes_of, keep, launch, number_type, plan_for
-from nbgrad._record import record, record1, record2, record_op
+from nbgrad._record import record, record_op, recorder
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tensor import (
@@ -45,143 +46,105 @@ _bytes = np.dtype(np.uint8)
 
 
 def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[..., Any]:
-    """The op as a function of tensors and numbers, specialised by arity. As an operator it gives `foreign`
-    (NotImplemented) for an operand that is neither."""
+    """The op as a function of tensors and numbers. As an operator it gives `foreign` (NotImplemented) for an operand that is neither."""
     keep(op)
-    if len(op.params) == 1:
-        op.function = _unary(op)
-    else:
-        op.function = _nary(op) if len(op.params) > 2 or op.fits else _binary(op, foreign)
+    numbers = tuple([p in op.settings or p in op.fits for p in op.params])
+    tensors = tuple([k == 0 or p in op.tensors for k, p in enumerate(op.params)])
+    fits = tuple([p in op.fits for p in op.params])
+    made = _function_maker(numbers, tensors, fits, op.promote not in ("compare", "bool"), foreign is not None)
+    op.function = made(op, op.plans.get, foreign)
     return op.function
 
 
-def _unary(op: ElementwiseOp) -> Callable[..., Tensor]:
-    find = op.plans.get
-
-    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        try:
-            plan = find((input._spec,))
-        except AttributeError:
-            plan = None
-        if plan is None or out is not None:
-            return call(op, (input,), out)
-        buf = _empty(plan.nbytes, _bytes)
-        plan.launch(plan.address, plan.n, buf, input._buf)
-        t: Tensor = new(Tensor)
-        t._buf, t._spec = buf, plan.out
-        t._storage = t._view = t._ad = None
-        t._nr = 0
-        if input._rg and state.grad:
-            record1(plan, t, input, (input,))
-        else:
-            t._rg, t._node = 0, None
-            if shared.rare and state.inference:
-                as_inference(t)
-        return t
-
-    return function
-
-
-def _binary(op: ElementwiseOp, foreign: Any) -> Callable[..., Any]:
-    find = op.plans.get
-
-    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Any:
-        kind = type(other)
-        try:
-            if kind is float or kind is int:
-                plan = find((input._spec, kind))
-                second, rg = other, input._rg
-            else:
-                plan = find((input._spec, other._spec))
-                second, rg = other._buf, input._rg or other._rg
-        except AttributeError:
-            plan = None
-        if plan is None or out is not None:
-            if foreign is not None and not isinstance(other, Tensor) and number_type(other) is None:
-                return foreign
-            return call(op, (input, other), out)
-        buf = _empty(plan.nbytes, _bytes)
-        plan.launch(plan.address, plan.n, buf, input._buf, second)
-        t: Tensor = new(Tensor)
-        t._buf, t._spec = buf, plan.out
-        t._storage = t._view = t._ad = None
-        t._nr = 0
-        if rg and state.grad:
-            if second is other:
-                record1(plan, t, input, (input, other))
-            else:
-                record2(plan, t, input, other)
-        else:
-            t._rg, t._node = 0, None
-            if shared.rare and state.inference:
-                as_inference(t)
-        return t
-
-    return function
-
-
-def _nary(op: ElementwiseOp) -> Callable[..., Tensor]:
-    """The like for any arity, as text without a loop: a loop over three operands costs as much as the rest of the call. Of settings
-    and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
-    names = [f"v{k}" for k in range(len(op.params))]
-    numbers = [v for v, p in zip(names, op.params) if p in op.settings or p in op.fits]
-    keys, values, lines = [], [], ["        rg = 0"]
-    for v in names:
-        if v in numbers:
+@lru_cache
+def _function_maker(
+    numbers: tuple[bool, ...],
+    tensors: tuple[bool, ...],
+    fits: tuple[bool, ...],
+    differentiable: bool,
+    operator: bool,
+) -> Callable[..., Any]:
+    """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
+    call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
+    names = ["input", "other"] if len(numbers) < 3 else [f"v{k}" for k in range(len(numbers))]
+    names = names[: len(numbers)]
+    listed = ", ".join(names)
+    keys, values, lines = [], [], []
+    asked = " + ".join([f"{4**k} * {v}._rg" if k else f"{v}._rg" for k, v in enumerate(names) if tensors[k]])
+    if differentiable:
+        lines.append(f"asked = {asked}")
+    for k, v in enumerate(names):
+        if tensors[k]:
+            keys.append(f"{v}._spec")
+            values.append(f"{v}._buf")
+        elif numbers[k]:
             keys.append(f"type({v})")
             values.append(v)
-            continue
-        keys.append(f"k{v}")
-        values.append(f"b{v}")
-        lines += [
-            f"        k{v} = type({v})",
-            f"        if k{v} is float or k{v} is int: b{v} = {v}",
-            f"        else: k{v}, b{v}, rg = {v}._spec, {v}._buf, rg or {v}._rg",
-        ]
-    fit = "".join(f" or not plan.low <= {v} <= plan.high" for v, p in zip(names, op.params) if p in op.fits)
-    listed = ", ".join(names)
-    alone = len(numbers) == len(names) - 1 and names[0] not in numbers
-    scope: dict[str, Any] = dict(
-        find=op.plans.get, op=op, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor
-    )
-    scope |= dict(shared=shared, state=state, as_inference=as_inference, record1=record1, record=record)
-    text = _NARY.format(
+        else:
+            keys.append(f"k{k}")
+            values.append(f"b{k}")
+            lines += [
+                f"k{k} = type({v})",
+                f"if k{k} is float or k{k} is int:",
+                f"    b{k} = {v}",
+                "else:",
+                f"    k{k}, b{k} = {v}._spec, {v}._buf",
+                *([f"    asked += {4**k} * {v}._rg"] if differentiable else []),
+            ]
+    text = _FUNCTION.format(
+        signature=f"{listed}, {'/, ' if len(names) > 2 else ''}*, out=None",
         names=listed,
-        operands="\n".join(lines),
+        operands="".join([f"            {line}\n" for line in lines]),
         keys=", ".join(keys),
-        fit=fit,
         values=", ".join(values),
-        record=f"record1(plan, t, v0, ({listed}))" if alone else f"record(plan, t, ({listed}))",
+        fit="".join([f" or not plan.low <= {v} <= plan.high" for v, fit in zip(names, fits) if fit]),
+        foreign=_FOREIGN if operator else "",
+        history=_HISTORY.format(names=listed) if differentiable else _CONSTANT,
+    )
+    scope: dict[str, Any] = dict(
+        __name__=__name__, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor
+    )
+    scope |= dict(
+        shared=shared, state=state, as_inference=as_inference, recorder=recorder, number_type=number_type
     )
     exec(text, scope)
-    return scope["function"]
+    return scope["make"]
 
 
-_NARY = """
-def function({names}, /, *, out=None):
-    try:
-{operands}
-        plan = find(({keys}))
-    except AttributeError:
-        plan = None
-    if plan is None or out is not None{fit}:
-        return call(op, ({names}), out)
-    buf = empty(plan.nbytes, bytes_)
-    try:
-        plan.launch(plan.address, plan.n, buf, {values})
-    except OverflowError:
-        return call(op, ({names}))
-    t = new(Tensor)
-    t._buf, t._spec = buf, plan.out
-    t._storage = t._view = t._ad = None
-    t._nr = 0
-    if rg and state.grad:
-        {record}
-    else:
-        t._rg, t._node = 0, None
+_FUNCTION = """
+def make(op, find, foreign):
+    def function({signature}):
+        try:
+{operands}            plan = find(({keys},))
+        except AttributeError:
+            plan = None
+        if plan is None or out is not None{fit}:
+{foreign}            return call(op, ({names},), out)
+        buf = empty(plan.nbytes, bytes_)
+        try:
+            plan.launch(plan.address, plan.n, buf, {values})
+        except OverflowError:
+            return call(op, ({names},))
+        t = new(Tensor)
+        t._buf, t._spec = buf, plan.out
+        t._storage = t._view = t._ad = None
+        t._nr = 0
+{history}        return t
+    return function
+"""
+_FOREIGN = """            if not isinstance(other, Tensor) and number_type(other) is None:
+                return foreign
+"""
+_HISTORY = """        if asked and state.grad:
+            (plan.recorders.get(asked) or recorder(plan, asked))(t, {names})
+        else:
+            t._rg, t._node = 0, None
+            if shared.rare and state.inference:
+                as_inference(t)
+"""
+_CONSTANT = """        t._rg, t._node = 0, None
         if shared.rare and state.inference:
             as_inference(t)
-    return t
 """
 
 
@@ -290,7 +253,8 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
         node = shadow._node
         if node is not None:
             if node.rule.saves_output:  # saved as of after the write, unlike what the op read
-                node.versions = (*node.versions[:-1], node.versions[-1] + 1)
+                *read, last = node.versions[: len(node.rule.saved_names)]
+                node.versions = (*read, last + 1)
             rebase(t, node)
             return t
     else:

@@ -35,7 +35,6 @@ class Plan:
 
     __slots__ = (
         "address",
-        "by_mask",
         "compute",
         "high",
         "kind",
@@ -46,6 +45,7 @@ class Plan:
         "op",
         "operands",
         "out",
+        "recorders",
         "rules",
     )
 
@@ -63,7 +63,7 @@ class Plan:
         self.op, self.operands, self.out, self.compute, self.kind = op, operands, out, compute, compute.kind
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
-        self.by_mask: list[Any] = [None] * 4  # the rules where no third operand wants one, found by counting
+        self.recorders: dict[int, Any] = {}  # by the operands' `_rg`, two bits each
         if op.fits:
             self.low, self.high = _dtypes.limits(compute)
         if not runs:

@@ -15,11 +15,11 @@ from typing import Any
 from nbgrad import _backend, _dtypes, _transforms
 from nbgrad._op import Op
 from nbgrad._plan import _PLANS
-from nbgrad._record import _wants, record_op, save
+from nbgrad._record import record_op, save
 from nbgrad._storage import Marked, Spec, Storage
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import Node, sequence
-from nbgrad._tensor import Tensor, accumulator, note_origin, wrap
+from nbgrad._tensor import Tensor, accumulator, history, note_origin, wrap
 
 Run = Callable[[Tensor], Any]
 
@@ -95,7 +95,7 @@ def record_prepared(plan: Prepared, result: Any, a: Tensor) -> None:
     if not op.rules:
         return
     rule = plan.rule
-    if rule is None or (a._rg == 2 and _wants(a) != 1):
+    if rule is None or (a._rg == 2 and history(a) is None):
         record_op(op, result, (a,), plan.static)
         plan.rule = rule = op.by_mask.get(0b11)
         if rule is not None:

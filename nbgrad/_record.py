@@ -1,6 +1,6 @@
 """History: what a call leaves on the tape, and the rules that turn its gradient into those of its inputs.
 
-Promises the dispatcher `record*`, which give an output its node; and the engine the rules, each with two callers: the raw one launches on
+Promises the dispatcher recorders, which give an output its node; and the engine the rules, each with two callers: the raw one launches on
 memory, the registered one (`graph`) calls ops and can be differentiated again. What is saved is what the wanted gradients read.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from sys import getrefcount
 from typing import Any
 
@@ -56,137 +55,112 @@ _ENGINES_OWN = (
 # ---------------------------------------------------------------- recording
 
 
-_NOTHING, _FIRST, _SECOND, _BOTH, _OUTPUT, _OTHERWISE = range(
-    6
-)  # what a rule saves, as `record1` and `record2` read it
-
-
-def record1(plan: Plan, t: Tensor, a: Tensor, args: tuple[Any, ...]) -> None:
-    """Give `t` the history of an op of one tensor (and numbers). This and `record2` are `record`, written out for speed: the
-    interpreter's steps are what a small op costs."""
-    rule = plan.by_mask[1]
-    if rule is None or rule.saves == _OTHERWISE or (a._rg == 2 and _wants(a) != 1):
-        record(plan, t, args)
-        return
-    node = t._node = Node()
-    target = a._node or accumulator(a)
-    node.next = (target, *rule.others)
-    if a._nr:
-        node.numbers = (a._nr, *[0] * len(rule.others))
-    saves = rule.saves
-    if saves:
-        if saves == _OUTPUT:
-            a = wrap(t._buf, t._spec)
-            a._storage = t._storage = Storage(t._buf)
-        if shared.rare:
-            node.saved, node.versions = save((a,))
-        else:
-            node.saved = (a,)
-            if a._storage is not None and saves == _FIRST:
-                node.versions = _versions((a,))
-    if rule.number_positions:
-        node.static = rule.numbers(args)
-    node.rule = rule
-    node.seq = next(sequence)
-    if shared.rare:
-        note_origin(node)
-    t._rg = 1
-
-
-def _wants(view: Tensor) -> int:
-    """Of a view: 0 if it wants no gradient, 1 if its node is where that goes, 2 if its history has to be looked at."""
-    how = view._view
-    assert how is not None
-    if view._node is not None:
-        return 1 if view._storage is not None and how.version == view._storage.version else 2
-    return 2 if how.leaf or requires(how.base) else 0
-
-
-def record2(plan: Plan, t: Tensor, a: Tensor, b: Tensor) -> None:
-    wants, wants_other = a._rg, b._rg
-    if wants == 2:
-        wants = _wants(a)
-    if wants_other == 2:
-        wants_other = _wants(b)
-    rule = None if wants == 2 or wants_other == 2 else plan.by_mask[wants + 2 * wants_other]
-    if rule is None or rule.saves >= _OUTPUT:
-        record(plan, t, (a, b))
-        return
-    node = t._node = Node()
-    node.next = (
-        (a._node or accumulator(a)) if wants else None,
-        (b._node or accumulator(b)) if wants_other else None,
-    )
-    if a._nr or b._nr:
-        node.numbers = (a._nr, b._nr)
-    saves = rule.saves
-    if saves:
-        saved = (a, b) if saves == _BOTH else (a,) if saves == _FIRST else (b,)
-        if shared.rare:
-            node.saved, node.versions = save(saved)
-        else:
-            node.saved = saved
-            if a._storage is not None or b._storage is not None:
-                node.versions = _versions(saved)
-    node.rule = rule
-    node.seq = next(sequence)
-    if shared.rare:
-        note_origin(node)
-    t._rg = 1
-
-
 def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
-    """Give `t` its history. Which inputs want a gradient decides what is saved."""
-    wants: list[bool] = []
-    targets: list[Node | None] = []
-    numbers: list[int] = []
-    numbered = False
-    flat = plan.op.flat
-    for k, a in enumerate(args):
-        rg = a._rg if isinstance(a, Tensor) else 0
-        if rg == 0 or (rg == 2 and not requires(a)) or (flat and plan.op.params[k] in flat):
-            wants.append(False)
-            targets.append(None)
-            numbers.append(0)
-            continue
-        wants.append(True)
-        if rg == 2:
-            target, number = edge(a)
-        else:
-            target, number = a._node or accumulator(a), a._nr
-        targets.append(target)
-        numbers.append(number)
-        numbered = numbered or number != 0
-    mask = tuple(wants)
-    rule = plan.rules.get(mask)
-    if rule is None and True in mask and plan.out.dtype.is_floating_point:
-        rule = rule_of(plan, mask)
-        if rule.useful and True not in mask[2:]:
-            plan.by_mask[mask[0] + 2 * (True in mask[1:])] = rule
-    if rule is None or not rule.useful:
-        t._rg, t._node = 0, None
-        return
-    node = Node()
-    if plan.op.refuses:  # PyTorch's node that has no gradient knows only of inputs that want one
-        targets = [target for target, wanted in zip(targets, mask) if wanted]
-        numbers = [number for number, wanted in zip(numbers, mask) if wanted]
-    node.next = tuple(targets)
-    if numbered:
-        node.numbers = tuple(numbers)
-    saved = rule.tensors_of(args)
-    if rule.saves_output:
-        shadow = wrap(t._buf, t._spec)
-        shadow._storage = storage_of(t)
-        saved = (*saved, shadow)
-    if saved:
-        node.saved, node.versions = save(saved)
-    if rule.number_positions:
-        node.static = rule.numbers(args)
-    node.rule = rule
-    node.seq = next(sequence)
-    if shared.rare:
-        note_origin(node)
-    t._rg, t._node = 1, node
+    """Give `t`, a result of `args`, its history, if any of them wants a gradient."""
+    asked = sum([a._rg << 2 * k for k, a in enumerate(args) if isinstance(a, Tensor)])
+    recorder(plan, asked)(t, *args)
+
+
+def recorder(plan: Plan, asked: int) -> Callable[..., None]:
+    """The function of a result and the operands that records a call of this plan. `asked` holds the operands' `_rg`, two bits each, the
+    first lowest: who wants a gradient decides what is saved, so all that can be decided once is, here."""
+    found = plan.recorders.get(asked)
+    if found is None:
+        op = plan.op
+        flags = [0 if p in op.flat else asked >> 2 * k & 3 for k, p in enumerate(op.params)]
+        found = _constant
+        if any(flags) and plan.out.dtype.is_floating_point:
+            rule = rule_of(plan, tuple([flag != 0 for flag in flags]))
+            if rule.useful:
+                make = _recorder_maker(
+                    tuple(flags),
+                    rule.tensor_positions,
+                    rule.saves_output,
+                    rule.number_positions,
+                    op.refuses is not None,
+                )
+                found = make(rule, plan, asked)
+        plan.recorders[asked] = found
+    return found
+
+
+def _constant(t: Tensor, *args: Any) -> None:
+    t._rg, t._node = 0, None
+
+
+@lru_cache(maxsize=1024)
+def _recorder_maker(
+    flags: tuple[int, ...],
+    saved: tuple[int, ...],
+    saves_output: bool,
+    numbers: tuple[int, ...],
+    wanted_only: bool,
+) -> Callable[..., Any]:
+    """Source of a recorder, without loops and without what does not apply: the interpreter's steps are what a small op costs. A view
+    (flag 2) is asked at each call if it wants a gradient; where it does not, another recorder is due."""
+    names = [f"a{k}" for k in range(len(flags))]
+    given = ", ".join(names)
+    lines = []
+    for k, flag in enumerate(flags):
+        if flag == 2:
+            lines += [
+                f"if a{k}._node is None and not requires(a{k}):",
+                f"    return recorder(plan, asked - {2 << 2 * k})(t, {given})",
+            ]
+    for k, flag in enumerate(flags):
+        if flag == 2:
+            lines.append(f"e{k}, n{k} = edge(a{k})")
+        elif flag:
+            lines.append(f"e{k} = a{k}._node or accumulator(a{k})")
+    # PyTorch's node that has no gradient knows only of inputs that want one.
+    listed = [k for k, flag in enumerate(flags) if flag or not wanted_only]
+    number = [{0: "0", 1: f"a{k}._nr", 2: f"n{k}"}[flags[k]] for k in listed]
+    lines += [
+        "node = t._node = Node()",
+        f"node.next = {_tuple([f'e{k}' if flags[k] else 'None' for k in listed])}",
+        f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {_tuple(number)}",
+    ]
+    kept, changed = [f"a{k}" for k in saved], [f"a{k}._storage is not None" for k in saved]
+    if saves_output:  # by another tensor over its memory: a node that holds its own output would be a cycle
+        lines += [
+            "y = new(Tensor)",
+            "y._buf, y._spec = t._buf, t._spec",
+            "y._rg = y._nr = 0",
+            "y._node = y._view = y._ad = None",
+            "o = y._storage = t._storage",
+            "if o is None: o = t._storage = y._storage = Storage(t._buf)",
+        ]
+        kept.append("y")
+        changed.append("o.version")
+    if kept:
+        lines += [
+            f"node.saved = {_tuple(kept)}",
+            f"if {' or '.join(changed)}: node.versions = versions(node.saved)",
+        ]
+    if numbers:
+        lines.append(f"node.static = {_tuple([f'a{k}' for k in numbers])}")
+    lines += ["node.rule = rule", "node.seq = next(sequence)", "if shared.rare:"]
+    if kept:
+        lines.append("    node.saved, node.versions = save(node.saved)")
+    lines += ["    note_origin(node)", "t._rg = 1"]
+    body = "".join([f"        {line}\n" for line in lines])
+    scope: dict[str, Any] = dict(
+        recorder=recorder,
+        requires=requires,
+        edge=edge,
+        accumulator=accumulator,
+        Node=Node,
+        new=new,
+        Tensor=Tensor,
+        Storage=Storage,
+    )
+    scope |= dict(versions=_versions, sequence=sequence, shared=shared, save=save, note_origin=note_origin)
+    exec(f"def make(rule, plan, asked):\n    def record(t, {given}):\n{body}    return record", scope)
+    return scope["make"]
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({', '.join(items)},)"
 
 
 def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
@@ -396,13 +370,6 @@ def _order(names: Sequence[str], public: dict[str, str]) -> tuple[int, ...]:
     return tuple(sorted(range(len(names)), key=lambda k: public.get(names[k], names[k])))
 
 
-def _picker(positions: tuple[int, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """The function that takes what stands there out of a sequence."""
-    if len(positions) > 1:
-        return itemgetter(*positions)
-    return lambda values: tuple([values[k] for k in positions])
-
-
 class ElementwiseRule:
     """The gradient of one plan for one choice of inputs that want it. Two callers: raw, which launches one kernel for all of
     them, and registered (`graph`), which calls an op per input and so can be differentiated again."""
@@ -414,7 +381,6 @@ class ElementwiseRule:
         if op.number_node is not None and not all(isinstance(o, Spec) for o in plan.operands):
             self.node_name = op.number_node
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
-        self.others = (None,) * (len(mask) - 1)  # where the gradients of the numbers after one tensor go
         # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
         self.useful = any(mask) and not is_bool(op.body)
         names = op.reads(self.wanted)
@@ -422,21 +388,12 @@ class ElementwiseRule:
         self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))
         self.saves_output = OUT in names
         self.tensor_positions = tuple(positions[n] for n in self.tensors)
-        simple = {(): _NOTHING, (0,): _FIRST, (1,): _SECOND, (0, 1): _BOTH}.get(
-            self.tensor_positions, _OTHERWISE
-        )
-        if self.saves_output:
-            simple = _OUTPUT if simple == _NOTHING else _OTHERWISE
-        if op.flat or op.refuses:
-            simple = _OTHERWISE
-        self.saves = simple
         self.number_names = tuple(
             n for n in names if n != OUT and not isinstance(plan.operands[positions[n]], Spec)
         )
         self.number_positions = tuple(positions[n] for n in self.number_names)
         self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
         self.order = _order(self.saved_names, PUBLIC)
-        self.tensors_of, self.numbers = _picker(self.tensor_positions), _picker(self.number_positions)
         self.backs: dict[Any, Callable[..., Any]] = {}  # by how the gradient lies
         self.by_ops: dict[tuple[bool, ...], Callable[..., Any]] = {}  # by which gradients are wanted
 

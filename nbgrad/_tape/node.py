@@ -95,6 +95,17 @@ class Node:
         return f"<{type(shown(self)).__name__} object at {id(self):#x}>"
 
 
+def _know_attributes() -> None:
+    """CPython shares the table of attribute names among objects of a class only if early ones have all names: an object with a name that
+    came late gets a dictionary of its own, and every write to it takes 60 ns more."""
+    node = Node()
+    for name in ("next", "numbers", "saved", "versions", "static", "rule", "seq"):
+        setattr(node, name, None)
+
+
+_know_attributes()
+
+
 class AccumulateGrad(Node):
     """Where a gradient ends. Its rule, which the tensor layer hands in, adds it to the leaf's `.grad`."""
 
