@@ -96,9 +96,8 @@ def machine() -> str:
     magic = cpu_target.target_context.codegen().magic_tuple()
     # Kernels call these modules' helpers, whose text is inlined into machine code but does not stand in the kernel's file.
     here = Path(__file__).parent
-    helpers = [
-        hashlib.sha256((here / f).read_bytes()).hexdigest() for f in ("vmath.py", "launch.py", "cpu/half.py")
-    ]
+    inlined = ("vmath.py", "launch.py", "cpu/half.py", "cpu/stack.py", "cpu/fold.py")
+    helpers = [hashlib.sha256((here / f).read_bytes()).hexdigest() for f in inlined]
     return repr((numba.__version__, sys.version_info[:2], magic, helpers))
 
 

@@ -65,7 +65,7 @@ def _trailing(shape: Ints, dims: int, chunked: bool = False) -> Walk:
     if not chunked:
         return Walk("runs", rows, (n, 1, 0, n), rows)
     few = rows * n < PARALLEL_FROM and rows <= 256  # for one thread, in one chunk
-    chunk = max(rows, 1) if few else min(256, -(-rows // 64))
+    chunk = max(rows, 1) if few else min(256, max(8, -(-rows // 64)))
     items = -(-rows // chunk)
     return Walk("runs", items, (n, 1, 0, n, rows, chunk), rows, items, n)
 

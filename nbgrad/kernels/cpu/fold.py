@@ -1,0 +1,47 @@
+"""Two operations that may be carried out in any order: what lets LLVM keep a running total in several vector registers.
+
+The leave is given for these operations alone, where a kernel says it; all other arithmetic of a kernel stays as it is written. The order
+that LLVM takes depends on the loop and the machine, never on values, so a kernel gives the same on every call. Un-jitted, the order
+is that of the loop.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import lower_builtin, type_callable
+
+
+def add_up(total: Any, x: Any) -> Any:
+    return total + x
+
+
+def larger(top: Any, x: Any) -> Any:
+    """The larger of the two, of which `top` is no NaN; if `x` is, `top`."""
+    return x if x > top else top
+
+
+@type_callable(add_up)
+@type_callable(larger)
+def _same_type(context: Any) -> Any:
+    return lambda a, b: a if a == b else None
+
+
+@lower_builtin(add_up, types.Float, types.Float)
+def _emit_add_up(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.fadd(*args, flags=("reassoc", "nsz", "contract"))
+
+
+@lower_builtin(larger, types.Float, types.Float)
+def _emit_larger(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    top, x = args
+    of = ir.FunctionType(x.type, [x.type, x.type])
+    number = builder.module.declare_intrinsic("llvm.maxnum", [x.type], of)
+    x = builder.call(
+        number, [x, ir.Constant(x.type, -inf)]
+    )  # which makes no choice of a NaN, so that none is compared
+    free = ("nnan", "nsz")
+    return builder.select(builder.fcmp_ordered(">", top, x, flags=free), top, x, flags=free)
