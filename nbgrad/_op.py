@@ -114,7 +114,10 @@ class Op:
 
     A rule's parameters say what it reads: `g` (the gradient; a list where the op has several outputs), an input's name (saved), `y`
     or `y0`, `y1` (a saved output), `<input>_spec` (how an input is laid out, which costs nothing), or a static argument.
-    The key `all` in place of inputs' names holds one rule for all inputs, which also may ask for `wanted`.
+    The key `all` in place of inputs' names holds one rule for all inputs, which also may ask for `wanted`. A rule that asks for `own`
+    is told whether nobody else has the gradient's memory, so that a result may take it.
+
+    With `statistics`, results after the first are what rules read and nobody else: they have no history, and `g` is the first one's.
 
     `tangent` is the rule of forward mode: LINEAR, PRODUCT, or a function that reads `t` (the tangent of the only input) or
     `<input>_t` (None where there is none) and what other rules read. `batch` is vmap's: given, for a single input, the tensor of all
@@ -129,9 +132,10 @@ class Op:
         node_name: str,
         tangent: Callable[..., Any] | str | None = None,
         batch: Callable[..., Any] | None = None,
+        statistics: bool = False,
     ) -> None:
         self.forward, self.rules, self.node_name = forward, rules, node_name
-        self.tangent, self.batch = tangent, batch
+        self.tangent, self.batch, self.statistics = tangent, batch, statistics
         self.tangent_reads = tuple(inspect.signature(tangent).parameters) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")
         parameters = inspect.signature(forward).parameters.values()

@@ -721,6 +721,7 @@ class OpRule:
         """`given` says which of the inputs are there at all (an optional one may be None); `several`, that the op's result is a
         tuple: its rules get a list of gradients, though only one of the outputs may have one."""
         self.op, self.mask, self.node_name, self.single = op, mask, op.node_name, not several
+        self.overwrites = any("own" in op.reads[n] for n in op.reads)
         if "all" in op.rules:
             asked = set(op.reads["all"])
         else:
@@ -735,7 +736,7 @@ class OpRule:
             *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())),
         )
         self.order = _order(self.saved_names, op.public)
-        where = {GRAD: "g", "wanted": "wanted", "specs": "layout"}
+        where = {GRAD: "g", "wanted": "wanted", "specs": "layout", "own": "own"}
         where |= {n: f"saved[{k}]" for k, n in enumerate(self.saved_names)}
         where |= {n: "None" for k, n in enumerate(names) if not given[k]}
         where |= {f"{n}_spec": f"layout[{k}]" for k, n in enumerate(names)}
@@ -752,8 +753,10 @@ class OpRule:
             )
         )
         scope: dict[str, Any] = dict(op.rules)
-        listed = "if type(g) is not list: g = [g]" if several else ""
-        exec(f"def run(g, saved, static, layout, wanted):\n    {listed}\n    return ({text})", scope)
+        listed = "if type(g) is not list: g = [g]" if several and not op.statistics else ""
+        exec(
+            f"def run(g, saved, static, layout, wanted, own=False):\n    {listed}\n    return ({text})", scope
+        )
         self.run = scope["run"]
 
     def made_by(self, node: Node, k: int) -> str:
@@ -772,9 +775,24 @@ class OpRule:
         if graph and saved:
             first = len(self.inputs)
             check_attached(node, saved, self.inputs)
-            saved = (*saved[:first], *(as_output(t, node, k) for t, k in zip(saved[first:], self.outputs)))
+            saved = (
+                *saved[:first],
+                *(
+                    t if k and self.op.statistics else as_output(t, node, k)
+                    for t, k in zip(saved[first:], self.outputs)
+                ),
+            )
         static, layout, _ = node.static
-        return self.run(g, saved, static, layout, mask)
+        own = False
+        if self.overwrites and not graph and g._rg == 0:
+            buf = g._buf
+            own = (
+                buf.base is None
+                and g._spec.numel * g._spec.itemsize >= _REUSE_FROM
+                and getrefcount(buf) == 3
+                and getrefcount(g) == _ENGINES_OWN - 1
+            )
+        return self.run(g, saved, static, layout, mask, own)
 
     def layouts(self, node: Node) -> tuple[Spec, ...]:
         result = node.static[2]
@@ -876,10 +894,13 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     layouts = result._spec if single else tuple([o._spec for o in outs])
     node.static = (static, tuple(layout), layouts)
     if not single:  # integers come last, and get no gradient
-        node.outputs = sum([o._spec.dtype.is_floating_point for o in outs])
+        node.outputs = 1 if op.statistics else sum([o._spec.dtype.is_floating_point for o in outs])
     if rule.saved_names:
         saved = [tensors[k] for k in rule.inputs]
         for k in rule.outputs:
+            if k and op.statistics:
+                saved.append(outs[k])
+                continue
             shadow = wrap(outs[k]._buf, outs[k]._spec)
             shadow._storage = storage_of(outs[k])
             saved.append(shadow)
@@ -888,7 +909,7 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     node.seq = next(sequence)
     if shared.rare:
         note_origin(node)
-    for k, o in enumerate(outs):
+    for k, o in enumerate(outs[:1] if op.statistics else outs):
         if o._spec.dtype.is_floating_point:
             o._node, o._nr, o._rg = node, k, 2 if o._view is not None else 1
     return result

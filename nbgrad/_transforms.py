@@ -386,12 +386,13 @@ def _transposed(
 ) -> Any:
     """The tangents of an op that has no rule for them, at twice the cost of one: its gradient is linear in the cotangents, and the
     transpose of that is the derivative."""
-    single = isinstance(result, Tensor)
-    outs = [primal(o, k) for o in ((result,) if single else result)]
+    several = not isinstance(result, Tensor)
+    single = not several or op.statistics
+    outs = [primal(o, k) for o in (result if several else (result,))]
     mask = tuple([t is not None for t in tangents])
-    rule = OpRule(op, mask, tuple([p is not None for p in primals]), not single)
+    rule = OpRule(op, mask, tuple([p is not None for p in primals]), several)
     cotangents: list[Tensor | None] = [
-        _variable(o) if o._spec.dtype.is_floating_point else None for o in outs
+        _variable(o) if o._spec.dtype.is_floating_point else None for o in (outs[:1] if single else outs)
     ]
     saved = (*[primals[n] for n in rule.inputs], *[outs[n] for n in rule.outputs])
     layout = tuple([None if p is None else p._spec.plain for p in primals])

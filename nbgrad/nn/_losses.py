@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from nbgrad import _dtypes, _layout
 from nbgrad._creation import ones_like
 from nbgrad._dispatch import differentiable
+from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
 from nbgrad.ops import elementwise as e
@@ -42,6 +44,15 @@ def legacy_reduction(reduction: str, size_average: bool | None, reduce: bool | N
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
+
+
+def _tensors(function: str, input: Any, target: Any) -> None:
+    if isinstance(input, Tensor) and isinstance(target, Tensor):
+        return
+    name, position, t = ("target", 2, target) if isinstance(input, Tensor) else ("input", 1, input)
+    raise TypeError(
+        f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(t).__name__}"
+    )
 
 
 def _reduced(loss: Tensor, reduction: str) -> Tensor:
@@ -566,7 +577,7 @@ def binary_cross_entropy_with_logits(
 # ---------------------------------------------------------------- many classes
 
 
-def _class_dim(input: Tensor) -> int:
+def _class_dim(input: Spec) -> int:
     return 0 if input.ndim == 1 else 1
 
 
@@ -580,25 +591,20 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     reduction = legacy_reduction(reduction, size_average, reduce)
-    for position, (name, t) in enumerate((("input", input), ("target", target))):
-        if not isinstance(t, Tensor):
-            raise TypeError(
-                f"nll_loss_nd(): argument '{name}' (position {position + 1}) must be Tensor, not {type(t).__name__}"
-            )
-    return rows.nll(input, _check_classes(input, target, weight), weight, ignore_index, reduction)
+    _tensors("nll_loss_nd", input, target)
+    return rows.nll(input, _checked_classes(input, target, weight), weight, ignore_index, reduction)
 
 
-def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+def _checked_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    """The target as the loss over classes takes it."""
+    _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
+    return reshape(target, ()) if input._spec.ndim == 1 else target
+
+
+@lru_cache(maxsize=4096)
+def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
+    """Refuse what does not fit; what does is looked at once."""
     shape, classes = tuple(input.shape), input.shape[_class_dim(input)] if input.ndim else 0
-    if (
-        target.ndim == 1
-        and len(shape) == 2
-        and target.shape[0] == shape[0]
-        and target.dtype is _dtypes.int64
-        and weight is None
-        and input.dtype.is_floating_point
-    ):
-        return target  # the usual call
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if len(shape) == 1:
@@ -608,7 +614,6 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
             raise ValueError(
                 f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
             )
-        target = reshape(target, ())
     elif len(shape) == 2:
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -623,8 +628,8 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
         raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(target.shape)}")
     elif tuple(target.shape) != (shape[0], *shape[2:]):
         raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(target.shape)}")
-    if len(shape) not in (1, 2, 4) and not input.numel() and target.numel():
-        folded = [shape[0], 1, target.numel() // shape[0]]  # PyTorch makes pixels of any number of dimensions
+    if len(shape) not in (1, 2, 4) and not input.numel and target.numel:
+        folded = [shape[0], 1, target.numel // shape[0]]  # PyTorch makes pixels of any number of dimensions
         raise RuntimeError(f"size mismatch (got input: {[*shape[:2], 0, 0]} , target: {folded}")
     if target.dtype is not _dtypes.int64:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
@@ -639,7 +644,6 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tens
         raise RuntimeError(
             f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"
         )
-    return target
 
 
 def cross_entropy(
@@ -653,23 +657,19 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     reduction = legacy_reduction(reduction, size_average, reduce)
-    for position, (name, t) in enumerate((("input", input), ("target", target))):
-        if not isinstance(t, Tensor):
-            raise TypeError(
-                f"cross_entropy_loss(): argument '{name}' (position {position + 1}) must be Tensor, not "
-                f"{type(t).__name__}"
-            )
-    if input.size() == target.size():
+    _tensors("cross_entropy_loss", input, target)
+    if input._spec.shape == target._spec.shape:
         return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     if not label_smoothing and input.dtype.is_floating_point:
         return rows.cross_entropy_of_classes(
-            input, _check_classes(input, target, weight), weight, ignore_index, reduction
+            input, _checked_classes(input, target, weight), weight, ignore_index, reduction
         )
-    dim, classes = _class_dim(input), input.shape[_class_dim(input)]
+    dim = _class_dim(input._spec)
+    classes = input.shape[dim]
     low = rows.log_softmax(input, dim)
-    target = _check_classes(low, target, weight)
+    target = _checked_classes(low, target, weight)
     loss = rows.nll(low, target, weight, ignore_index, reduction)
     scaled = low if weight is None else e.mul(low, _along(weight, dim, input.ndim))
     counts = e.ne(target, ignore_index)
@@ -704,7 +704,7 @@ def _of_probabilities(
         )
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
-    dim = _class_dim(input)
+    dim = _class_dim(input._spec)
     classes = input.shape[dim]
     if label_smoothing > 0:
         target = e.add(e.mul(target, 1 - label_smoothing), label_smoothing / classes)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from nbgrad._dtypes import dtype, finfo
+from nbgrad._dtypes import finfo
 from nbgrad._layout import wrap_dim
+from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
 from nbgrad.ops.copy import to_dtype
 
 
-def _checked(
-    name: str, input: Any, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None
-) -> tuple[int, ...]:
+def _own(name: str, input: Any, normalized_shape: Any) -> tuple[int, ...]:
+    """The shape that is normalised over."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if not isinstance(normalized_shape, Sequence):
@@ -23,16 +24,27 @@ def _checked(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
             f"{type(normalized_shape).__name__}"
         )
-    own = tuple(int(n) for n in normalized_shape)
+    return tuple([int(n) for n in normalized_shape])
+
+
+def _spec(t: Tensor | None) -> Spec | None:
+    return None if t is None else t._spec.plain
+
+
+@lru_cache(maxsize=4096)
+def _check_shapes(
+    name: str, input: Spec, own: tuple[int, ...], weight: Spec | None, bias: Spec | None
+) -> None:
+    """Refuse what does not fit; what does is looked at once."""
     if not own:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
-    for word, t in (("weight", weight), ("bias", bias)):
-        if t is not None and tuple(t.shape) != own:
+    for word, sp in (("weight", weight), ("bias", bias)):
+        if sp is not None and tuple(sp.shape) != own:
             raise RuntimeError(
-                f"Expected {word} to be of same shape as normalized_shape, but got {word} of shape {list(t.shape)} and "
+                f"Expected {word} to be of same shape as normalized_shape, but got {word} of shape {list(sp.shape)} and "
                 f"normalized_shape = {list(own)}"
             )
     if name == "rms_norm" and input.ndim < len(own):
@@ -43,13 +55,11 @@ def _checked(
             f"Given normalized_shape={list(own)}, expected input with shape [{start}{', '.join(map(str, own))}], but got input "
             f"of size{list(input.shape)}"
         )
-    return own
-
-
-def _one_dtype(d: dtype, kernel: str, *parameters: Tensor | None) -> None:
+    kernel = "rms_norm" if name == "rms_norm" else "LayerNormKernelImpl"
+    d = input.dtype
     if not d.is_floating_point:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
-    if any(t is not None and t.dtype is not d for t in parameters):
+    if name != "rms_norm" and any(sp is not None and sp.dtype is not d for sp in (weight, bias)):
         raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}")
 
 
@@ -60,16 +70,16 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    own = _checked("layer_norm", input, normalized_shape, weight, bias)
-    _one_dtype(input.dtype, "LayerNormKernelImpl", weight, bias)
+    own = _own("layer_norm", input, normalized_shape)
+    _check_shapes("layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
     return rows.layer_norm(input, len(own), weight, bias, float(eps))[0]
 
 
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    own = _checked("native_layer_norm", input, normalized_shape, weight, bias)
-    _one_dtype(input.dtype, "LayerNormKernelImpl", weight, bias)
+    own = _own("native_layer_norm", input, normalized_shape)
+    _check_shapes("native_layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
     got, mean, rstd = rows.layer_norm(input, len(own), weight, bias, float(eps))
     shape = (*tuple(input.shape)[: input.ndim - len(own)], *(1,) * len(own))
     return got, mean.detach().reshape(shape), rstd.detach().reshape(shape)
@@ -78,10 +88,9 @@ def native_layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    own = _checked("rms_norm", input, normalized_shape, weight, None)
+    own = _own("rms_norm", input, normalized_shape)
+    _check_shapes("rms_norm", input._spec.plain, own, _spec(weight), None)
     d = input.dtype
-    if not d.is_floating_point:
-        raise NotImplementedError(f"\"rms_norm\" not implemented for '{d.scalar_name}'")
     eps = float(finfo(d).eps) if eps is None else float(eps)
     if weight is not None and weight.dtype is not d:
         return to_dtype(e.mul(rows.rms_norm(input, len(own), None, eps), weight), d)

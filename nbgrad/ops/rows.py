@@ -8,16 +8,17 @@ stands in these rules as functions of the input; nothing differentiates a saved 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._device import device
 from nbgrad._dispatch import differentiable
 from nbgrad._layout import Ints
-from nbgrad._prepared import Run, call_of, filled, prepared, settled
+from nbgrad._prepared import Run, call_of, prepared, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.expr import prims as p
@@ -79,41 +80,74 @@ def _channels(shape: Ints) -> Walk:
     return Walk("runs", channels, (inner, n, channels * inner, inner), channels)
 
 
-_launches: dict[Any, Any] = {}
+Runner = Callable[..., Any]  # of tensors
 
 
-def _run(program: Program, walk: Walk, sp: Spec, inputs: tuple[Tensor, ...], *numbers: float) -> list[Tensor]:
-    """What a program gives: outputs like `sp`, then one value per row of each result (and of each choice), then, of sums over rows,
-    one line per chunk. Every input is contiguous."""
+@lru_cache(maxsize=4096)
+def _ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
+    """What runs a program over tensors laid out like `sp`: it gives outputs like that, then one value per row of each result, then, of
+    sums over rows, one line per chunk, then one value per row of each choice; a single tensor if that is all."""
     if sp.dtype is _dtypes.float16:  # computed in float32, and rounded once
-        wide = [to_dtype(t, _dtypes.float32) if t.is_floating_point() else t for t in inputs]
-        made = _run(program, walk, sp.like(dtype=_dtypes.float32), tuple(wide), *numbers)
-        return [to_dtype(t, sp.dtype) for t in made]
-    key = (program.name, walk, sp)
-    found = _launches.get(key)
-    if found is None:
-        if len(_launches) > 4096:
-            _launches.clear()
-        found = _launches[key] = _prepare(program, walk, sp)
-    launch, address, items, meta, outs = found
-    made = [empty(o) for o in outs]
-    launch(address, items, meta, *[t._buf for t in made], *[t._buf for t in inputs], *numbers)
-    return made
-
-
-def _prepare(program: Program, walk: Walk, sp: Spec) -> tuple[Any, ...]:
+        return _in_float32(_ready(program, walk, sp.like(dtype=_dtypes.float32), *numbers))
     code = sp.dtype.np.str[1:]
     source, codes = (loops.runs if walk.loop == "runs" else loops.columns)(program, code)
     kernel = build.kernel(f"{program.name}_{code}_{walk.loop}", source, codes, contract=True)
-    per_row = spec(sp.dtype, (walk.rows,), None, sp.device)
-    per_chunk = spec(sp.dtype, (walk.chunks, walk.length), None, sp.device)
-    outs = [sp] * len(program.outputs) + [per_row] * len(program.results)
-    outs += [per_chunk] * len(program.columns) + [per_row] * len(program.chosen)
-    buffers = sum(c[0] == "*" for c in codes)
-    launch = _backend.of(sp.device).launch(
-        buffers, "d" * len(program.numbers), max(sp.numel, 1) if walk.items else 0
+    lines = (walk.chunks, walk.length) if walk.chunks != 1 else (walk.length,)
+    outs = [
+        sp if n in program.outputs else sp.like(lines if n in program.columns else (walk.rows,))
+        for n in program.given
+    ]
+    made, read = len(outs), sum(c[0] == "*" for c in codes) - 1 - len(outs)
+    backend = _backend.of(sp.device)
+    launch = backend.launch(1 + made + read, "d" * len(numbers), max(sp.numel, 1) if walk.items else 0)
+    meta = np.array(walk.meta, np.int64).view(np.uint8)
+    return _runner(made, read, bool(program.over))(
+        backend.empty, launch, kernel.address, walk.items, meta, outs, *numbers
     )
-    return launch, kernel.address, walk.items, np.array(walk.meta, np.int64).view(np.uint8), outs
+
+
+@lru_cache(maxsize=256)
+def _runner(made: int, read: int, over: bool) -> Callable[..., Runner]:
+    """Source of the lines between a call and its kernel, without loops: half of what a small call costs is in such lines."""
+    inputs = [f"x{k}" for k in range(read)]
+    outs, buffers = [f"t{k}" for k in range(made)], [f"b{k}" for k in range(made)]
+    text = ["def make(empty, launch, address, items, meta, outs, *numbers):"]
+    text += [f"    s{k} = outs[{k}]; n{k} = s{k}.extent * s{k}.itemsize" for k in range(made)]
+    text += [f"    def run({', '.join(inputs)}):"]
+    text += [f"        if not {x}._spec.contiguous: {x} = contiguous({x}.detach())" for x in inputs]
+    text += [f"        b{k} = empty(n{k})" for k in range(made)]
+    text += [
+        f"        launch(address, items, meta, {', '.join([*buffers, *(f'{x}._buf' for x in inputs)])}, *numbers)"
+    ]
+    text += [f"        t{k} = wrap(b{k}, s{k})" for k in range(made)]
+    given = ["wrap(x0._buf, x0._spec)"] * over + outs
+    text += [f"        return {', '.join(given)}", "    return run"]
+    scope: dict[str, Any] = {"contiguous": contiguous, "wrap": wrap}
+    exec("\n".join(text), scope)
+    make: Callable[..., Runner] = scope["make"]
+    return make
+
+
+def _in_float32(run: Runner) -> Runner:
+    def wide(*inputs: Tensor) -> Any:
+        made = run(*[to_dtype(t, _dtypes.float32) if t.is_floating_point() else t for t in inputs])
+        if isinstance(made, Tensor):
+            return to_dtype(made, _dtypes.float16)
+        return tuple([to_dtype(t, _dtypes.float16) for t in made])
+
+    return wide
+
+
+@lru_cache(maxsize=64)
+def _over(program: Program, gradient: str = "g") -> Program:
+    """The same, whose output takes the gradient's memory."""
+    return replace(program, name=f"{program.name}_over", over=gradient)
+
+
+@lru_cache(maxsize=4096)
+def _at_dim(program: Program, sp: Spec, dim: int) -> Runner:
+    """A program over rows along one dimension."""
+    return _ready(program, _along(tuple(sp.shape), dim), sp.dense())
 
 
 def _dense(t: Tensor) -> Tensor:
@@ -156,19 +190,6 @@ _LOG_SOFTMAX_BACK = Program(
 )
 
 
-def _forward(program: Program, sp: Spec, dim: int) -> Run:
-    """What runs a program of one input and one output."""
-    if sp.dtype is _dtypes.float16 or not sp.contiguous:
-        walk, dense = _along(sp.shape, dim), sp.dense()
-        return lambda t: _run(program, walk, dense, (_dense(t.detach()),))[0]
-    launch, address, items, meta, outs = _prepare(program, _along(sp.shape, dim), sp)
-    return filled(launch, address, items, meta, outs)
-
-
-def _backward(program: Program, g: Tensor, y: Tensor, dim: int) -> Tensor:
-    return _run(program, _along(y._spec.shape, dim), y._spec, (_dense(g), y))[0]
-
-
 def _total(t: Tensor, dim: int) -> Tensor:
     return r.sum(t, dim, True)
 
@@ -181,18 +202,18 @@ def _total(t: Tensor, dim: int) -> Tensor:
         e.mul(g, e.sub(grad, _total(e.mul(grad, out), dim))), e.mul(grad, _total(e.mul(g, out), dim))
     ),
 )
-def _softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
-    return _backward(_SOFTMAX_BACK, grad, out, dim)
+def _softmax_back(grad: Tensor, out: Tensor, *, dim: int, own: bool = False) -> Tensor:
+    return _at_dim(_over(_SOFTMAX_BACK) if own else _SOFTMAX_BACK, out._spec, dim)(grad, out)
 
 
 @prepared(
     "Softmax",
     tangent=lambda t, y, dim: _softmax_back(t, y, dim=dim),  # its Jacobian is symmetric
     batch=lambda x, dim: _softmax(x, dim=dim + 1) if x.ndim > 1 else _softmax(x[:, None], dim=1)[:, 0],
-    input=lambda g, y, dim: _softmax_back(g, y, dim=dim),
+    input=lambda g, y, dim, own: _softmax_back(g, y, dim=dim, own=own and g._spec is y._spec),
 )
 def _softmax(input: Spec, *, dim: int) -> Run:
-    return _forward(_SOFTMAX, input, dim)
+    return _at_dim(_SOFTMAX, input, dim)
 
 
 @differentiable(
@@ -201,8 +222,8 @@ def _softmax(input: Spec, *, dim: int) -> Run:
     grad=lambda g, out, dim: e.sub(g, _total(e.mul(g, e.exp(out)), dim)),
     out=lambda g, grad, out, dim: e.neg(e.mul(e.mul(g, e.exp(out)), _total(grad, dim))),
 )
-def _log_softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
-    return _backward(_LOG_SOFTMAX_BACK, grad, out, dim)
+def _log_softmax_back(grad: Tensor, out: Tensor, *, dim: int, own: bool = False) -> Tensor:
+    return _at_dim(_over(_LOG_SOFTMAX_BACK) if own else _LOG_SOFTMAX_BACK, out._spec, dim)(grad, out)
 
 
 @prepared(
@@ -211,10 +232,10 @@ def _log_softmax_back(grad: Tensor, out: Tensor, *, dim: int) -> Tensor:
     batch=lambda x, dim: (
         _log_softmax(x, dim=dim + 1) if x.ndim > 1 else _log_softmax(x[:, None], dim=1)[:, 0]
     ),
-    input=lambda g, y, dim: _log_softmax_back(g, y, dim=dim),
+    input=lambda g, y, dim, own: _log_softmax_back(g, y, dim=dim, own=own and g._spec is y._spec),
 )
 def _log_softmax(input: Spec, *, dim: int) -> Run:
-    return _forward(_LOG_SOFTMAX, input, dim)
+    return _at_dim(_LOG_SOFTMAX, input, dim)
 
 
 def _normalised(op: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Any:
@@ -261,97 +282,84 @@ _LOW_BACK = Program(
 _HOW = {"none": 0, "sum": 1, "mean": 2}
 
 
-@lru_cache(maxsize=16)
-def _class_kernel(d: _dtypes.dtype, weighted: bool, where: device) -> tuple[int, Any]:
-    code = d.np.str[1:]
+@lru_cache(maxsize=4096)
+def _class_losses(low: Spec, weighted: bool, classes: int, ignore: int, reduction: str) -> Runner:
+    """What makes of each row's log-probability at its class, of the classes, and of weights, the loss, and what each row counts for."""
+    if low.dtype is _dtypes.float16:  # as in `_ready`
+        return _in_float32(
+            _class_losses(low.like(dtype=_dtypes.float32), weighted, classes, ignore, reduction)
+        )
+    code = low.dtype.np.str[1:]
     source, codes = loops.classes(code, weighted)
-    kernel = build.kernel(f"classes_{code}", source, codes)
-    return kernel.address, _backend.of(where).launch(6 + weighted, "", 1)
+    address, backend = build.kernel(f"classes_{code}", source, codes).address, _backend.of(low.device)
+    launch = backend.launch(6 + weighted, "", 1)
+    meta = np.array([low.numel, classes, ignore, _HOW[reduction]], np.int64).view(np.uint8)
+    total = low if reduction == "none" else low.like(())
 
+    def run(low_: Tensor, index: Tensor, *weight: Tensor) -> tuple[Tensor, ...]:
+        loss, share, bad = empty(total), empty(low), backend.empty(8)
+        launch(address, 1, meta, loss._buf, share._buf, bad, low_._buf, index._buf, *[w._buf for w in weight])
+        if backend.to_host(bad, _FLAG)[0]:
+            values = index._host()
+            outside = ((values < 0) | (values >= classes)) & (values != ignore)
+            raise IndexError(f"Target {values[outside].flat[0]} is out of bounds.")
+        return loss, share
 
-@lru_cache(maxsize=1024)
-def _class_meta(*meta: int) -> Any:
-    return np.array(meta, np.int64).view(np.uint8)
-
-
-def _losses(
-    low: Tensor, index: Tensor, weight: Tensor | None, shape: Ints, classes: int, ignore: int, reduction: str
-) -> tuple[Tensor, Tensor]:
-    """The loss, and what each row counts for in it, given each row's log-probability at its class."""
-    d = low._spec.dtype
-    if d is _dtypes.float16:  # as in `_run`
-        low = to_dtype(low, _dtypes.float32)
-        weight = None if weight is None else to_dtype(weight, _dtypes.float32)
-        got = _losses(low, index, weight, shape, classes, ignore, reduction)
-        return to_dtype(got[0], d), to_dtype(got[1], d)
-    loss = empty(low._spec.like(shape if reduction == "none" else ()))
-    share = empty(low._spec.like(shape))
-    backend = _backend.of(low._spec.device)
-    bad = backend.empty(8)
-    address, launch = _class_kernel(d, weight is not None, low._spec.device)
-    meta = _class_meta(low.numel(), classes, ignore, _HOW[reduction])
-    if weight is None:
-        launch(address, 1, meta, loss._buf, share._buf, bad, low._buf, index._buf)
-    else:
-        launch(address, 1, meta, loss._buf, share._buf, bad, low._buf, index._buf, _dense(weight)._buf)
-    if backend.to_host(bad, _FLAG)[0]:
-        values = index._host()
-        outside = ((values < 0) | (values >= classes)) & (values != ignore)
-        raise IndexError(f"Target {values[outside].flat[0]} is out of bounds.")
-    return loss, share
+    return run
 
 
 _FLAG = spec(_dtypes.int64, (1,))
 
 
-def _class_walk(sp: Spec) -> tuple[Walk, int, Ints]:
-    """The rows of a tensor along its classes; how many there are; the shape of what has one value per row."""
-    shape = tuple(sp.shape)
-    dim = 0 if len(shape) == 1 else 1
-    return _along(shape, dim), shape[dim], shape[:dim] + shape[dim + 1 :]
+def _class_dim(sp: Spec) -> int:
+    return 0 if sp.ndim == 1 else 1
+
+
+def _losses(
+    low: Tensor, index: Tensor, weight: Tensor | None, input: Spec, ignore: int, reduction: str
+) -> tuple[Tensor, ...]:
+    """The same, given each row's log-probability at its class, a row of `input` each."""
+    shape, dim = tuple(input.shape), _class_dim(input)
+    rows = low._spec.like(shape[:dim] + shape[dim + 1 :])
+    run = _class_losses(rows, weight is not None, shape[dim], ignore, reduction)
+    return run(low, index) if weight is None else run(low, index, _dense(weight))
 
 
 def _at_class(t: Tensor, index: Tensor) -> Tensor:
     """What stands at each row's class; anything where that is ignored."""
-    dim = 0 if t.ndim == 1 else 1
+    dim = _class_dim(t._spec)
     index = e.clamp(index, 0, tuple.__getitem__(t.shape, dim) - 1)
     return squeeze(at.gather(t, dim, unsqueeze(index, dim)), dim)
 
 
-def _per_row(g: Tensor, share: Tensor) -> Tensor:
-    """The gradient that each row's loss gets; what a row counts for is made of integers (and weights, which are not trained)."""
-    return e.mul(g, share if share._node is None else share.detach())
-
-
-def _nll_rule(g: Any, input_spec: Spec, index: Tensor, y1: Tensor) -> Tensor:
-    return _nll_back(_per_row(g[0], y1), index, like=input_spec.dense())
+def _nll_rule(g: Tensor, input_spec: Spec, index: Tensor, y1: Tensor) -> Tensor:
+    return _nll_back(e.mul(g, y1), index, like=input_spec.dense())
 
 
 @differentiable("NllLossBackward", raw=True, grad=lambda g, index: e.neg(_at_class(g, index)))
 def _nll_back(grad: Tensor, index: Tensor, *, like: Spec) -> Tensor:
-    return _run(_PLACE, _class_walk(like)[0], like, (_dense(grad), index))[0]
+    return _at_dim(_PLACE, like, _class_dim(like))(grad, index)
 
 
 def _nll_forward(
     input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, Tensor]:
-    input = _dense(input)
-    walk, classes, shape = _class_walk(input._spec)
-    low = _run(_PICK, walk, input._spec, (input, index))[0]
-    return _losses(low, index, weight, shape, classes, ignore, reduction)
+) -> tuple[Tensor, ...]:
+    sp = input._spec
+    low = _at_dim(_PICK, sp, _class_dim(sp))(input, index)
+    return _losses(low, index, weight, sp, ignore, reduction)
 
 
-@differentiable("NllLoss", raw=True, input=_nll_rule)
+@differentiable("NllLoss", raw=True, statistics=True, input=_nll_rule)
 def _nll(
     input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     return _nll_forward(input, index, weight, ignore=ignore, reduction=reduction)
 
 
-@differentiable("NllLoss2D", raw=True, input=_nll_rule)
+@differentiable("NllLoss2D", raw=True, statistics=True, input=_nll_rule)
 def _nll_2d(
     input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     return _nll_forward(input, index, weight, ignore=ignore, reduction=reduction)
 
 
@@ -374,23 +382,21 @@ def nll(input: Tensor, index: Tensor, weight: Tensor | None, ignore: int, reduct
     ),
 )
 def _low_back(grad: Tensor, input: Tensor, index: Tensor, top: Tensor, low: Tensor) -> Tensor:
-    input = _dense(input)
-    walk = _class_walk(input._spec)[0]
-    return _run(_LOW_BACK, walk, input._spec, (input, _dense(grad), top, low, index))[0]
+    return _at_dim(_LOW_BACK, input._spec, _class_dim(input._spec))(input, grad, top, low, index)
 
 
 @differentiable(
     "NllLoss",
     raw=True,
-    input=lambda g, input, index, y1, y2, y3: _low_back(_per_row(g[0], y1), input, index, y2, y3),
+    statistics=True,
+    input=lambda g, input, index, y1, y2, y3: _low_back(e.mul(g, y1), input, index, y2, y3),
 )
 def _cross_entropy(
     input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    input = _dense(input)
-    walk, classes, shape = _class_walk(input._spec)
-    top, low, picked = _run(_LOW, walk, input._spec, (input, index))
-    return *_losses(picked, index, weight, shape, classes, ignore, reduction), top, low
+) -> tuple[Tensor, ...]:
+    sp = input._spec
+    top, low, picked = _at_dim(_LOW, sp, _class_dim(sp))(input, index)
+    return *_losses(picked, index, weight, sp, ignore, reduction), top, low
 
 
 def cross_entropy_of_classes(
@@ -580,15 +586,21 @@ def _trailing_dims(t: Tensor, dims: int) -> Ints:
     return tuple(range(t.ndim - dims, t.ndim))
 
 
-def _norm_forward(
-    centred: bool, input: Tensor, weight: Tensor | None, bias: Tensor | None, dims: int, eps: float
-) -> list[Tensor]:
-    program = _layer_norm_program(centred, weight is not None, bias is not None)
-    input = _dense(input)
-    shape = tuple(input._spec.shape)
-    lines = [_dense(t) for t in (weight, bias) if t is not None]
+@lru_cache(maxsize=4096)
+def _norm(centred: bool, sp: Spec, weight: bool, bias: bool, dims: int, eps: float) -> Runner:
+    shape = tuple(sp.shape)
     n = math.prod(shape[len(shape) - dims :])
-    return _run(program, _trailing(shape, dims), input._spec, (input, *lines), float(n), eps)
+    program = _layer_norm_program(centred, weight, bias)
+    return _ready(program, _trailing(shape, dims), sp.dense(), float(n), eps)
+
+
+@lru_cache(maxsize=4096)
+def _norm_back(centred: bool, sp: Spec, weight: bool, dims: int, trained: bool, own: bool) -> Runner:
+    shape = tuple(sp.shape)
+    n = math.prod(shape[len(shape) - dims :])
+    program = _layer_norm_back_program(centred, weight, trained)
+    walk = _trailing(shape, dims, trained)
+    return _ready(_over(program) if own else program, walk, sp.dense(), float(n))
 
 
 def _norm_backward(
@@ -599,23 +611,19 @@ def _norm_backward(
     stats: tuple[Tensor, ...],
     dims: int,
     trained: bool,
+    own: bool,
 ) -> Any:
-    program = _layer_norm_back_program(centred, weight is not None, trained)
-    input = _dense(input)
     sp = input._spec
-    shape = tuple(sp.shape)
-    lines = [] if weight is None else [_dense(weight)]
-    inputs = (_dense(grad), input, *lines, *stats)
-    own = shape[len(shape) - dims :]
-    got = _run(program, _trailing(shape, dims, trained), sp, inputs, float(math.prod(own)))
-    return (got[0], *(_joined(c, own) for c in got[1:])) if trained else got[0]
+    run = _norm_back(centred, sp, weight is not None, dims, trained, own)
+    got = run(grad, input, *stats) if weight is None else run(grad, input, weight, *stats)
+    return (got[0], *[_joined(c, sp, dims) for c in got[1:]]) if trained else got
 
 
-def _joined(parts: Tensor, shape: Ints) -> Tensor:
+def _joined(parts: Tensor, sp: Spec, dims: int) -> Tensor:
     """The sum over all rows, from one partial sum per chunk."""
-    if parts.shape[0] != 1:
+    if parts.ndim == 2:
         parts = r.sum(parts, 0)
-    return wrap(parts._buf, parts._spec.like(shape))
+    return parts if dims == 1 else wrap(parts._buf, sp.like(tuple(sp.shape)[sp.ndim - dims :]))
 
 
 def _norm_second_rule(centred: bool) -> Any:
@@ -642,23 +650,33 @@ def _layer_norm_back(
     dims: int,
     eps: float,
     trained: bool,
+    own: bool,
 ) -> Any:
-    return _norm_backward(True, grad, input, weight, (mean, rstd), dims, trained)
+    return _norm_backward(True, grad, input, weight, (mean, rstd), dims, trained, own)
 
 
 def _layer_norm_rule(
-    g: Any, input: Tensor, weight: Tensor | None, y1: Tensor, y2: Tensor, dims: int, eps: float, wanted: Any
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    y1: Tensor,
+    y2: Tensor,
+    dims: int,
+    eps: float,
+    wanted: Any,
+    own: bool,
 ) -> Any:
-    trained = wanted[1] or wanted[2]
-    got = _layer_norm_back(g[0], input, weight, y1, y2, dims=dims, eps=eps, trained=trained)
+    trained, own = wanted[1] or wanted[2], own and g._spec is input._spec
+    got = _layer_norm_back(g, input, weight, y1, y2, dims=dims, eps=eps, trained=trained, own=own)
     return got if trained else (got, None, None)
 
 
-@differentiable("NativeLayerNorm", raw=True, all=_layer_norm_rule)
+@differentiable("NativeLayerNorm", raw=True, statistics=True, all=_layer_norm_rule)
 def _layer_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *, dims: int, eps: float
 ) -> tuple[Tensor, ...]:
-    return tuple(_norm_forward(True, input, weight, bias, dims, eps))
+    run = _norm(True, input._spec, weight is not None, bias is not None, dims, eps)
+    return run(input, *[t for t in (weight, bias) if t is not None])
 
 
 def layer_norm(
@@ -671,21 +689,31 @@ def layer_norm(
 
 @differentiable("MulBackward", raw=True, all=_norm_second_rule(False))
 def _rms_norm_back(
-    grad: Tensor, input: Tensor, weight: Tensor | None, rstd: Tensor, *, dims: int, eps: float, trained: bool
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    rstd: Tensor,
+    *,
+    dims: int,
+    eps: float,
+    trained: bool,
+    own: bool,
 ) -> Any:
-    return _norm_backward(False, grad, input, weight, (rstd,), dims, trained)
+    return _norm_backward(False, grad, input, weight, (rstd,), dims, trained, own)
 
 
 def _rms_norm_rule(
-    g: Any, input: Tensor, weight: Tensor | None, y1: Tensor, dims: int, eps: float, wanted: Any
+    g: Tensor, input: Tensor, weight: Tensor | None, y1: Tensor, dims: int, eps: float, wanted: Any, own: bool
 ) -> Any:
-    got = _rms_norm_back(g[0], input, weight, y1, dims=dims, eps=eps, trained=wanted[1])
+    own = own and g._spec is input._spec
+    got = _rms_norm_back(g, input, weight, y1, dims=dims, eps=eps, trained=wanted[1], own=own)
     return got if wanted[1] else (got, None)
 
 
-@differentiable("Mul", raw=True, all=_rms_norm_rule)
+@differentiable("Mul", raw=True, statistics=True, all=_rms_norm_rule)
 def _rms_norm(input: Tensor, weight: Tensor | None, *, dims: int, eps: float) -> tuple[Tensor, ...]:
-    return tuple(_norm_forward(False, input, weight, None, dims, eps))
+    run = _norm(False, input._spec, weight is not None, False, dims, eps)
+    return run(input) if weight is None else run(input, weight)
 
 
 def rms_norm(input: Tensor, dims: int, weight: Tensor | None, eps: float) -> Tensor:
@@ -746,31 +774,35 @@ def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | Non
     return by_g, by_x, by_w, None, None
 
 
+@lru_cache(maxsize=4096)
+def _by_channel(program: Program, sp: Spec, *numbers: float) -> Runner:
+    """A program over the channels of tensors laid out like `sp`; the first number is how many elements a channel has."""
+    n = float(sp.numel // (tuple(sp.shape)[1] or 1))
+    return _ready(program, _channels(tuple(sp.shape)), sp.dense(), n, *numbers)
+
+
 @differentiable("NativeBatchNormBackward", raw=True, all=_batch_norm_second)
 def _batch_norm_back(
-    grad: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, *, eps: float
+    grad: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, *, eps: float, own: bool
 ) -> tuple[Tensor, ...]:
-    input = _dense(input)
-    each = [] if weight is None else [_dense(weight)]
-    n = float(input.numel() // (tuple.__getitem__(input.shape, 1) or 1))
     program = _batch_norm_back_program(weight is not None)
-    walk = _channels(tuple(input._spec.shape))
-    return tuple(_run(program, walk, input._spec, (_dense(grad), input, *each, mean, rstd), n))
+    each = (mean, rstd) if weight is None else (weight, mean, rstd)
+    return _by_channel(_over(program) if own else program, input._spec)(grad, input, *each)
 
 
 @differentiable(
     "NativeBatchNorm",
     raw=True,
-    all=lambda g, input, weight, y1, y2, eps: _batch_norm_back(g[0], input, weight, y1, y2, eps=eps),
+    statistics=True,
+    all=lambda g, input, weight, y1, y2, eps, own: _batch_norm_back(
+        g, input, weight, y1, y2, eps=eps, own=own and g._spec is input._spec
+    ),
 )
 def _batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
 ) -> tuple[Tensor, ...]:
-    input = _dense(input)
-    each = [_dense(t) for t in (weight, bias) if t is not None]
-    n = float(input.numel() // (tuple.__getitem__(input.shape, 1) or 1))
     program = _batch_norm_program(weight is not None, bias is not None)
-    return tuple(_run(program, _channels(tuple(input._spec.shape)), input._spec, (input, *each), n, eps))
+    return _by_channel(program, input._spec, eps)(input, *[t for t in (weight, bias) if t is not None])
 
 
 def batch_norm(

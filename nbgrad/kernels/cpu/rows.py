@@ -32,12 +32,13 @@ class Step:
     then: dict[str, Expr] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a key by identity: each is made once
 class Program:
     """`elements` are inputs with an element per element, `lines` those that all rows share, `each` those with one per row, `numbers`
     come by value. `results` are scalars to keep, one per row. `columns` are sums over rows, made in the first step and left as one
-    partial sum per chunk of rows. `over` is an input whose memory the output takes. With `chosen` or `mark`, an integer per row, `at`, names one of its elements: `chosen` are results that read that element (0 where
-    there is no such), `mark`, of scalars, is added to it in the output."""
+    partial sum per chunk of rows. With `chosen` or `mark`, an integer per row, `at`, names one of its elements: `chosen` are results
+    that read that element (0 where there is no such), `mark`, of scalars, is added to it in the output. `over` is an input whose
+    memory the output takes."""
 
     name: str
     steps: tuple[Step, ...]
@@ -50,6 +51,12 @@ class Program:
     chosen: dict[str, Expr] = field(default_factory=dict)
     mark: Expr | None = None
     over: str = ""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The outputs and what else it leaves, in the order of its pointers."""
+        own = () if self.over else self.outputs
+        return (*own, *self.results, *self.columns, *self.chosen)
 
     @property
     def points(self) -> bool:
@@ -134,10 +141,7 @@ class _Writer:
 
     def source(self, how: str, body: Lines) -> tuple[str, tuple[str, ...]]:
         p, pointer = self.program, "*" + self.code
-        names = [
-            *(f"o_{n}" for n in (*(() if p.over else p.outputs), *p.results, *p.columns, *p.chosen)),
-            *(f"x_{n}" for n in p.elements),
-        ]
+        names = [*(f"o_{n}" for n in p.given), *(f"x_{n}" for n in p.elements)]
         names += [*(f"l_{n}" for n in p.lines), *(f"e_{n}" for n in p.each)]
         codes = ["i8", "i8", "*i8", *[pointer] * len(names)]
         if p.points:
