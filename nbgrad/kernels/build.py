@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import struct
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ _lock = threading.RLock()
 _kernels: dict[tuple[str, str, str, bool], Kernel] = {}
 _HEADER = struct.Struct("<8s32sQQ")  # magic, sha256 of what follows, sizes of object code and bitcode
 _MAGIC = b"nbgrad1\n"
+_IMPORT = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import ([\w, ]+).*\n", re.MULTILINE)
 
 
 class Kernel:
@@ -94,11 +96,30 @@ def machine() -> str:
     from numba.core.registry import cpu_target
 
     magic = cpu_target.target_context.codegen().magic_tuple()
-    # Kernels call these modules' helpers, whose text is inlined into machine code but does not stand in the kernel's file.
-    here = Path(__file__).parent
-    inlined = ("vmath.py", "launch.py", "cpu/half.py", "cpu/stack.py", "cpu/fold.py")
-    helpers = [hashlib.sha256((here / f).read_bytes()).hexdigest() for f in inlined]
-    return repr((numba.__version__, sys.version_info[:2], magic, helpers))
+    return repr((numba.__version__, sys.version_info[:2], magic))
+
+
+@cache
+def _text(module: str) -> str:
+    path = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _settled(source: str, *what: Any) -> tuple[str, str]:
+    """`source` without the imports of helpers that it does not use, and a hash of all that decides its machine code. The helpers'
+    text is inlined there, so it counts as well."""
+    assigned = set(re.findall(r"^(\w+) = ", source, re.MULTILINE))
+    used = set(re.findall(r"\w+", _IMPORT.sub("", source))) - assigned
+    helpers = set()
+
+    def kept(match: re.Match[str]) -> str:
+        module, names = match[1], [n for n in re.findall(r"\w+", match[2]) if n in used]
+        helpers.update([_text(module)] if names else [])
+        return f"from nbgrad.kernels.{module} import {', '.join(names)}\n" if names else ""
+
+    source = _IMPORT.sub(kept, source)
+    text = repr((source, what, sorted(helpers), machine()))
+    return source, hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 @lru_cache(maxsize=1)
@@ -125,7 +146,7 @@ def kernel(name: str, source: str, params: Sequence[str], contract: bool = False
 
 
 def _make(name: str, source: str, signature: str, contract: bool) -> Kernel:
-    digest = hashlib.sha256(repr((name, source, signature, contract, machine())).encode()).hexdigest()[:20]
+    source, digest = _settled(source, name, signature, contract)
     name = f"{name}_{digest}"
     source = source.replace("@NAME@", name)
     path = cache_dir() / f"{name}.py"
@@ -194,7 +215,7 @@ def njit_entry(name: str, source: str) -> Callable[..., None]:
     """The compiled entry point of an `@njit(signature, cache=True)` function: a launcher. Numba keeps its code beside it."""
     import importlib.util
 
-    digest = hashlib.sha256(repr((source, machine())).encode()).hexdigest()[:20]
+    source, digest = _settled(source)
     name = f"{name}_{digest}"
     path = cache_dir() / f"{name}.py"
     text = source.replace("@NAME@", name)

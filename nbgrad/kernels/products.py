@@ -145,7 +145,7 @@ def product(
     numbers += [size * number for number in (*apart, m * n, along, step)] + [swapped]
     work = m * n * k
     parallel = batch * work > (_PARALLEL_GEMV if vector else _ALONE_GEMM)
-    launch = launcher(4, "", parallel)
+    launch = launcher(4, "", parallel, 1)
     if work > (_ALONE_GEMV if vector else _ALONE_GEMM):
         launch = alone(launch, launcher(4, "", False))
     return Product(launch, _kernel(code), batch * rows, np.array(numbers, np.int64).view(np.uint8))

@@ -78,10 +78,9 @@ def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
         spec(b.dtype, (*b.shape, 1), (*b.strides, 1)),
     )
     x, y = (row if a.ndim == 1 else a), (column if b.ndim == 1 else b)
-    matrices = [(*sp.shape[-2:], *sp.strides[-2:]) for sp in (x, y)]
-    known = products.product(
-        code, *matrices, *((a.shape[0], (a.strides[0], b.strides[0])) if a.ndim == 3 else ())
-    )
+    left, right = ((*sp.shape[-2:], *sp.strides[-2:]) for sp in (x, y))
+    batch, apart = (a.shape[0], (a.strides[0], b.strides[0])) if a.ndim == 3 else (1, (0, 0))
+    known = products.product(code, left, right, batch, apart)
     if known is None:
         return None
     launch, address, n, numbers = known
@@ -472,7 +471,8 @@ def _adding(
         if plan is None:
             check(key[0], key[1], _turned(key[2]) if turn == "nt" else key[2])
         if mat1._spec.dtype is _dtypes.float16:  # rounded once
-            wide = forward(*(to_dtype(t, _dtypes.float32) for t in (input, mat1, mat2)), beta, alpha)
+            c, a, b = (to_dtype(t, _dtypes.float32) for t in (input, mat1, mat2))
+            wide = forward(c, a, b, beta, alpha)
             return to_dtype(wide, _dtypes.float16)
         out = run(mat1, mat2)
         if plan is None:

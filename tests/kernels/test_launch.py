@@ -1,17 +1,16 @@
-"""Launching from threads and from forked processes, under both of Numba's threading layers."""
+"""Launching from threads and from forked processes, and products by BLAS among them."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 
-# Two threads launch parallel kernels at once; then a forked child, whose parent has used threads, does too.
+# Four threads launch parallel kernels at once; then a forked child, whose parent has helpers that it has not, does too.
 PROGRAM = """
-import os, threading
+import os, sys, threading
 import nbgrad as torch
 from nbgrad.kernels import launch
-launch.set_num_threads(2)
+launch.set_num_threads(int(sys.argv[1]))
 x = torch.arange(100_000.0)
 want = float((x * x).detach()[99_999])
 bad = []
@@ -34,14 +33,13 @@ print("right")
 """
 
 
-@pytest.mark.parametrize("layer", ["workqueue", "omp"])
-def test_threads_and_forks(layer: str) -> None:
+@pytest.mark.parametrize("threads", ["1", "2", "5"])
+def test_threads_and_forks(threads: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, threads],
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "2"},
     )
     assert (done.returncode, done.stdout.strip()) == (0, "right"), done.stderr
 
@@ -73,3 +71,52 @@ def test_sum_does_not_depend_on_threads() -> None:
     nbgrad.set_num_threads(before)
     assert sums[0] == sums[1]
     assert sums[0][0] == pytest.approx(float(values.astype(np.float64).sum()), rel=1e-6)
+
+
+def test_a_range_is_run_once_however_it_is_cut() -> None:
+    """Sizes around the pieces' limits, with more threads than pieces, after helpers have gone to sleep and while they are awake."""
+    import time
+
+    import nbgrad
+
+    before = nbgrad.get_num_threads()
+    try:
+        for threads in (2, 3, 40):
+            nbgrad.set_num_threads(threads)
+            for n in (16384, 16385, 20001, 65537):
+                x = nbgrad.zeros(n)
+                for _ in range(20):
+                    x.add_(1)
+                time.sleep(0.002)
+                x.add_(1)
+                assert bool((x == 21).all())
+    finally:
+        nbgrad.set_num_threads(before)
+
+
+def test_blas_keeps_to_one_thread_while_ours_multiply() -> None:
+    import numpy as np
+
+    import nbgrad
+    from nbgrad.kernels import products
+
+    blas = products.found()
+    if blas is None:  # NumPy multiplies by another library than that of its wheels
+        return
+    before = nbgrad.get_num_threads(), blas.threads()
+    seen = []
+    a, b = np.random.default_rng(0).standard_normal((2, 130, 130))
+    try:
+        blas.set_threads(2)
+        for threads in (1, 2):
+            nbgrad.set_num_threads(threads)
+            assert np.allclose((nbgrad.from_numpy(a) @ nbgrad.from_numpy(b)).numpy(), a @ b)
+            products.alone(lambda: seen.append(blas.threads()))()
+            assert blas.threads() == 2
+            with pytest.raises(ZeroDivisionError):
+                products.alone(lambda: 1 // 0)()
+            assert blas.threads() == 2
+        assert seen == [1, 1]
+    finally:
+        nbgrad.set_num_threads(before[0])
+        blas.set_threads(before[1])

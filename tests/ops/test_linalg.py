@@ -164,3 +164,27 @@ def test_a_number_and_an_array_are_no_matrices() -> None:
         TypeError, match=r"^linear\(\): argument 'bias' \(position 3\) must be Tensor, not int$"
     ):
         T.nn.functional.linear(T.ones(2, 2), T.ones(2, 2), 3)
+
+
+@pytest.mark.parametrize("sizes", [((19, 23), (23, 5)), ((2, 19, 23), (2, 23, 5)), ((19, 23), (23,))])
+def test_numpy_multiplies_where_no_known_blas_is(monkeypatch: pytest.MonkeyPatch, sizes: Any) -> None:
+    from nbgrad.kernels import products
+
+    monkeypatch.setattr(products, "product", lambda *args: None)
+    a, b = (RNG.normal(size=size) for size in sizes)
+    x, y = T.tensor(a).requires_grad_(), T.tensor(b).requires_grad_()
+    out = x @ y
+    assert_close(array(out), a @ b, "forward")
+    assert T.autograd.gradcheck(lambda x, y: x @ y, (x, y))
+
+
+@pytest.mark.parametrize("turn", ["rows", "columns"])
+@pytest.mark.parametrize("sizes", [(70, 65, 130), (130, 65, 70), (300, 300, 1), (1, 300, 300)])
+def test_large_products_are_cut(turn: str, sizes: tuple[int, int, int]) -> None:
+    """Each of both sides is the one that is cut, in both layouts, and so are vectors and batches."""
+    m, k, n = sizes
+    a, b = RNG.normal(size=(3, m, k)), RNG.normal(size=(3, k, n))
+    x, y = LAYOUTS[turn](a[0]), LAYOUTS[turn](b[0])
+    assert_close(array(x @ y), a[0] @ b[0], "matrices")
+    assert_close(array(T.tensor(a) @ T.tensor(b)), a @ b, "batch")
+    assert_close(array(T.tensor(a) @ T.tensor(b[:1]).expand(3, -1, -1)), a @ b[:1], "expanded")

@@ -11,7 +11,11 @@ from typing import Any
 from numba import types
 from numba.extending import lower_builtin, type_callable
 
-_KINDS = {"f4": (types.float32, ctypes.c_float), "f8": (types.float64, ctypes.c_double)}
+_KINDS: dict[str, tuple[Any, Any]] = {
+    "f4": (types.float32, ctypes.c_float),
+    "f8": (types.float64, ctypes.c_double),
+    "i8": (types.int64, ctypes.c_int64),
+}
 
 
 def _define(code: str) -> Any:
@@ -31,4 +35,4 @@ def _define(code: str) -> Any:
     return at
 
 
-at_f4, at_f8 = (_define(c) for c in ("f4", "f8"))
+at_f4, at_f8, at_i8 = (_define(c) for c in _KINDS)
