@@ -62,7 +62,7 @@ def test_a_leaf_and_its_graph_are_no_cycle() -> None:
 def test_a_deep_chain_is_linear_and_does_not_recurse(run: str) -> None:
     def seconds(n: int) -> float:
         x = T.tensor(1.0, requires_grad=True)
-        start = time.perf_counter()
+        start = time.thread_time()
         y = x
         for _ in range(n):
             y = y * 1.0
@@ -72,7 +72,7 @@ def test_a_deep_chain_is_linear_and_does_not_recurse(run: str) -> None:
         else:
             assert T.autograd.grad(y, x)[0].item() == 1.0
         del y
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     seconds(1000)
     assert seconds(100_000) < 40 * seconds(10_000)
