@@ -1,5 +1,7 @@
 """`utils.data`: what loaders give, in PyTorch's order under the same seed, and what they refuse."""
 
+import gc
+import multiprocessing
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -293,16 +295,24 @@ def test_weighted_without_replacement() -> None:
     assert firsts.count(2) > firsts.count(0) > 0
 
 
-def test_workers_are_accepted_and_samples_read_here() -> None:
-    seen: list[Any] = []
+def test_workers_end_with_their_pass() -> None:
+    """At its end, where it is given up, and, with workers that stay, where the loader goes."""
+    data = T.utils.data
+    before = multiprocessing.active_children()
+    assert len(list(data.DataLoader(range(3), num_workers=2))) == 3
+    assert multiprocessing.active_children() == before
+    given_up = iter(data.DataLoader(range(9), num_workers=2))
+    next(given_up)
+    del given_up
+    assert multiprocessing.active_children() == before
+    stays = data.DataLoader(range(3), num_workers=1, persistent_workers=True)
+    assert len(list(stays)) == 3 and len(multiprocessing.active_children()) == len(before) + 1
+    del stays
+    gc.collect()
+    assert multiprocessing.active_children() == before
 
-    class Here(T.utils.data.Dataset):
-        def __getitem__(self, i: int) -> int:
-            seen.append((i, T.utils.data.get_worker_info()))
-            return i
 
-        def __len__(self) -> int:
-            return 3
-
-    assert len(list(T.utils.data.DataLoader(Here(), num_workers=2, persistent_workers=True))) == 3
-    assert seen == [(0, None), (1, None), (2, None)]
+def test_what_a_worker_cannot_send_is_raised() -> None:
+    loader = T.utils.data.DataLoader(range(2), num_workers=1, collate_fn=lambda batch: lambda: batch)
+    with pytest.raises(Exception, match=r"(?s)in DataLoader worker process 0.*pickle"):
+        next(iter(loader))

@@ -1,26 +1,26 @@
 """Batches of a dataset, in an order that a sampler gives.
 
-Samples are read in this process, whatever `num_workers` says: it is accepted, checked and otherwise unused, and so are
-the options that go with it (`worker_init_fn` is not called, as there is no worker). Batches and their order are those that
-PyTorch gives under the same seed. Tensors that are collated in the default way are read by one gather per batch.
+Promises users PyTorch's: batches, their order and what workers draw are those that PyTorch gives under the same seed.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import islice, repeat
-from typing import Any
+from itertools import repeat
+from multiprocessing.context import BaseContext
+from typing import Any, Generic, TypeVar
 
-import numpy as np
-
-from nbgrad._creation import from_numpy
 from nbgrad._random import Generator
-from nbgrad._tape.modes import state as modes
+from nbgrad.utils.data._fetch import Fetcher
 from nbgrad.utils.data.collate import default_collate, default_convert
-from nbgrad.utils.data.dataset import IterableDataset, Subset, TensorDataset
+from nbgrad.utils.data.dataset import IterableDataset
 from nbgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
+from nbgrad.utils.data.worker import Workers, get_worker_info
+
+T_co = TypeVar("T_co", covariant=True)
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
@@ -32,7 +32,7 @@ class _Endless:
         return repeat(None)
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     def __init__(
         self,
         dataset: Any,
@@ -92,7 +92,9 @@ class DataLoader:
         self.collate_fn = collate_fn
         self.persistent_workers = persistent_workers
         self._length_told: int | None = None  # what a stream said its length was
+        self._kept: _Batches | None = None  # a pass whose workers stay
         self._made = True
+        _check_number(num_workers)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and "_made" in self.__dict__:
@@ -112,15 +114,25 @@ class DataLoader:
                     f"num_workers={self.num_workers}"
                 )
             methods = multiprocessing.get_all_start_methods()
-            if isinstance(value, str) and value not in methods:
-                raise ValueError(
-                    f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
-                    f"multiprocessing_context={value!r}"
+            if isinstance(value, str):
+                if value not in methods:
+                    raise ValueError(
+                        f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
+                        f"multiprocessing_context={value!r}"
+                    )
+                value = multiprocessing.get_context(value)
+            if not isinstance(value, BaseContext):
+                raise TypeError(
+                    "multiprocessing_context option should be a valid context object or a string specifying the start method, but "
+                    f"got multiprocessing_context={value}"
                 )
         self._context = value
 
     def __iter__(self) -> Iterator[Any]:
-        return _Batches(self)
+        if not self.persistent_workers:
+            return _Batches(self)
+        self._kept = _Batches(self) if self._kept is None else self._kept.again()
+        return self._kept
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):
@@ -132,22 +144,40 @@ class DataLoader:
 
 
 class _Batches:
-    """One pass over a loader."""
+    """One pass over a loader, or, with workers that stay, one after the other."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
         self.batched = loader.batch_sampler is not None
-        self.indices = iter(loader.batch_sampler if self.batched else loader.sampler)
-        self.stream = iter(loader.dataset) if isinstance(loader.dataset, IterableDataset) else None
-        self.gather = _gather(loader) if self.batched else None
         self.fetched, self.told = 0, loader._length_told
-        draw_seed(loader.generator)  # for the workers; PyTorch draws it where there are none as well
+        self.indices = self._indices()
+        self.seed = draw_seed(
+            loader.generator
+        )  # for the workers; PyTorch draws it where there are none as well
         if loader.pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
                 "used.",
                 stacklevel=3,
             )
+        how = self.batched, loader.collate_fn, loader.drop_last
+        self.workers = Workers(loader, how, self.seed) if loader.num_workers else None
+        if self.workers is None:
+            self.fetcher = Fetcher(loader.dataset, *how)
+        else:
+            self.workers.begin(self.indices)
+
+    def _indices(self) -> Iterator[Any]:
+        loader = self.loader
+        return iter(loader.batch_sampler if self.batched else loader.sampler)
+
+    def again(self) -> _Batches:
+        """The next pass, by the same workers."""
+        assert self.workers is not None
+        self.fetched, self.told = 0, self.loader._length_told
+        self.indices = self._indices()
+        self.workers.begin(self.indices)
+        return self
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -157,58 +187,39 @@ class _Batches:
         return len(loader.batch_sampler if self.batched else loader.sampler)
 
     def __next__(self) -> Any:
-        loader, index = self.loader, next(self.indices)
-        if self.gather is not None:
-            batch = self.gather(index)
-            if batch is not None:
-                return batch
-        if self.stream is not None:
-            batch = self._next_of_stream(None if index is None else len(index))
-        elif not self.batched:
-            batch = loader.dataset[index]
-        elif getattr(loader.dataset, "__getitems__", None):
-            batch = loader.dataset.__getitems__(index)
+        if self.workers is None:
+            batch = self.fetcher(next(self.indices))
         else:
-            batch = [loader.dataset[i] for i in index]
-        return loader.collate_fn(batch)
-
-    def _next_of_stream(self, size: int | None) -> Any:
-        assert self.stream is not None
-        loader = self.loader
-        if size is None:
-            batch = next(self.stream)
-        else:
-            batch = list(islice(self.stream, size))
-            if not batch or (loader.drop_last and len(batch) < size):
-                raise StopIteration
+            batch = self._of_workers(self.workers)
         self.fetched += 1
-        if self.told is not None and self.fetched > self.told:
-            warnings.warn(
-                f"Length of IterableDataset {loader.dataset} was reported to be {self.told}(when accessing "
-                f"len(dataloader)), but {self.fetched} samples have been fetched. ",
-                stacklevel=3,
-            )
+        if (
+            self.told is not None
+            and self.fetched > self.told
+            and isinstance(self.loader.dataset, IterableDataset)
+        ):
+            warnings.warn(self._too_many(), stacklevel=2)
         return batch
 
+    def _of_workers(self, workers: Workers) -> Any:
+        try:
+            return workers.next()
+        except StopIteration:
+            if not self.loader.persistent_workers:
+                workers.stop()
+            raise
 
-def _gather(loader: DataLoader) -> Callable[[list[int]], list[Any] | None] | None:
-    """How whole batches are read, where they are tensors collated in the default way: what stacking samples would give."""
-    dataset: Any = loader.dataset
-    at = None
-    if type(dataset) is Subset:
-        dataset, at = dataset.dataset, dataset.indices
-    if type(dataset) is not TensorDataset or loader.collate_fn is not default_collate:
-        return None
-    tensors = dataset.tensors
-
-    def gather(index: list[int]) -> list[Any] | None:
-        index = index if at is None else [at[i] for i in index]
-        if any(type(i) is not int for i in index) or (modes.grad and any(t.requires_grad for t in tensors)):
-            return None
-        places = from_numpy(np.array(index, np.int64))
-        return [t[places] for t in tensors]
-
-    return gather
+    def _too_many(self) -> str:
+        text = (
+            f"Length of IterableDataset {self.loader.dataset} was reported to be {self.told}(when accessing len(dataloader)), "
+            f"but {self.fetched} samples have been fetched. "
+        )
+        if self.workers is not None:
+            text += (
+                "For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset replica "
+                "at each worker. Please see https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for "
+                "examples."
+            )
+        return text
 
 
 def _check_workers(workers: int, timeout: float, prefetch: int | None, persistent: bool) -> None:
@@ -229,6 +240,18 @@ def _check_workers(workers: int, timeout: float, prefetch: int | None, persisten
         raise ValueError("persistent_workers option needs num_workers > 0")
 
 
+def _check_number(workers: int) -> None:
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if workers > there:
+        warnings.warn(
+            f"This DataLoader will create {workers} worker processes in total. Our suggested max number of worker in current system "
+            f"is {there}, which is smaller than what this DataLoader is going to create. Please be aware that excessive worker "
+            "creation might get DataLoader running slow or even freeze, lower the worker number to avoid potential "
+            "slowness/freeze if necessary.",
+            stacklevel=3,
+        )
+
+
 def _check_stream(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
     given = {"sampler": sampler, "batch_sampler": batch_sampler}
     wrong = [(k, v) for k, v in [("shuffle", shuffle or None), *given.items()] if v is not None]
@@ -237,10 +260,6 @@ def _check_stream(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
         raise ValueError(
             f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
         )
-
-
-def get_worker_info() -> None:
-    """Nothing: samples are read in the process that asks for them."""
 
 
 __all__ = ["DataLoader", "get_worker_info"]
