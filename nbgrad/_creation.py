@@ -28,15 +28,35 @@ from nbgrad.ops.movement import _sizes
 _NO_GRAD_INTS = "Only Tensors of floating point and complex dtype can require gradients"
 
 
-def _finish(t: Tensor, requires_grad: bool) -> Tensor:
-    if state.inference:
-        _core.storage_of(t).inference = True
+def _finish(t: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
     if requires_grad:
         set_requires_grad(t, True, _NO_GRAD_INTS)
-    return t
+    if out is None:
+        return t
+    if out.shape != t.shape:
+        _core.hooks.resize(out, t.shape)
+    out.copy_(t)
+    return out
+
+
+_known: dict[tuple[Any, Any], Spec] = {}  # of what was asked for, by sizes and dtype (None: the default one)
+_dtypes.on_new_default.append(_known.clear)
 
 
 def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
+    """How a new tensor is to lie; arguments are checked if they are not what they were before."""
+    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+        size = tuple(size[0])
+    key = None
+    if device is None and not requires_grad and (dtype is None or type(dtype) is _dtype):
+        for n in size:
+            if type(n) is not int:
+                break
+        else:
+            key = size, dtype
+            found = _known.get(key)
+            if found is not None:
+                return found
     shape = _sizes(size, name)
     d = get_default_dtype() if dtype is None else _dtypes.to_dtype(dtype, name)
     where = cpu if device is None else _device(device)
@@ -50,7 +70,12 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     if prod(shape) * d.itemsize > _layout.MAX_NUMEL:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
-    return spec(d, tuple(shape), None, cpu)
+    sp = spec(d, tuple(shape), None, cpu)
+    if key is not None:
+        if len(_known) >= 4096:
+            _known.clear()
+        _known[key] = sp
+    return sp
 
 
 # ---------------------------------------------------------------- from data
@@ -303,17 +328,9 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 # ---------------------------------------------------------------- filled
 
 
-def _out(t: Tensor, out: Tensor | None) -> Tensor:
-    if out is None:
-        return t
-    if out.shape != t.shape:
-        _core.hooks.resize(out, t.shape)
-    out.copy_(t)
-    return out
-
-
 def empty(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     out: Tensor | None = None,
     dtype: Any = None,
     device: Any = None,
@@ -322,29 +339,36 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _out(_finish(_empty(_spec("empty", size, dtype, device, requires_grad)), requires_grad), out)
+    t = _empty(_spec("empty", sizes if size is None else (size,), dtype, device, requires_grad))
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
 def zeros(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     out: Tensor | None = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
-    return _out(_finish(_zeros(_spec("zeros", size, dtype, device, requires_grad)), requires_grad), out)
+    t = _zeros(_spec("zeros", sizes if size is None else (size,), dtype, device, requires_grad))
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
 def ones(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     out: Tensor | None = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
-    return _out(_finish(_full(_spec("ones", size, dtype, device, requires_grad), 1), requires_grad), out)
+    t = _full(_spec("ones", sizes if size is None else (size,), dtype, device, requires_grad), 1.0)
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
 def full(
@@ -356,14 +380,14 @@ def full(
     device: Any = None,
     requires_grad: bool = False,
     layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     if dtype is None:
         dtype = _dtypes.number_dtype(fill_value)
-    return _out(
-        _finish(_full(_spec("full", (size,), dtype, device, requires_grad), fill_value), requires_grad), out
-    )
+    t = _full(_spec("full", (size,), dtype, device, requires_grad), fill_value)
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
 def _like(input: Tensor, dtype: Any) -> Spec:
@@ -471,7 +495,7 @@ def arange(
         array = (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
     t = from_array(array)
     t._spec = sp
-    return _out(_finish(t, requires_grad), out)
+    return _finish(t, requires_grad, out)
 
 
 def linspace(
@@ -504,7 +528,7 @@ def linspace(
         low = real(a) + step * i.astype(real)
         high = real(b) - step * (steps - 1 - i).astype(real)
         array = np.where(i < steps // 2, low, high).astype(d)
-    return _out(_finish(from_array(array), requires_grad), out)
+    return _finish(from_array(array), requires_grad, out)
 
 
 def logspace(
@@ -531,7 +555,7 @@ def logspace(
         i < max(steps // 2, 1), a + step * i.astype(real), b - step * (steps - 1 - i).astype(real)
     )
     array = np.power(real(base), exponents.astype(real)).astype(sp.dtype.np)
-    return _out(_finish(from_array(array), requires_grad), out)
+    return _finish(from_array(array), requires_grad, out)
 
 
 def _triangle_indices(
@@ -579,7 +603,7 @@ def eye(
     t = _zeros(_spec("eye", (n, m), dtype, device, requires_grad))
     if n and m:
         t._host()[range(min(n, m)), range(min(n, m))] = 1
-    return _out(_finish(t, requires_grad), out)
+    return _finish(t, requires_grad, out)
 
 
 # ---------------------------------------------------------------- random
@@ -605,39 +629,51 @@ def per_example(make: Callable[[tuple[int, ...]], Tensor], shape: Sequence[int])
     return t
 
 
-def _drawn(sp: Spec, draw: Callable[[int], np.ndarray[Any, Any]]) -> Tensor:
-    return per_example(lambda shape: from_array(draw(prod(shape)).reshape(shape)), sp.shape)
+def _drawn(sp: Spec, generator: Any, draw: Callable[[Any, int, _dtype], Any]) -> Tensor:
+    """A tensor of what `draw(generator, n, dtype)` gives, as bytes."""
+    if not state.levels:
+        gen = _random.default_generator if generator is None else generator
+        return wrap(draw(gen, sp.numel, sp.dtype), sp)
+    gen = generator_of(generator)
+    return per_example(lambda shape: wrap(draw(gen, prod(shape), sp.dtype), sp.like(shape)), tuple(sp.shape))
 
 
 def rand(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     generator: Any = None,
     out: Tensor | None = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
-    sp = _spec("rand", size, dtype, device, requires_grad)
-    gen = generator_of(generator)
-    return _out(_finish(_drawn(sp, lambda n: _random.uniform(gen, n, sp.dtype)), requires_grad), out)
+    t = _drawn(
+        _spec("rand", sizes if size is None else (size,), dtype, device, requires_grad),
+        generator,
+        _random.units,
+    )
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
 def randn(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     generator: Any = None,
     out: Tensor | None = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    **sized: Any,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
-    if "size" in sized:
-        size = (sized.pop("size"),)
-    if sized:
-        raise TypeError(f"randn() got an unexpected keyword argument '{next(iter(sized))}'")
-    sp = _spec("randn", size, dtype, device, requires_grad)
-    gen = generator_of(generator)
-    return _out(_finish(_drawn(sp, lambda n: _random.normal(gen, n, sp.dtype, 0.0, 1.0)), requires_grad), out)
+    t = _drawn(
+        _spec("randn", sizes if size is None else (size,), dtype, device, requires_grad),
+        generator,
+        _random.normals,
+    )
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
 def randint(
@@ -658,10 +694,11 @@ def randint(
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     sp = _spec("randint", (size,), _dtypes.int64 if dtype is None else dtype, device, requires_grad)
-    gen = generator_of(generator)
-    return _out(
-        _finish(_drawn(sp, lambda n: _random.randint(gen, low, high, n, sp.dtype)), requires_grad), out
-    )
+
+    def draw(gen: Any, n: int, d: _dtype) -> Any:
+        return _random.randint(gen, low, high, n, d).view(np.uint8)
+
+    return _finish(_drawn(sp, generator, draw), requires_grad, out)
 
 
 def randperm(
@@ -684,7 +721,7 @@ def randperm(
 
     t = per_example(orders, (n,))
     d = _dtypes.int64 if dtype is None else _dtypes.to_dtype(dtype)
-    return _out(_finish(t if d is t.dtype else to_dtype(t, d), requires_grad), out)
+    return _finish(t if d is t.dtype else to_dtype(t, d), requires_grad, out)
 
 
 def rand_like(

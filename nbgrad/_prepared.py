@@ -12,16 +12,20 @@ from functools import update_wrapper
 from inspect import signature
 from typing import Any
 
-from nbgrad import _backend, _dtypes, _transforms
+import numpy as np
+
+from nbgrad import _dtypes, _transforms
 from nbgrad._op import Op
 from nbgrad._plan import _PLANS
 from nbgrad._record import record_op, save
 from nbgrad._storage import Marked, Spec, Storage
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import Node, sequence
-from nbgrad._tensor import Tensor, accumulator, history, note_origin, wrap
+from nbgrad._tensor import Tensor, accumulator, empty, history, note_origin, wrap
 
 Run = Callable[[Tensor], Any]
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
 
 
 class Prepared:
@@ -141,29 +145,27 @@ def filled(
 ) -> Run:
     """What runs a kernel whose arguments are `meta`, the results, the tensor, and numbers. One result and two are written out: what a
     call on few elements costs are the interpreter's steps."""
-    sizes = [sp.extent * sp.itemsize for sp in outs]
-    empty = _backend.of(outs[0].device).empty
 
     def several(t: Tensor) -> Any:
-        made = [empty(size) for size in sizes]
-        launch(address, n, meta, *made, t._buf, *numbers)
-        return wrap(made[0], outs[0]) if len(made) == 1 else tuple([wrap(b, sp) for b, sp in zip(made, outs)])
+        made = [empty(sp) for sp in outs]
+        launch(address, n, meta, *[o._buf for o in made], t._buf, *numbers)
+        return made[0] if len(made) == 1 else tuple(made)
 
     if numbers or len(outs) > 2:
         return several
-    size, out = sizes[0], outs[0]
+    out, size = outs[0], outs[0].nbytes
 
     def one(t: Tensor) -> Tensor:
-        buf = empty(size)
+        buf = _empty(size, _bytes)
         launch(address, n, meta, buf, t._buf)
         return wrap(buf, out)
 
     if len(outs) == 1:
         return one
-    second_size, second = sizes[1], outs[1]
+    second, second_size = outs[1], outs[1].nbytes
 
     def two(t: Tensor) -> tuple[Tensor, Tensor]:
-        buf, other = empty(size), empty(second_size)
+        buf, other = _empty(size, _bytes), _empty(second_size, _bytes)
         launch(address, n, meta, buf, other, t._buf)
         return wrap(buf, out), wrap(other, second)
 

@@ -65,14 +65,16 @@ _STATE: Final = np.dtype(
 class Generator:
     """What `torch.Generator` is. The stream is drawn by the samplers of this module."""
 
-    __slots__ = ("__weakref__", "_at", "_next_normal", "_seed", "_words", "device", "lock")
+    __slots__ = ("__weakref__", "_at", "_kept", "_seed", "_words", "device", "lock")
 
     def __init__(self, device: str | _device.device = "cpu") -> None:
         self.device = _device.device(device)
         if self.device.type != "cpu":
             raise RuntimeError(f"Device type {self.device.type} is not supported for torch.Generator() api.")
         self.lock = threading.RLock()
-        self._next_normal: float | None = None
+        self._kept = np.zeros(
+            16, np.uint8
+        )  # of few normals the number for the next call, and whether there is one
         self.manual_seed(_DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -85,8 +87,8 @@ class Generator:
             self._seed = seed % 2**64
             # RandomState lends its seeding, which is PyTorch's; MT19937's own constructor hashes the seed.
             state: Any = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
-            self._words, self._at = state["state"]["key"], 624
-            self._next_normal = None
+            self._words, self._at = state["state"]["key"].view(_BYTES), 624
+            self._kept[:] = 0
         return self
 
     def seed(self) -> int:
@@ -103,10 +105,11 @@ class Generator:
         record = np.zeros((), _STATE)
         with self.lock:
             position = self._at
-            record["seed"], record["key"] = self._seed, self._words
+            record["seed"], record["key"] = self._seed, self._words.view(np.uint32)
             record["left"], record["next"], record["seeded"] = 625 - position, position, 1
-            if self._next_normal is not None:
-                record["normal_y"], record["normal_is_valid"] = self._next_normal, 1
+            number, there = self._kept.view(np.float64)
+            if there:
+                record["normal_y"], record["normal_is_valid"] = number, 1
         return record.reshape(1).view(np.uint8)
 
     def set_state(self, state: Array) -> Generator:
@@ -123,8 +126,9 @@ class Generator:
             raise RuntimeError("Invalid mt19937 state")
         with self.lock:
             self._seed = int(record["seed"])
-            self._words, self._at = record["key"].astype(np.uint32), 625 - left
-            self._next_normal = float(record["normal_y"]) if record["normal_is_valid"] else None
+            self._words, self._at = record["key"].astype(np.uint32).view(_BYTES), 625 - left
+            there = int(record["normal_is_valid"])
+            self._kept.view(np.float64)[:] = (record["normal_y"], 1) if there else (0, 0)
         return self
 
     def clone_state(self) -> Generator:
@@ -133,52 +137,48 @@ class Generator:
     def __reduce__(self) -> tuple[object, ...]:
         return (_from_state, (self.get_state(),))
 
-    def take(self, n: int) -> Array:
-        """The next n words, not yet tempered, as a read-only stretch. Call with the lock held."""
+    def take(self, n: int) -> tuple[Array, int]:
+        """The next n words, not yet tempered: the memory where they are, and the first one's place. Call with the lock held."""
         start, stop = self._at, self._at + n
-        if stop > 624:
-            # As PyTorch makes them: 624 at a time, the last lot of which is the state.
-            more = (stop - 1) // 624 * 624
-            words = np.empty(624 + more, np.uint32)
-            words[:624] = self._words
-            _launch(("twist", templates.TWIST, ("i8", "i8", "*u4")), more, 0, words)
-            self._words, self._at = words[more:].copy(), stop - more
-            return words[start:stop]
-        self._at = stop
-        return self._words[start:stop]
-
-
-_Source = tuple[str, str, tuple[str, ...]]
+        if stop <= 624:
+            self._at = stop
+            return self._words, start
+        # As PyTorch makes them: 624 at a time, the last lot of which is the state.
+        more = (stop - 1) // 624 * 624
+        words = np.empty(4 * (624 + more), _BYTES)
+        words[: 4 * 624] = self._words
+        _launch("twist", more, 0, words)
+        self._words, self._at = words[4 * more :].copy(), stop - more
+        return words, start
 
 
 @lru_cache(maxsize=64)
-def _prepared(source: _Source, many: bool) -> tuple[int, Callable[..., None]]:
+def _kernel(kind: str, many: bool = False) -> tuple[int, Callable[..., None]]:
     """A kernel's address, and the launcher of its operands: for all threads, or for one."""
-    codes = source[2][2:]
-    letters = "".join("d" if c == "f8" else "q" for c in codes if c[0] != "*")
-    size = PARALLEL_FROM if many else 1
-    return build.kernel(*source).address, _backend.cpu.launch(len(codes) - len(letters), letters, size)
+    source, codes = templates.source(kind)
+    letters = "".join("d" if c == "f8" else "q" for c in codes[2:] if c[0] != "*")
+    launch = _backend.cpu.launch(len(codes) - 2 - len(letters), letters, PARALLEL_FROM if many else 1)
+    return build.kernel(f"random_{kind}", source, codes).address, launch
 
 
-def _launch(source: _Source, n: int, weight: int, *operands: Any) -> None:
-    """Run a kernel over 0..n, by all threads if n items of this weight are worth it (0: by one); arrays first, then numbers."""
-    address, run = _prepared(source, n * weight >= PARALLEL_FROM)
-    run(address, n, *[a.view(_BYTES) if type(a) is np.ndarray else a for a in operands])
+def _launch(kind: str, n: int, weight: int, *operands: Any) -> None:
+    """Run a kernel over 0..n, by all threads if n items of this weight are worth it (0: by one); memory first, then numbers."""
+    address, run = _kernel(kind, n * weight >= PARALLEL_FROM)
+    run(address, n, *operands)
 
 
 _BYTES: Final = np.dtype(np.uint8)
 
 
-def _fill(gen: Generator, kind: str, out: Array, *numbers: float) -> None:
-    """Make each element of `out` of the next words. Call with the lock held."""
-    words = 1 if kind in _ONE_WORD else 2
-    source = (f"random_{kind}", *templates.fill(kind))
-    for start in range(0, out.size, _CHUNK // words):
-        part = out[start : start + _CHUNK // words]
-        _launch(source, part.size, 4, part, gen.take(words * part.size), *numbers)
-
-
-_ONE_WORD: Final = {"uniform_f4", "range_f4", "below"}
+def _fill(gen: Generator, kind: str, n: int, size: int, *numbers: float) -> Array:
+    """Memory of n elements of that size, each made of the next words."""
+    out, words = np.empty(n * size, _BYTES), templates.words_of(kind)
+    most = _CHUNK // words
+    with gen.lock:
+        for start in range(0, n, most):
+            count = min(most, n - start)
+            _launch(kind, count, 4, out[start * size :], *gen.take(words * count), *numbers)
+    return out
 
 
 def _from_state(state: Array) -> Generator:
@@ -211,19 +211,36 @@ def _floating(d: dtype, kernel: str) -> np.dtype[Any]:
 
 def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.0) -> Array:
     """n numbers uniform on [low, high), as `rand` and `uniform_`."""
-    numpy_dtype = _floating(d, "check_uniform_bounds")
-    kind = "f8" if d is _dtypes.float64 else "f4"
-    out = np.empty(n, kind)
     if low == 0.0 and high == 1.0:
-        with gen.lock:
-            _fill(gen, f"uniform_{kind}", out)
-    else:
-        _check_uniform(d, low, high)
-        begin = out.dtype.type(low)
-        # The difference rounds in the dtype, the rest is float64.
-        with gen.lock:
-            _fill(gen, f"range_{kind}", out, float(begin), float(out.dtype.type(high) - begin))
-    return out.astype(numpy_dtype, copy=False)
+        return units(gen, n, d).view(d.np)
+    if d is _dtypes.float16:
+        return uniform(gen, n, _dtypes.float32, low, high).astype(d.np)
+    real = _floating(d, "check_uniform_bounds").type
+    _check_uniform(d, low, high)
+    # The difference rounds in the dtype, the rest is float64.
+    begin = real(low)
+    return _fill(gen, f"range_{d.code}", n, d.itemsize, float(begin), float(real(high) - begin)).view(d.np)
+
+
+_UNITS: Final = {_dtypes.float32: "uniform_f4", _dtypes.float64: "uniform_f8"}
+_FEW: Final = {_dtypes.float32: "few_f4", _dtypes.float64: "few_f8"}
+
+
+def units(gen: Generator, n: int, d: dtype) -> Array:
+    """n numbers uniform on [0, 1), as bytes."""
+    kind = _UNITS.get(d)
+    if kind is None:
+        _floating(d, "check_uniform_bounds")
+        return units(gen, n, _dtypes.float32).view(np.float32).astype(d.np).view(_BYTES)
+    nbytes = n * d.itemsize
+    if nbytes > 512:
+        return _fill(gen, kind, n, d.itemsize)
+    address, run = _kernel(kind)  # what few numbers cost are the interpreter's steps
+    out = np.empty(nbytes, _BYTES)
+    with gen.lock:
+        words, at = gen.take(nbytes >> 2)
+        run(address, n, out, words, at)
+    return out
 
 
 def _check_uniform(d: dtype, low: float, high: float) -> None:
@@ -247,45 +264,48 @@ def normal(
     gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0, blocks: bool = True
 ) -> Array:
     """n normal numbers, as `randn` and `normal_`, which has no `blocks` where memory is not contiguous."""
-    numpy_dtype = _floating(d, "normal_kernel_cpu")
+    return normals(gen, n, d, mean, std, blocks).view(d.np)
+
+
+def normals(
+    gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0, blocks: bool = True
+) -> Array:
+    """The same as bytes."""
     if not std >= 0.0:
+        _floating(d, "normal_kernel_cpu")
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if n < 16 or not blocks:
-        with gen.lock:
-            return np.array(_few_normals(gen, n, mean, std), numpy_dtype)
+        return _few_normals(gen, n, d, mean, std)
     code = "f8" if d is _dtypes.float64 else "f4"
-    words = 2 if code == "f8" else 1
-    source = (f"random_normal_{code}", *templates.normal(code))
-    out = np.empty(n, code)
+    _floating(d, "normal_kernel_cpu")
+    words, size = d.itemsize // 4 or 1, d.itemsize if d is not _dtypes.float16 else 4
+    kind, out = f"normal_{code}", np.empty(n * size, _BYTES)
     with gen.lock:
         for start in range(0, n - n % 16, _CHUNK // words):
-            part = out[start : min(start + _CHUNK // words, n - n % 16)]
-            _launch(source, part.size // 16, 128, part, gen.take(words * part.size), mean, std)
+            count = min(_CHUNK // words, n - n % 16 - start)
+            _launch(kind, count // 16, 128, out[start * size :], *gen.take(words * count), mean, std)
         if n % 16:  # the last 16 are made anew, of new words
             if d is not _dtypes.float16:
                 gen.take(words * (n % 16))
-            _launch(source, 1, 1, out[-16:], gen.take(words * 16), mean, std)
-    return out.astype(numpy_dtype, copy=False)
+            _launch(kind, 1, 1, out[-16 * size :], *gen.take(words * 16), mean, std)
+    return out if d is not _dtypes.float16 else out.view(np.float32).astype(d.np).view(_BYTES)
 
 
-def _few_normals(gen: Generator, n: int, mean: float, std: float) -> list[float]:
-    """The scalar path. Call with the lock held."""
-    samples: list[float] = []
-    if n and gen._next_normal is not None:
-        samples.append(gen._next_normal)
-        gen._next_normal = None
-    missing = n - len(samples)
-    drawn = np.empty(missing + missing % 2)
-    _fill(gen, "uniform_f8", drawn)
-    units = drawn.tolist()
-    for i in range(0, len(units), 2):
-        radius = math.sqrt(-2.0 * math.log1p(-units[i + 1]))
-        angle = _TWO_PI * units[i]
-        samples.append(radius * math.cos(angle))
-        samples.append(radius * math.sin(angle))
-    if len(samples) > n:
-        gen._next_normal = samples.pop()
-    return [sample * std + mean for sample in samples]
+def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> Array:
+    """The scalar path, as bytes."""
+    kind = _FEW.get(d)
+    if kind is None:
+        _floating(d, "normal_kernel_cpu")
+        # rounded once
+        return _few_normals(gen, n, _dtypes.float64, mean, std).view(np.float64).astype(d.np).view(_BYTES)
+    address, run = _kernel(kind)
+    out = np.empty(n * d.itemsize, _BYTES)
+    with gen.lock:
+        kept = gen._kept
+        missing = n - 1 if n and kept[15] else n  # the flag is 1.0, whose last byte is not 0
+        words, at = gen.take(2 * (missing + (missing & 1)))
+        run(address, n, out, kept, words, at, mean, std)
+    return out
 
 
 def randint(gen: Generator, low: int, high: int, n: int, d: dtype = _dtypes.int64) -> Array:
@@ -296,13 +316,10 @@ def randint(gen: Generator, low: int, high: int, n: int, d: dtype = _dtypes.int6
 
 def _integers(gen: Generator, low: int, span: int, n: int) -> Array:
     """n of `span` integers from `low` on; of all there are, for a span of 2**64."""
-    out = np.empty(n, np.int64)
-    with gen.lock:
-        if span >= 2**64:
-            _fill(gen, "any", out)
-        else:
-            _fill(gen, "below" if span < 2**28 else "below_wide", out, _signed(span), _signed(low))
-    return out
+    if span >= 2**64:
+        return _fill(gen, "any", n, 8).view(np.int64)
+    kind = "below" if span < 2**28 else "below_wide"
+    return _fill(gen, kind, n, 8, _signed(span), _signed(low)).view(np.int64)
 
 
 def _signed(value: int) -> int:
@@ -321,11 +338,8 @@ def random(gen: Generator, n: int, d: dtype) -> Array:
     """n integers, as `random_()` without bounds: from 0 on, as many as the dtype holds."""
     if d.category == _dtypes.BOOL:
         return (_integers(gen, 0, 2, n)).astype(np.bool_)
-    out = np.empty(n, np.int64)
-    with gen.lock:
-        wide = d.itemsize == 8
-        _fill(gen, "below_wide" if wide else "below", out, _signed(greatest(d) + 1), 0)
-    return out.astype(d.np, copy=False)
+    kind = "below_wide" if d.itemsize == 8 else "below"
+    return _fill(gen, kind, n, 8, _signed(greatest(d) + 1), 0).view(np.int64).astype(d.np, copy=False)
 
 
 def _check_randint(low: int, high: int, d: dtype) -> None:
@@ -353,23 +367,18 @@ def _check_randint(low: int, high: int, d: dtype) -> None:
 def bernoulli(gen: Generator, p: float | Array, n: int | None = None) -> Array:
     """Bools: n trials of probability p, as `x.bernoulli_(p)`, or a trial for each element of an array p."""
     if isinstance(p, np.ndarray):
-        units = np.empty(p.size, "f8" if p.dtype == np.float64 else "f4")
         if not np.all((p >= 0) & (p <= 1)):
             raise RuntimeError(
                 "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be "
                 "improved?  If so, please report an enhancement request to PyTorch.)"
             )
-        with gen.lock:
-            _fill(gen, f"uniform_{units.dtype.str[1:]}", units)
+        units = uniform(gen, p.size, _dtypes.float64 if p.dtype == np.float64 else _dtypes.float32)
         return units.reshape(p.shape) < p
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if n is None:
         raise TypeError("bernoulli() of a number p needs the count n")
-    out = np.empty(n, np.bool_)
-    with gen.lock:
-        _fill(gen, "bernoulli", out, p)
-    return out
+    return _fill(gen, "bernoulli", n, 1, p).view(np.bool_)
 
 
 def randperm(gen: Generator, n: int) -> Array:
@@ -379,12 +388,11 @@ def randperm(gen: Generator, n: int) -> Array:
     few = n < 2**32 // 20
     steps, words = (max(n - 1, 0), 1) if few else (n, 2)
     out = np.arange(n) if few else np.empty(n, np.int64)
-    text = templates.PERMUTE if few else templates.PERMUTE_MANY
-    source = (f"random_permutation{'' if few else '_many'}", text, templates.PERMUTE_CODES)
+    kind = "permutation" if few else "permutation_many"
     with gen.lock:
         for start in range(0, steps, _CHUNK // words):
             count = min(_CHUNK // words, steps - start)
-            _launch(source, count, 0, out, gen.take(words * count), start, n)
+            _launch(kind, count, 0, out.view(_BYTES), *gen.take(words * count), start, n)
     return out
 
 
@@ -394,10 +402,7 @@ _EPSILON: Final = float(np.finfo(np.float64).eps)
 
 
 def _units(gen: Generator, n: int) -> Array:
-    out = np.empty(n)
-    with gen.lock:
-        _fill(gen, "uniform_f8", out)
-    return out
+    return uniform(gen, n, _dtypes.float64)
 
 
 def exponential(gen: Generator, n: int, rate: float) -> Array:
@@ -415,5 +420,4 @@ def geometric(gen: Generator, n: int, p: float) -> Array:
 
 
 def log_normal(gen: Generator, n: int, mean: float, std: float) -> Array:
-    with gen.lock:
-        return np.exp(np.array(_few_normals(gen, n, mean, std)))
+    return np.exp(_few_normals(gen, n, _dtypes.float64, mean, std).view(np.float64))

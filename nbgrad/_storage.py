@@ -15,7 +15,7 @@ from nbgrad._layout import Ints, Size, contiguous_strides, is_contiguous
 
 
 class Spec:
-    """How a buffer is read. `extent` counts the elements from the first to the last that it reaches."""
+    """How a buffer is read. `extent` counts the elements from the first to the last that it reaches, `nbytes` their bytes."""
 
     __slots__ = (
         "contiguous",
@@ -23,6 +23,7 @@ class Spec:
         "dtype",
         "extent",
         "itemsize",
+        "nbytes",
         "ndim",
         "numel",
         "plain",
@@ -39,6 +40,7 @@ class Spec:
         self.numel = prod(shape)
         self.contiguous = is_contiguous(shape, strides)
         self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
+        self.nbytes = self.extent * self.itemsize
 
     def __repr__(self) -> str:
         return f"Spec({self.dtype.abbr}{list(self.shape)}, strides={list(self.strides)}, {self.device})"

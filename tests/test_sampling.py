@@ -160,9 +160,8 @@ def test_the_shuffle_for_many() -> None:
 
     g = R.Generator().manual_seed(0)
     out = np.empty(1000, np.int64)
-    source = ("random_permutation_many", R.templates.PERMUTE_MANY, R.templates.PERMUTE_CODES)
     for start in (0, 500):
-        R._launch(source, 500, 0, out, g.take(1000), start, 1000)
+        R._launch("permutation_many", 500, 0, out.view(np.uint8), *g.take(1000), start, 1000)
     assert sorted(out.tolist()) == list(range(1000))
     # By hand: i goes to a place up to its own, drawn of two words
     words = np.random.RandomState(0).randint(0, 2**32, 2000, np.uint64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,10 +21,12 @@ from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, check_write, empty, hooks, rebase, requires, wrap, written
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import ne
+from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.ops.registry import method
 
 _copies: dict[tuple[Spec, Spec], Kernel] = {}
-_fills: dict[Spec, Kernel] = {}
+_fills: dict[Spec, tuple[Kernel, float, float]] = {}
+_bytes = np.dtype(np.uint8)
 _X = var("x")
 
 
@@ -47,26 +50,42 @@ def copying(to: Spec, source: Spec) -> Kernel:
 
 def fill_memory(t: Tensor, value: Any) -> None:
     sp = t._spec
-    if sp.numel == 0:
-        return
-    if not value and not (isinstance(value, float) and np.signbit(value)) and sp.extent == sp.numel:
+    zero = not value and not (isinstance(value, float) and np.signbit(value))
+    if zero and sp.extent == sp.numel < PARALLEL_FROM:
         t._buf[: sp.numel * sp.itemsize] = 0
         return
-    k = _fills.get(sp)
-    if k is None:
-        if len(_fills) > 4096:
-            _fills.clear()
-        kind = sp.dtype.kind
-        k = _fills[sp] = Kernel.of(
-            "fill", (_X,), ("x",), (), (float if kind[0] == "f" else int,), (sp,), kind
-        )
-    # One float16 alone PyTorch converts without a look: what is too large becomes inf.
-    loose = sp.numel == 1 and sp.dtype is _dtypes.float16
-    k.launch(k.address, k.n, t._buf, value if loose else _dtypes.fitting(value, sp.dtype))
+    if not sp.numel:
+        return
+    k, low, high = _fills.get(sp) or _filling(sp)
+    if value.__class__ is not float or not low <= value <= high:
+        value = _dtypes.fitting(value, sp.dtype)
+    k.launch(k.address, k.n, t._buf, value)
+
+
+def _filling(sp: Spec) -> tuple[Kernel, float, float]:
+    """What writes a number to memory laid out so, and between which floats one is taken as it is."""
+    if len(_fills) > 4096:
+        _fills.clear()
+    d = sp.dtype
+    real = d.kind[0] == "f"
+    k = Kernel.of("fill", (_X,), ("x",), (), (float if real else int,), (sp,), d.kind)
+    low, high = _dtypes.limits(d) if real else (1.0, 0.0)
+    if sp.numel == 1 and d is _dtypes.float16:
+        low, high = (
+            -math.inf,
+            math.inf,
+        )  # one alone PyTorch converts without a look: what is too large becomes inf
+    found = _fills[sp] = k, low, high
+    return found
+
+
+# Between these sizes calloc clears memory that was used before, on one thread; beyond, the system's pages come cleared.
+_CLEARED_HERE = range(1 << 18, 1 << 25)
 
 
 def zeros(sp: Spec) -> Tensor:
-    return wrap(np.zeros(sp.extent * sp.itemsize, np.uint8), sp)
+    nbytes = sp.nbytes
+    return full(sp, 0.0) if nbytes in _CLEARED_HERE else wrap(np.zeros(nbytes, _bytes), sp)
 
 
 def full(sp: Spec, value: Any) -> Tensor:

@@ -30,7 +30,7 @@ from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import maker, named
-from nbgrad.ops.walk import flat, still, walk, without
+from nbgrad.ops.walk import as_lines, still, walk, without
 
 _x, _r, _n = var("x"), var("r"), var("n")
 
@@ -651,8 +651,9 @@ def _place(input: Spec, *, word: str, dim: int, keepdim: bool) -> Run:
 
 @prepared(batch=lambda x, word: _place(reshape(x, (x.shape[0], -1)), word=word, dim=1, keepdim=False))
 def _place_of_all(input: Spec, *, word: str) -> Run:
-    found = _place_of(word, input.like((input.numel,)), 0, False)
-    return found if input.ndim == 1 and input.contiguous else lambda t: found(flat(t))
+    line, line_of = as_lines(input, tuple(range(input.ndim)))
+    found = _place_of(word, line, 0, False)
+    return found if line is input else lambda t: found(line_of(t))
 
 
 def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:

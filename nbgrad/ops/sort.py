@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into, undifferentiable
 from nbgrad._prepared import Run, call_of, prepared, settled
@@ -23,8 +25,10 @@ from nbgrad.ops.movement import reshape, squeeze, transpose, unsqueeze
 from nbgrad.ops.reduce import share_among
 from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import maker, named
-from nbgrad.ops.walk import flat, still, walk, without
+from nbgrad.ops.walk import as_lines, still, walk, without
 
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
 _EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
@@ -60,14 +64,19 @@ def ranks(
 
     if not keepdim and sp.ndim:
         values, places = without(values, dim), without(places, dim)
-    make_empty, meta = backend.empty, how.meta
-    nbytes, bytes_of_places, room = values.extent * values.itemsize, 8 * places.extent, 8 * sp.numel
+    room, meta = 8 * sp.numel, how.meta
+    digits = shape[dim] > templates.SHORT  # sorted by digits, from one buffer to the other and back
 
     def rank(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, place = make_empty(nbytes), make_empty(bytes_of_places)
-        work = [make_empty(room) for _ in range(scratch)]
-        launch(address, items, meta, value, place, *work, t._buf, first, count)
-        return wrap(value, values), wrap(place, places)
+        value, place, a = empty(values), empty(places), _empty(room, _bytes)
+        b = _empty(room, _bytes) if digits else a
+        if scratch == 2:
+            launch(address, items, meta, value._buf, place._buf, a, b, t._buf, first, count)
+            return value, place
+        came = _empty(room, _bytes)
+        other = _empty(room, _bytes) if digits else came
+        launch(address, items, meta, value._buf, place._buf, a, b, came, other, t._buf, first, count)
+        return value, place
 
     return rank
 
@@ -194,8 +203,9 @@ def _median_of_all(node_name: str, which: str) -> Any:
     def median_of_all(input: Spec) -> Run:
         if not input.numel:
             return lambda t: to_dtype(full(spec(_dtypes.float64, ()), float("nan")), input.dtype)
-        ranked = ranks(input.like((input.numel,)), 0, False, 0, 1, which, False)
-        return lambda t: ranked(flat(t))[0]
+        line, line_of = as_lines(input, tuple(range(input.ndim)))
+        ranked = ranks(line, 0, False, 0, 1, which, False)
+        return lambda t: ranked(t if line is input else line_of(t))[0]
 
     return median_of_all
 

@@ -64,13 +64,6 @@ def without(sp: Spec, dim: int) -> Spec:
     return sp.like(shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :])
 
 
-def flat(t: Tensor) -> Tensor:
-    """All elements as one line, without history; the same memory where they lie in order."""
-    if t._spec.ndim == 1:
-        return t
-    return as_lines(t._spec, tuple(range(t._spec.ndim)))[1](t)
-
-
 def as_lines(sp: Spec, dims: Ints) -> tuple[Spec, Callable[[Tensor], Tensor]]:
     """The elements along several dimensions as one last dimension: how tensors of a Spec lie then, and what makes them so, without
     history; a copy where memory does not allow a view."""

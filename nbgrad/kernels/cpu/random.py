@@ -1,17 +1,17 @@
 """The Mersenne Twister's words, and what each distribution makes of them, as source.
 
 Promises `nbgrad._random`: which words an element is made of depends on its place alone, so a fill may be cut over any number of
-threads. The words come as the recurrence leaves them; each fill tempers those that it reads.
+threads. The words come as the recurrence leaves them, from `first` on; each fill tempers those that it reads.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from nbgrad.kernels.templates import vmath_helpers
+from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 # One loop, vectorised: a word depends on none of the 226 before it.
-TWIST = '''"""Continue the recurrence of MT19937 in `w`, of which the first 624 words are there."""
+_TWIST = '''"""Continue the recurrence of MT19937 in `w`, of which the first 624 words are there."""
 import numpy as np
 U = np.uint32
 
@@ -24,7 +24,7 @@ def @NAME@(start, stop, w):
 '''
 
 _TEMPER = """\
-{0} = words[{1}]
+{0} = words[first + {1}]
 {0} = U({0} ^ U({0} >> U(11)))
 {0} = U({0} ^ U(U({0} << U(7)) & U(0x9D2C5680)))
 {0} = U({0} ^ U(U({0} << U(15)) & U(0xEFC60000)))
@@ -65,23 +65,39 @@ def _block(text: str, by: int) -> str:
     return text.replace("\n", "\n" + " " * by)
 
 
-@lru_cache(maxsize=32)
-def fill(kind: str) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes of one of _ELEMENTS."""
+def words_of(kind: str) -> int:
+    """How many words an element is made of."""
+    return _ELEMENTS[kind][0]
+
+
+@lru_cache(maxsize=64)
+def source(kind: str) -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes, by name: `twist`, `permutation`, `permutation_many`, `normal_` (in blocks) and `few_` (one after the
+    other) of a dtype, or one of _ELEMENTS."""
+    if kind == "twist":
+        return _TWIST, ("i8", "i8", "*u4")
+    if kind in _PERMUTATIONS:
+        return _PERMUTATIONS[kind], ("i8", "i8", "*i8", "*u4", "i8", "i8", "i8")
+    if kind.startswith("normal"):
+        return _normal(kind[-2:])
+    if kind.startswith("few"):
+        code = kind[-2:]
+        body = _FEW.format(scalar=SCALARS[code], draw=_block(_TWO_UNITS, 8))
+        return body, ("i8", "i8", "*" + code, "*f8", "*u4", "i8", "f8", "f8")
     words, result, numbers = _ELEMENTS[kind]
     draw = "\n".join(
         _TEMPER.format(name, f"{words} * i + {k}" if words > 1 else "i")
         for k, name in enumerate("wv"[:words])
     )
     number = "i8" if kind in ("below", "below_wide", "any") else "f8"
-    source = _HEAD.format(
+    text = _HEAD.format(
         title=f"{kind}: each element of {words} words",
         preamble=vmath_helpers(),
-        operands=", ".join(["words", *(f"n{k}" for k in range(numbers))]),
+        operands=", ".join(["words", "first", *(f"n{k}" for k in range(numbers))]),
         body=_block(f"{draw}\no[i] = {result}", 8),
     )
     out = _RESULT.get(kind) or kind[-2:]
-    return source, ("i8", "i8", "*" + out, "*u4", *[number] * numbers)
+    return text, ("i8", "i8", "*" + out, "*u4", "i8", *[number] * numbers)
 
 
 # PyTorch's logarithm, sine and cosine of the float32 path are those of Cephes, with every multiplication that an addition follows
@@ -94,7 +110,7 @@ U = np.uint32
 F = np.float32
 
 
-def @NAME@(start, stop, o, words, mean, std):
+def @NAME@(start, stop, o, words, first, mean, std):
     lengths = stack_f4(256)
     angles = stack_f4(256)
     for begin in range(start, stop, 32):
@@ -167,10 +183,9 @@ for j in range(8):
     o[16 * i + 8 + j] = fma(length * math.sin(x), n1, n0)"""
 
 
-@lru_cache(maxsize=2)
-def normal(code: str) -> tuple[str, tuple[str, ...]]:
+def _normal(code: str) -> tuple[str, tuple[str, ...]]:
     """Blocks of 16 numbers by Box and Muller's transformation: of 16 uniforms the first 8 give the lengths, the others the angles."""
-    codes = ("i8", "i8", "*" + code, "*u4", "f8", "f8")
+    codes = ("i8", "i8", "*" + code, "*u4", "i8", "f8", "f8")
     if code == "f4":
         source = _NORMAL4.format(
             helpers=vmath_helpers(),
@@ -191,38 +206,78 @@ def normal(code: str) -> tuple[str, tuple[str, ...]]:
         source = _HEAD.format(
             title="Normal numbers in blocks of 16, in float64",
             preamble=vmath_helpers(),
-            operands="words, n0, n1",
+            operands="words, first, n0, n1",
             body=_block(body, 8),
         )
     return source, codes
 
 
-PERMUTE = f'''"""The shuffle of Fisher and Yates: what stands at i changes places with one of those from i on."""
+# Two uniforms of two words each; the C library's functions, one number after the other, as PyTorch takes them.
+_TWO_UNITS = "\n".join(
+    [
+        _TEMPER.format("w", "at"),
+        _TEMPER.format("v", "at + 1"),
+        f"angle = 6.283185307179586 * ({_UNIT8})",
+        _TEMPER.format("w", "at + 2"),
+        _TEMPER.format("v", "at + 3"),
+        f"radius = math.sqrt(-2.0 * math.log1p(-({_UNIT8})))",
+    ]
+)
+_FEW = '''"""Normal numbers in pairs by Box and Muller's transformation, in float64; the one too many is kept for the next call."""
+import math
+import numpy as np
+U = np.uint32
+D = np.float64
+F = {scalar}
+
+
+def @NAME@(start, stop, o, kept, words, first, mean, std):
+    i = 0
+    at = 0
+    if kept[1] != 0 and stop > 0:
+        o[0] = F(kept[0] * std + mean)
+        kept[1] = 0
+        i = 1
+    while i < stop:
+        {draw}
+        at += 4
+        o[i] = F(radius * math.cos(angle) * std + mean)
+        other = radius * math.sin(angle)
+        i += 1
+        if i < stop:
+            o[i] = F(other * std + mean)
+            i += 1
+        else:
+            kept[0] = other
+            kept[1] = 1
+'''
+
+_PERMUTE = f'''"""The shuffle of Fisher and Yates: what stands at i changes places with one of those from i on."""
 import numpy as np
 U = np.uint32
 
 
-def @NAME@(start, stop, o, words, first, n):
+def @NAME@(start, stop, o, words, first, begin, n):
     for i in range(start, stop):
         {_block(_TEMPER.format("w", "i"), 8)}
-        k = first + i
+        k = begin + i
         at = k + np.int64(w % U(n - k))
         o[k], o[at] = o[at], o[k]
 '''
 
 # From 2**32 / 20 numbers on, PyTorch shuffles inside out, by two words each.
-PERMUTE_MANY = f'''"""The shuffle inside out: i goes to a place up to its own, and what stood there to place i."""
+_PERMUTE_MANY = f'''"""The shuffle inside out: i goes to a place up to its own, and what stood there to place i."""
 import numpy as np
 U = np.uint32
 
 
-def @NAME@(start, stop, o, words, first, n):
+def @NAME@(start, stop, o, words, first, begin, n):
     for i in range(start, stop):
         {_block(_TEMPER.format("w", "2 * i"), 8)}
         {_block(_TEMPER.format("v", "2 * i + 1"), 8)}
-        k = first + i
+        k = begin + i
         at = np.int64({_PAIR} % np.uint64(k + 1))
         o[k] = o[at]
         o[at] = k
 '''
-PERMUTE_CODES = ("i8", "i8", "*i8", "*u4", "i8", "i8")
+_PERMUTATIONS = {"permutation": _PERMUTE, "permutation_many": _PERMUTE_MANY}
