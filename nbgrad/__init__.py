@@ -105,6 +105,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import cuda as cuda
     from nbgrad import optim as optim
     from nbgrad import profiler as profiler
+    from nbgrad import serialization as serialization
     from nbgrad._serialization import load as load
     from nbgrad._serialization import save as save
 
@@ -115,6 +116,7 @@ _lazy = {
     "optim": "nbgrad.optim",
     "profiler": "nbgrad.profiler",
     "save": "nbgrad._serialization",
+    "serialization": "nbgrad.serialization",
 }
 
 

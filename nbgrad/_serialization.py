@@ -4,8 +4,9 @@ Promises users one format, PyTorch's own: what either writes, the other reads (`
 zip archive without compression that holds `data.pkl`, a pickle of the object in which a tensor is a record of (storage,
 offset, size, stride), and per storage its memory in `data/0`, `data/1`, ...; tensors that share memory share it again when loaded.
 
-Loading runs no code: the pickle is read by a machine that knows the opcodes of plain data and the few names in `_NAMES`, and
-refuses every other by name. Saving writes beside the target and renames, so that a failed save leaves the file that was there.
+Loading runs no code, unless the user says `weights_only=False` or trusts a class: the pickle is read by a machine that knows
+the opcodes of plain data and the few names in `_NAMES`, and refuses every other by name. Saving writes beside the target and
+renames, so that a failed save leaves the file that was there.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
-from pickle import PicklingError, UnpicklingError
-from types import FunctionType
+from pickle import UnpicklingError
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
@@ -103,26 +103,51 @@ _NAMES: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("collections", "Counter"): Counter,
     ("builtins", "set"): set,
+    ("builtins", "complex"): complex,
     ("_codecs", "encode"): encode,
 } | _kinds()
 _SPELLED = {id(thing): name for name, thing in _NAMES.items()} | {id(codecs.encode): ("_codecs", "encode")}
 _KINDS = {d: _NAMES["torch", f"{d.scalar_name}Storage"] for d in _dtypes.all_dtypes}
-_PLAIN = {
-    type(None),
-    bool,
-    int,
-    float,
-    str,
-    bytes,
-    tuple,
-    list,
-    dict,
-    set,
-    OrderedDict,
-    Counter,
-    Size,
-    device,
-}
+_safe: dict[tuple[str, str], Any] = {}  # what the user trusts
+
+
+def _spelled(thing: Any) -> tuple[str, str]:
+    """The name by which a file knows a class or function: nbgrad's own have PyTorch's."""
+    module = str(thing.__module__)
+    return "torch" + module.removeprefix("nbgrad") if module.startswith(
+        "nbgrad."
+    ) else module, thing.__qualname__
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Let `load` make and call these classes and functions, each given as it is or with its full name in files."""
+    for thing in safe_globals:
+        if isinstance(thing, tuple):
+            found, name = thing
+            module, _, attribute = name.rpartition(".")
+            _safe[module, attribute] = found
+        else:
+            _safe[_spelled(thing)] = thing
+
+
+def get_safe_globals() -> list[Any]:
+    return list(_safe.values())
+
+
+def clear_safe_globals() -> None:
+    _safe.clear()
+
+
+@contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """The same, within the block."""
+    before = dict(_safe)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe.clear()
+        _safe.update(before)
 
 
 # ---------------------------------------------------------------- writing
@@ -139,21 +164,9 @@ class _Writer(pickle._Pickler):
         self.storages: dict[int, tuple[str, Storage, dtype]] = {}
 
     def reducer_override(self, obj: Any) -> Any:
-        kind = type(obj)
         if id(obj) in _SPELLED:
             return _SPELLED[id(obj)][1]
-        if kind in _PLAIN:
-            return NotImplemented
-        if isinstance(obj, Tensor):
-            return self._tensor(obj)
-        if isinstance(
-            obj, OrderedDict
-        ):  # a module's state_dict is of a class of its own, which no reader knows
-            return OrderedDict, (), vars(obj) or None, None, iter(obj.items())
-        name = f"{obj.__module__}.{obj.__qualname__}" if kind in (FunctionType, type) else kind.__qualname__
-        raise PicklingError(
-            f"save: cannot save {name!r}: only tensors, plain data and containers of both are"
-        )
+        return self._tensor(obj) if isinstance(obj, Tensor) else NotImplemented
 
     def _tensor(self, t: Tensor) -> Any:
         if isinstance(t, Parameter):
@@ -175,7 +188,10 @@ class _Writer(pickle._Pickler):
         return "storage", _KINDS[seen], key, "cpu", memory.nbytes // seen.itemsize
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
-        module, attribute = _SPELLED[id(obj)]
+        module, attribute = _SPELLED[id(obj)] if id(obj) in _SPELLED else _spelled(obj)
+        if not module.startswith(("torch", "_codecs")):
+            super().save_global(obj, name)  # type: ignore[misc]
+            return
         self.write(pickle.GLOBAL + f"{module}\n{attribute}\n".encode())
         self.memoize(obj)
 
@@ -213,10 +229,15 @@ def save(
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Write tensors, plain data (numbers, text, bytes, None, dtypes, sizes, devices) and containers of both to a file.
+    """Write an object and all that it holds to a file. What is made of tensors, plain data (numbers, text, bytes, None, dtypes,
+    sizes, devices) and containers of both can be loaded without running code.
 
     Of PyTorch's further arguments none changes what is written.
     """
+    if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
+        raise AttributeError(
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
+        )
     if isinstance(f, (str, os.PathLike)):
         with replacing(f) as file:
             _write(obj, file, os.path.splitext(os.path.basename(f))[0] or "archive")
@@ -250,8 +271,8 @@ _OPCODES = (
 )
 
 
-class _Reader(pickle._Unpickler):
-    """Python's own unpickler, with the opcodes of plain data and the names that this module knows."""
+class _Unpickler(pickle._Unpickler):
+    """Python's own unpickler, which finds memory in the archive."""
 
     stack: list[Any]
     append: Any
@@ -260,40 +281,54 @@ class _Reader(pickle._Unpickler):
         super().__init__(io.BytesIO(data))
         self.archive = archive
 
-    def find_class(self, module: str, name: str) -> Any:
-        if module == "__builtin__":
-            module = "builtins"
-        found = _NAMES.get((module, name))
-        if found is None:
-            raise UnpicklingError(
-                f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} is not among the names that a "
-                "file of tensors may hold; nothing of it has been run"
-            )
-        return found
-
     def persistent_load(self, pid: Any) -> Stored:
         match pid:
             case ("storage", StorageKind() as kind, str() as key, str(), int() as numel):
                 return self.archive.storage(kind, key, numel)
         raise UnpicklingError(f"{pid!r} is no storage")
 
+
+class _TrustingReader(_Unpickler):
+    """Reads whatever pickle can, running what the file says."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _NAMES:
+            return _NAMES[module, name]
+        if module == "torch" or module.startswith("torch."):
+            module = "nbgrad" + module.removeprefix("torch")
+        return super().find_class(module, name)
+
+
+class _Reader(_Unpickler):
+    """Reads the opcodes of plain data, and the names that this module knows or the user trusts."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "__builtin__":
+            module = "builtins"
+        found = _NAMES.get((module, name), _safe.get((module, name)))
+        if found is None:
+            raise UnpicklingError(_refusal(name if module == "builtins" else f"{module}.{name}"))
+        return found
+
     def load_newobj(self) -> None:
-        """`OrderedDict.__new__(OrderedDict)` and its like: of the plain containers only."""
+        """`OrderedDict.__new__(OrderedDict)` and its like: of the plain containers, and of classes that are trusted."""
         args = self.stack.pop()
         cls = self.stack.pop()
-        if cls not in (OrderedDict, Counter, set) or args:
+        if not (_is_safe(cls) or (cls in (OrderedDict, Counter, set) and not args)):
             raise UnpicklingError(f"a new object of {cls!r} is not allowed")
-        self.append(cls())
+        self.append(cls.__new__(cls, *args))
 
     def load_reduce(self) -> None:
         args = self.stack.pop()
         function = self.stack[-1]
-        if not callable(function) or id(function) not in _SPELLED:
+        if not callable(function) or not (id(function) in _SPELLED or _is_safe(function)):
             raise UnpicklingError(f"a call of {function!r} is not allowed")
         self.stack[-1] = function(*args)
 
     def load_build(self) -> None:
-        """Attributes are for an OrderedDict alone: a module's state_dict has `_metadata`."""
+        """Attributes are for an OrderedDict alone (a module's state_dict has `_metadata`) and for what is trusted."""
+        if _is_safe(type(self.stack[-2])):
+            return super().load_build()  # type: ignore[misc]
         state = self.stack.pop()
         made = self.stack[-1]
         if type(made) is not OrderedDict or type(state) is not dict:
@@ -304,6 +339,24 @@ class _Reader(pickle._Unpickler):
         getattr(pickle, name)[0]: pickle._Unpickler.dispatch[getattr(pickle, name)[0]]
         for name in _OPCODES.split()
     } | {pickle.NEWOBJ[0]: load_newobj, pickle.REDUCE[0]: load_reduce, pickle.BUILD[0]: load_build}
+
+
+def _is_safe(thing: Any) -> bool:
+    return any(thing is trusted for trusted in _safe.values())
+
+
+def _refusal(name: str) -> str:
+    return (
+        "Weights only load failed. This file can still be loaded, to do so you have two options, \033[1mdo those steps only if you "
+        "trust the source of the checkpoint\033[0m. \n\t(1) In PyTorch 2.6, we changed the default value of the `weights_only` "
+        "argument in `torch.load` from `False` to `True`. Re-running `torch.load` with `weights_only` set to `False` will likely "
+        "succeed, but it can result in arbitrary code execution. Do it only if you got the file from a trusted source.\n\t(2) "
+        "Alternatively, to load with `weights_only=True` please check the recommended steps in the following error message.\n\t"
+        f"WeightsUnpickler error: Unsupported global: GLOBAL {name} was not an allowed global by default. Please use "
+        f"`torch.serialization.add_safe_globals([{name}])` or the `torch.serialization.safe_globals([{name}])` context manager to "
+        "allowlist this global if you trust this class/function.\n\nCheck the documentation of torch.load to learn more about "
+        "types accepted by default with weights_only https://pytorch.org/docs/stable/generated/torch.load.html."
+    )
 
 
 class _Archive:
@@ -326,8 +379,8 @@ class _Archive:
         if order in self.names and file.read(order).decode().strip() != sys.byteorder:
             raise RuntimeError("the archive was written on a machine of another byte order")
 
-    def object(self) -> Any:
-        return _Reader(self.file.read(f"{self.root}data.pkl"), self).load()
+    def object(self, reader: type[_Unpickler]) -> Any:
+        return reader(self.file.read(f"{self.root}data.pkl"), self).load()
 
     def storage(self, kind: StorageKind, key: str, numel: int) -> Stored:
         found = self._storages.get(key)
@@ -354,24 +407,46 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: object,
 ) -> Any:
-    """Read what `save` or `torch.save` wrote: tensors, plain data and containers of both.
+    """Read what `save` or `torch.save` wrote. By default that is tensors, plain data and containers of both, and no code is run; with
+    `weights_only=False` the file may name any class or function, which is then called: only for files that you trust.
 
-    No code is run, whatever `weights_only` says. Tensors come to the CPU from wherever they were; `map_location` may say so.
+    Tensors come to the CPU from wherever they were.
     """
-    if map_location is not None and device(map_location).type != "cpu":
-        raise RuntimeError(f"load: map_location is {map_location}, and this release has the CPU only")
+    if isinstance(map_location, (str, device)):
+        _check_location(str(map_location))
+    reader = _TrustingReader if weights_only is False else _Reader
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
-            return _read(file, str(f))
-    return _read(f, "the file")
+            return _read(file, str(f), reader)
+    if not hasattr(f, "seek"):
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is seekable. Please "
+            "pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+        )
+    if mmap:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    return _read(f, "the file", reader)
 
 
-def _read(file: BinaryIO, name: str) -> Any:
+def _check_location(location: str) -> None:
+    kind = location.partition(":")[0]
+    if kind == "cuda":
+        raise RuntimeError(
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only "
+            "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+        )
+    if kind != "cpu":
+        raise RuntimeError(
+            f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
+        )
+
+
+def _read(file: BinaryIO, name: str, reader: type[_Unpickler]) -> Any:
     try:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
-            return _Archive(archive, size).object()
+            return _Archive(archive, size).object(reader)
     except (UnpicklingError, MemoryError, OSError):
         raise
     except RuntimeError as error:
@@ -380,8 +455,10 @@ def _read(file: BinaryIO, name: str) -> Any:
         raise RuntimeError(
             f"load: {name} is no whole zip archive, as torch.save writes it: {error}"
         ) from error
-    except Exception as error:  # whatever a broken pickle makes the machine stumble over
+    except Exception as error:  # what a class says, or a broken pickle makes the machine stumble over
+        if reader is _TrustingReader:
+            raise
         raise UnpicklingError(f"load: {name} holds a broken pickle: {error!r}") from error
 
 
-__all__ = ["load", "save"]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]

@@ -33,6 +33,7 @@ LAYERS = [
         "compiler",
         "testing",
         "_serialization",
+        "serialization",
         "cuda",
     ],
     ["__init__", "__main__"],
