@@ -557,10 +557,6 @@ def _remainder_cuda(a: list[str], fresh: Fresh) -> Lines:
     return _remainder_float(a, fresh, "math.fmod")
 
 
-def _remainder_cpu(a: list[str], fresh: Fresh) -> Lines:
-    return _remainder_float(a, fresh, "quick_fmod")
-
-
 def _fmod_int(a: list[str], fresh: Fresh) -> Lines:
     by, rest = fresh(), fresh()
     return [
@@ -575,7 +571,6 @@ def _fmod_int(a: list[str], fresh: Fresh) -> Lines:
     lambda a, b, y: -trunc(a / b),
     spell={
         "float": "F(np.fmod({0}, {1}))",
-        "cpu:float": "quick_fmod({0}, {1})",
         "cuda:float": "F(math.fmod({0}, {1}))",
         "int": _fmod_int,
     },
@@ -592,7 +587,6 @@ def fmod(a: Number, b: Number) -> Number:
     lambda a, b, y: -floor_divide(a, b),
     spell={
         "float": _remainder_float,
-        "cpu:float": _remainder_cpu,
         "cuda:float": _remainder_cuda,
         "int": f"F({{0}} % {_SAFE})",
     },
@@ -625,10 +619,6 @@ def _floor_divide_python(a: list[str], fresh: Fresh) -> Lines:
     return _floor_divide_float(a, fresh, "F(np.divide({0}, {1}))")
 
 
-def _floor_divide_cpu(a: list[str], fresh: Fresh) -> Lines:
-    return _floor_divide_float(a, fresh, fmod="quick_fmod")
-
-
 def _floor_divide_cuda(a: list[str], fresh: Fresh) -> Lines:
     return _floor_divide_float(a, fresh, floor="math.floor", fmod="math.fmod")
 
@@ -637,7 +627,6 @@ def _floor_divide_cuda(a: list[str], fresh: Fresh) -> Lines:
     spell={
         "float": _floor_divide_float,
         "python:float": _floor_divide_python,
-        "cpu:float": _floor_divide_cpu,
         "cuda:float": _floor_divide_cuda,
         "int": f"(F(-{{0}}) if {{1}} == -1 else F({{0}} // {_SAFE}))",
     }

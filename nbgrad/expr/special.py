@@ -266,15 +266,15 @@ def polygamma(x: Any, n: int) -> Any:
 
 # --- Bessel functions ---------------------------------------------------------------------------------------
 
-# I0 and I1 / (x/2) are these power series in (x/2)^2, to x = 8
-_I0_SMALL = tuple(1 / math.factorial(k) ** 2 for k in range(26))
-_I1_SMALL = tuple(1 / (math.factorial(k) * math.factorial(k + 1)) for k in range(26))
+# I0 and I1 / (x/2) are these power series in (x/8)^2, to x = 8; in (x/2)^2 some would be denormal float32, which are slow
+_I0_SMALL = tuple(16**k / math.factorial(k) ** 2 for k in range(26))
+_I1_SMALL = tuple(16**k / (math.factorial(k) * math.factorial(k + 1)) for k in range(26))
 
 
 def _bessel(x: Any, small: Sequence[float], large: Sequence[float], scaled: bool) -> Any:
     """I0, or for x >= 0 I1 over x/2 below 8 and itself above; times exp(-|x|) if scaled."""
     a = abs(x)
-    near = _polynomial(0.25 * (a * a), small)
+    near = _polynomial(a * a * (1 / 64), small)
     far = div(_chebyshev(div(16, maximum(a, 8)) - 1, large), sqrt(a))
     near = near * (0.5 * a) if large is _I1_LARGE else near
     return where(le(a, 8), near * exp(-a) if scaled else near, far if scaled else exp(a) * far)

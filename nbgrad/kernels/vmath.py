@@ -4,8 +4,8 @@ per element that stops LLVM from vectorising.
 Promises the emitter: `TEXT[kind, prim](argument names, fresh)` gives straight-line Python (assignments only) and the
 name of its result, for kinds f4 and f8; the text needs PREAMBLE in the kernel's file, no fastmath flag, and Numba's
 numpy error model. It says the same under plain Python as compiled (to the ulp; to the bit where the machine has fused
-multiply-add). What is not in TEXT has no such text: float64 pow is left to `math`, fmod is the helper `quick_fmod`, which
-branches, and the gamma, Bessel and normal functions are definitions in these primitives (`expr/special.py`).
+multiply-add). What is not in TEXT has no such text: float64 pow is left to `math`, and the gamma, Bessel and normal
+functions are definitions in these primitives (`expr/special.py`).
 
 Promises the user: the greatest error below, and every special value (zeros with their sign, infinities, NaN, denormals,
 both thresholds of overflow and gradual underflow) as C has it. Measured (`python -m tests.kernels.vmath_table`): errors
@@ -20,9 +20,9 @@ a busy AVX-512 machine (one with 256-bit vectors needs 1.3 to 1.7 times as long)
     exp2    0.96      310     0.88       630        sinh    1.57      390     1.64      1020
     log2    1.05      390     1.02      1490        cosh    1.31      330     1.30       770
     log10   1.00      450     0.93       990        tanh    1.05      410     1.01       980
-    sin     0.50      760     0.79      3800        asinh   0.78      840     0.67      2830
-    cos     0.50      800     0.78      3600        acosh   2.00      740     1.99      1800
-    tan     0.51     1000     2.13      4600        atanh   0.89      760     0.86      2160
+    sin     1.07      400     1.13      1100        asinh   0.78      840     0.67      2830
+    cos     1.06      440     1.07      1150        acosh   2.00      740     1.99      1800
+    tan     1.18      530     2.13      1600        atanh   0.89      760     0.86      2160
     erf     1.22      440     1.00      1780        sigmoid 2.00      360     2.00       800
     erfc    2.30      730     2.35      2400        erfinv  2.65      920     (expr/special.py)
     pow     0.51     1660     (math.pow)            (NumPy: exp 390 and 690, sin 450 and 12000)
@@ -39,7 +39,6 @@ import re
 import struct
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -121,43 +120,13 @@ def select_int(condition: Any, a: int, b: int) -> int:
     return a if condition else b
 
 
-@cache
-def _two_over_pi_table() -> tuple[float, ...]:
-    """Four doubles for each 16 binades of float64, from 2^0 on, times 2^128 so that none is denormal."""
-    digits = _pi_digits(1400)
-    table: list[float] = []
-    for tier in range(65):
-        rest = Fraction(2**1401, digits) % Fraction(2) ** (54 - 16 * tier)
-        rest *= 2**128
-        for _ in range(4):
-            table.append(float(rest))
-            rest -= Fraction(table[-1])
-    return tuple(table)
+def truncated(x: Any) -> Any:
+    return np.trunc(x)
 
 
-def _pi_digits(bits: int) -> int:
-    """pi * 2^bits, by Machin's formula."""
-
-    def inverse_tangent(n: int) -> int:
-        term = total = (1 << bits + 16) // n
-        k = 1
-        while term:
-            term //= -n * n
-            k += 2
-            total += term // k
-        return total
-
-    return 4 * (4 * inverse_tangent(5) - inverse_tangent(239)) >> 16
-
-
-def two_over_pi(i: int) -> Any:
-    """The i-th double of the table of 2/pi, four for each 16 binades of float64."""
-    return np.float64(_two_over_pi_table()[i])
-
-
-def nearest(x: Any) -> Any:
-    """x rounded to a whole number, ties to even."""
-    return np.rint(x)
+def down(x: Any) -> Any:
+    """x rounded to a whole number, towards minus infinity."""
+    return np.floor(x)
 
 
 def fabs(x: Any) -> Any:
@@ -172,9 +141,21 @@ def root(x: Any) -> Any:
     return np.sqrt(x)
 
 
-def quick_fmod(x: Any, y: Any) -> Any:
-    """fmod: from the quotient where that has no more digits than a float, else by a call. It branches, so that nothing vectorises."""
-    return np.fmod(x, y)
+def or_sin(v: Any, x: Any) -> Any:
+    """v, or where v is NaN what the C library says of x: see `_emit_or`."""
+    return v if v == v else np.sin(x)
+
+
+def or_cos(v: Any, x: Any) -> Any:
+    return v if v == v else np.cos(x)
+
+
+def or_tan(v: Any, x: Any) -> Any:
+    return v if v == v else np.tan(x)
+
+
+def or_fmod(v: Any, x: Any, y: Any) -> Any:
+    return v if v == v else np.fmod(x, y)
 
 
 def widen(x: Any) -> Any:
@@ -249,41 +230,56 @@ def _emit_select_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.select(args[0], a, b)
 
 
-def _emit_two_over_pi(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """The table is a constant of the module, from which LLVM can gather."""
-    values = _two_over_pi_table()
-    kind = ir.ArrayType(ir.DoubleType(), len(values))
-    held = cgutils.global_constant(builder, "two_over_pi", ir.Constant(kind, values))
-    at = context.cast(builder, args[0], sig.args[0], types.int64)
-    return builder.load(builder.gep(held, [ir.Constant(ir.IntType(64), 0), at], inbounds=True))
+def _emit_or(c_name: str) -> Callable[..., Any]:
+    """v, or where v is NaN what the C library says: how a text leaves to a call the few numbers that are not worth a lane of vectors.
+
+    A branch in the loop would keep LLVM from vectorising it. This is a call of a function that is not inlined but has variants for
+    vectors, named in the call's attribute: each looks once whether any of its lanes is NaN (measured: 80 us for 1e6 float32).
+    """
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        width = "f" if sig.return_type == types.float32 else ""
+        name = f"nbgrad_or_{c_name}{width}"
+        scalar = builder.module.globals.get(name) or _define_or(builder.module, name, c_name + width, args)
+        call = builder.call(scalar, args)
+        variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * len(args)}_{name}({name}_{n})" for n in _LANES)
+        set.add(call.attributes, f'"vector-function-abi-variant"="{variants}"')
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        set.add(builder.function.attributes, "alignstack(64)")
+        return call
+
+    return emit
 
 
-def _emit_quick_fmod(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """The quotient rounded is the whole quotient or, where it was rounded up to a whole number, one more: the rest, exact in one
-    rounding, then has the other sign."""
-    x, y = args
-    digits = 2.0**24 if sig.return_type == types.float32 else 2.0**53
-    a, b = (_intrinsic(builder, "fabs", v) for v in args)
-    q = _intrinsic(builder, "trunc", builder.fdiv(a, b))
-    few = builder.fcmp_ordered("<", q, ir.Constant(q.type, digits))
-    with builder.if_else(few, likely=True) as (quick, slow):
-        with quick:
-            rest = _intrinsic(builder, "fma", builder.fneg(q), b, a)
-            negative = builder.fcmp_ordered("<", rest, ir.Constant(q.type, 0.0))
-            rest = builder.select(negative, builder.fadd(rest, b), rest)
-            rest = builder.select(builder.fcmp_ordered("<", a, b), a, rest)
-            found = _intrinsic(builder, "copysign", rest, x)
-            quick_block = builder.block
-        with slow:
-            # not frem, which LLVM takes for cheap and computes for all
-            c_name = "fmodf" if sig.return_type == types.float32 else "fmod"
-            libm = ir.FunctionType(q.type, [q.type, q.type])
-            called = builder.call(cgutils.get_or_insert_function(builder.module, libm, c_name), [x, y])
-            slow_block = builder.block
-    result = builder.phi(q.type)
-    result.add_incoming(found, quick_block)
-    result.add_incoming(called, slow_block)
-    return result
+_LANES = (2, 4, 8, 16)
+
+
+def _define_or(module: Any, name: str, libm: str, args: Any) -> Any:
+    def function(name: str, kind: Any) -> Any:
+        made = ir.Function(module, ir.FunctionType(kind, [kind] * len(args)), name)
+        made.linkage = "weak_odr"  # kept, though nothing calls it until loops are vectors
+        for attribute in ("noinline", "nounwind", "willreturn", "memory(none)"):
+            set.add(made.attributes, attribute)
+        return made, ir.IRBuilder(made.append_basic_block())
+
+    kind = args[0].type
+    called = cgutils.get_or_insert_function(module, ir.FunctionType(kind, [kind] * (len(args) - 1)), libm)
+    scalar, builder = function(name, kind)
+    v = scalar.args[0]
+    with builder.if_then(builder.fcmp_unordered("uno", v, v), likely=False):
+        builder.ret(builder.call(called, scalar.args[1:]))
+    builder.ret(v)
+    for n in _LANES:
+        vector, builder = function(f"{name}_{n}", ir.VectorType(kind, n))
+        v = vector.args[0]
+        undecided = builder.bitcast(builder.fcmp_unordered("uno", v, v), ir.IntType(n))
+        with builder.if_then(builder.icmp_unsigned("!=", undecided, undecided.type(0)), likely=False):
+            for k in map(ir.IntType(32), range(n)):
+                lane = builder.call(scalar, [builder.extract_element(a, k) for a in vector.args])
+                v = builder.insert_element(v, lane, k)
+            builder.ret(v)
+        builder.ret(vector.args[0])
+    return scalar
 
 
 def _integer_to(to: Any) -> Callable[..., Any]:
@@ -295,15 +291,17 @@ _lowered(
     mad, lambda a, b, c: a if _is_float(a, b, c) else None, (types.Float,) * 3, _emit_intrinsic("fmuladd")
 )
 _lowered(fma, lambda a, b, c: a if _is_float(a, b, c) else None, (types.Float,) * 3, _emit_intrinsic("fma"))
-_lowered(nearest, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("nearbyint"))
 _lowered(
     select_int,
     lambda c, a, b: types.int64 if c == types.boolean else None,
     (types.Boolean, types.Integer, types.Integer),
     _emit_select_int,
 )
-_lowered(two_over_pi, _integer_to(types.float64), (types.Integer,), _emit_two_over_pi)
-_lowered(quick_fmod, lambda x, y: x if _is_float(x, y) else None, (types.Float,) * 2, _emit_quick_fmod)
+for _or in (or_sin, or_cos, or_tan):
+    _lowered(_or, lambda v, x: v if _is_float(v, x) else None, (types.Float,) * 2, _emit_or(_or.__name__[3:]))
+_lowered(or_fmod, lambda v, x, y: v if _is_float(v, x, y) else None, (types.Float,) * 3, _emit_or("fmod"))
+_lowered(truncated, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("trunc"))
+_lowered(down, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("floor"))
 _lowered(root, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("sqrt"))
 _lowered(fabs, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("fabs"))
 _lowered(
@@ -327,24 +325,9 @@ _lowered(widen, lambda x: types.float64 if x == types.float32 else None, (types.
 _lowered(narrow, lambda x: types.float32 if x == types.float64 else None, (types.Float,), _emit_cast)
 
 HELPERS = (
-    *(
-        "F",
-        "f2i",
-        "i2f4",
-        "i2f8",
-        "wrap4",
-        "wrap8",
-        "mad",
-        "fma",
-        "poly",
-        "select",
-        "select_int",
-        "two_over_pi",
-        "nearest",
-        "fabs",
-        "copysign",
-    ),
-    *("root", "quick_fmod", "widen", "narrow"),
+    *("F", "f2i", "i2f4", "i2f8", "wrap4", "wrap8", "mad", "fma", "poly", "select", "select_int"),
+    *("truncated", "down", "fabs", "copysign", "root", "widen", "narrow"),
+    *("or_sin", "or_cos", "or_tan", "or_fmod"),
 )
 # The digest changes a kernel's text, and so its place in the cache, whenever a helper's meaning may have changed.
 _DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
@@ -361,6 +344,8 @@ _TOKEN = re.compile(r"(?P<number>\b\d+\.\d*(?:e[+-]?\d+)?)|(?P<name>\b[A-Za-z_]\
 
 def _literal(kind: str, value: Any) -> str:
     """How a constant is spelled in the text of a kind."""
+    if value is None:  # of a text that is another kind's
+        return ""
     if isinstance(value, tuple):
         return "(" + ", ".join(repr(float(v)) for v in value) + ",)"
     if isinstance(value, int):
@@ -1059,190 +1044,165 @@ _define(
     **_LOG_CONSTANTS,
 )  # fmt: skip
 
-# float32 sine and cosine, in float64: x * 2/pi = n + f, |f| <= 5/8. Of 2/pi, the leading bits that would only add
-# multiples of 4 to n are cut, differently for each 24 binades of |x|, so that h is small enough for n to be exact;
-# l is what the product h lost. The tangent takes one of two polynomials by the parity of n.
-_TWO_OVER_PI = Fraction(0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561, 2**256)
-
-
-def _two_over_pi_from(binade: int) -> tuple[float, float]:
-    """2/pi without what is a multiple of 4 when multiplied by any float32 from 2^binade on, in two parts."""
-    cut = Fraction(1, 2 ** max(binade - 25, 0))
-    rest = _TWO_OVER_PI % cut
-    high = float(rest)
-    return high, float(rest - Fraction(high))
-
-
-_TIERS = {b: _two_over_pi_from(b) for b in (0, 24, 48, 72, 96, 120)}
-_REDUCED = (
-    """
-z = widen(x)
-a = fabs(z)
-g = HI0
-q = LO0
+# |x| = n pi/2 + h + l for the tangent, n pi + h + l for the sine, (n + 1/2) pi + h + l for the cosine, in three steps by the parts of
+# pi: the first is exact, l is what the second one loses, and the third. From FAR on, where the parts would not do, the C library.
+_REDUCED = """
+r = fma(n, -PI_1, a)
+m = n * PI_2
+h = r - m
+l = r - h - m - fma(n, PI_3, fma(n, PI_2, -m))
 """
-    + "".join(
-        f"""
-c = a < EDGE{b}
-g = select(c, g, HI{b})
-q = select(c, q, LO{b})
-"""
-        for b in list(_TIERS)[1:]
-    )
-    + """
-h = z * g
-l = fma(z, g, -h)
-"""
-)
-
-
-def _tiers(unit: float) -> dict[str, float]:
-    """The constants of `_REDUCED`, which gives x * 2/pi * unit as h + l + z * q."""
-    found = {f"EDGE{b}": 2.0**b for b in _TIERS}
-    for b, (high, low) in _TIERS.items():
-        found |= {f"HI{b}": high * unit, f"LO{b}": low * unit}
-    return found
-
-
-# Sine and cosine in half turns, of which one polynomial is enough: x / pi = n + f, for the cosine n + 1/2 + f, |f| <= 1/2.
-_HALF_TURNS = {
-    # sin(pi f) / f in f^2, degree 5: 2^-34
-    "SIN_POLY": (3.1415926535354886, -5.167712764438908, 2.550163312195442, -0.599252113133637, 0.08204997325836928, -0.007027634623425433),
+_FAR = {"FAR": (2.0**18, 2.0**32)}
+_TURNS = _FAR | {
+    "INV_PI": (0.3183098861837907, 0.3183098861837907),
+    "PI_1": (3.1415927410125732, 3.141592653589793),
+    "PI_2": (-8.742277657347586e-08, 1.2246467991473532e-16),
+    "PI_3": (-3.4302490200117637e-15, -2.994769809718363e-33),
+    "SIGN": (31, 63),
+    # sin(r) / r - SLOPE in r^2 - MIDDLE on |r| <= pi/2: Lawson's iteration, degree 4, of some hundred pairs of SLOPE and MIDDLE that
+    # which has the least error after rounding, 2^-27; Remez, degree 8, 2^-62 of sin(r)
+    "SLOPE": (0.7704914808273315, 0.7704914808273315),
+    "MIDDLE": (1.6118464469909668, 1.6118464469909668),
+    "SIN_POLY": (
+        (-0.018294695764780045, -0.14130368828773499, 0.007415786851197481, -0.0001812998962122947, 2.602111180749489e-06),
+        (-0.018294700345578015, -0.1413036918080775, 0.007415825073258931, -0.00018128302663363688,
+        2.5599787245735632e-06, -2.3540095455487916e-08, 1.521638201127198e-10, -7.29211983150197e-13, 2.7204336595774783e-15),
+    ),
 }  # fmt: skip
-_define_wide(
+# sin(h + l), with a parabola for the cosine by which l is multiplied
+_SINE = """
+z = mad(h, h, -MIDDLE)
+v = mad(h, SLOPE, mad(h, poly(z, SIN_POLY), l * mad(z, -0.405, 0.35)))
+"""
+_define(
     "sin",
     "x",
-    _REDUCED
-    + """
-    t = h + MAGIC
-    f = h - (t - MAGIC) + mad(z, q, l)
-    v = f * poly(f * f, SIN_POLY)
-    v = i2f(f2i(v) ^ (f2i(t) << 63))
-    r = select(z == 0.0, x, narrow(v))  # the sign of a zero
+    f"""
+    a = fabs(x)
+    t = mad(a, INV_PI, MAGIC)
+    n = t - MAGIC
+    {_REDUCED}
+    {_SINE}
+    v = i2f(f2i(v) ^ (f2i(t) << SIGN) ^ f2i(x) ^ f2i(a))  # the signs of n and of x
+    v = or_sin(select(a < FAR, v, NAN), x)
     """,
-    **_HALF_TURNS,
-    **_tiers(0.5),
+    **_TURNS,
 )
-_define_wide(
+_define(
     "cos",
     "x",
-    _REDUCED
-    + """
-    t = h - 0.5 + MAGIC
-    f = h - (t - MAGIC + 0.5) + mad(z, q, l)
-    v = f * poly(f * f, SIN_POLY)
-    v = i2f(f2i(v) ^ (f2i(t) + 1 << 63))
-    r = narrow(v)
+    f"""
+    a = fabs(x)
+    t = mad(a, INV_PI, -0.5) + MAGIC
+    n = t - MAGIC + 0.5
+    {_REDUCED}
+    l = l + (a - fma(n, PI_1, r))  # what the first step loses where it makes more of a, from pi/2
+    {_SINE}
+    v = i2f(f2i(-v) ^ (f2i(t) << SIGN))
+    v = or_cos(select(a < FAR, v, NAN), x)
     """,
-    **_HALF_TURNS,
-    **_tiers(0.5),
+    **_TURNS,
 )
-_define_wide(
+_define(
     "tan",
     "x",
-    _REDUCED
-    + """
-    t = h + MAGIC
-    f = h - (t - MAGIC) + mad(z, q, l)
-    u = f * f
-    s = f * poly(u, SIN_POLY)
-    c = poly(u, COS_POLY)
-    i = f2i(t)
-    v = select(i & 1 == 0, s, -c) / select(i & 1 == 0, c, s)
-    r = select(z == 0.0, x, narrow(v))
-    """,
-    # sin(pi/2 f) / f and cos(pi/2 f) in f^2 on |f| <= 5/8, Remez, degree 4: 2^-34 and 2^-31
-    SIN_POLY=(1.5707963267266987, -0.6459640890226751, 0.07969245569167115, -0.004680546584065879,
-              0.00015693350177612819),
-    COS_POLY=(0.9999999994211615, -1.2337004828919995, 0.2536682173512809, -0.020854646024555477,
-              0.0008942383986673761),
-    **_tiers(1.0),
+    tuple(
+        f"""
+        a = fabs(x)
+        t = mad(a, TWO_OVER_PI, MAGIC)
+        n = t - MAGIC
+        {_REDUCED}
+        z = h * h
+        i = f2i(t) & 1 == 0
+        {quotient}
+        v = i2f(f2i(v) ^ f2i(x) ^ f2i(a))
+        v = or_tan(select(a < FAR, v, NAN), x)
+        """
+        for quotient in (
+            """
+            c = mad(h * z, poly(z, TAN_POLY), mad(z, l, l))
+            v = h + c
+            w = -1.0 / v
+            w = mad(w, mad(w, c - (v - h), mad(w, v, 1.0)), w)  # completed by what v and the quotient lost
+            v = select(i, v, w)
+            """,
+            """
+            s = h + mad(h * z, poly(z, SIN_POLY), mad(-0.5 * z, l, l))
+            w = 0.5 * z
+            d = 1.0 - w
+            c = d + (1.0 - d - w + mad(z * z, poly(z, COS_POLY), -h * l))
+            v = select(i, s, -c) / select(i, c, s)
+            """,
+        )
+    ),
+    TWO_OVER_PI=(0.6366197723675814, 0.6366197723675814),
+    PI_1=(1.5707963705062866, 1.5707963267948966),
+    PI_2=(-4.371138828673793e-08, 6.123233995736766e-17),
+    PI_3=(-1.7151245100058819e-15, -1.4973849048591815e-33),
+    # (tan(r) / r - 1) / r^2 in r^2 on |r| <= pi/4, Remez, degree 6: 2^-29
+    TAN_POLY=(
+        (0.333333498, 0.133326609, 0.0540602066, 0.0212806432, 0.0108399308, 8.41750135e-5, 0.00437898685),
+        None,
+    ),
+    # (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 in r^2 on [0, 0.62]: 2^-62
+    SIN_POLY=(
+        None,
+        (-0.16666666666666666, 0.008333333333333331, -0.00019841269841264943, 2.7557319219244494e-06,
+         -2.5052106199616366e-08, 1.6058526424635128e-10, -7.586391516635473e-13),
+    ),
+    COS_POLY=(
+        None,
+        (0.041666666666666664, -0.0013888888888888887, 2.4801587301584578e-05, -2.7557319221350144e-07,
+         2.0876755772812825e-09, -1.1470457997619506e-11, 4.74570188382758e-14),
+    ),
+    **_FAR,
 )  # fmt: skip
 
-# float64 sine, cosine and tangent: x * 2/pi modulo 4, from the four doubles of 2/pi that matter at x's binade. For each 16 binades
-# `two_over_pi` has 2/pi without what would only add multiples of 4. Each product is exact in two
-# parts, and brought below 4 before the parts are summed.
-_TRIGONOMETRIC_8 = """
+# fmod from the quotient, where that has no more digits than a float: rounded, it is the whole quotient or, where it was rounded up to
+# a whole number, one more; the rest, exact in one rounding, then has the other sign.
+_FMOD = """
 a = fabs(x)
-i = ((f2i(a) >> MBITS) - 1023) >> 4
-i = 4 * select_int(i > 0, i, 0)
-y = x * SCALE
-g = two_over_pi(i)
-h = y * g
-l = fma(y, g, -h)
-h = h - 4.0 * nearest(0.25 * h)
-l = l - 4.0 * nearest(0.25 * l)
-g = two_over_pi(i + 1)
-c = y * g
-m = fma(y, g, -c)
-c = c - 4.0 * nearest(0.25 * c)
-g = two_over_pi(i + 2)
-e = y * g
-o = mad(y, two_over_pi(i + 3), fma(y, g, -e))
-# sums, each with what it lost: of the large parts, then of the small ones
-u = h + l
-d = u - h
-k = (h - (u - d)) + (l - d)
-h = u + c
-d = h - u
-n = (u - (h - d)) + (c - d)
-t = h + MAGIC
-u = h - (t - MAGIC)
-c = k + n
-d = c - k
-l = (k - (c - d)) + (n - d)
-k = c + m
-d = k - c
-n = (c - (k - d)) + (m - d)
-o = o + l + n
-c = k + e
-d = c - k
-l = (k - (c - d)) + (e - d)
-o = o + l
-f = u + c
-d = f - u
-q = (u - (f - d)) + (c - d)
-q = q + o
-c = f + q
-q = f - c + q
-f = c
-r = f * PIO2  # the angle, and what its parts lack
-q = mad(f, PIO2_LO, mad(q, PIO2, mad(f, PIO2, -r)))
-z = r * r
-s = r + mad(r * z, poly(z, SIN_POLY_8), mad(-0.5 * z, q, q))
-w = 0.5 * z
-d = 1.0 - w
-c = d + (1.0 - d - w + mad(z * z, poly(z, COS_POLY_8), -r * q))
-i = {quadrant}
+b = fabs(y)
+q = truncated(a / b)
+r = fma(-q, b, a)
+r = select(r < 0.0, r + b, r)
+r = select(a < b, a, r)
+r = or_fmod(select(q < DIGITS, copysign(r, x), NAN), x, y)
 """
-_SIN_END = """
-v = select(i & 1 == 0, s, c)
-v = select(i & 2 == 0, v, -v)
-v = select(a < INF, v, NAN)
-"""
-_TRIGONOMETRIC_8_CONSTANTS: dict[str, Any] = {
-    "SCALE": 2.0**-128,
-    "PIO2": _HALF_PI["PIO2"][1],
-    "PIO2_LO": _HALF_PI["PIO2_LO"][1],
-    # (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 in r^2 on [0, 0.62]: 2^-62
-    "SIN_POLY_8": (-0.16666666666666666, 0.008333333333333331, -0.00019841269841264943, 2.7557319219244494e-06,
-        -2.5052106199616366e-08, 1.6058526424635128e-10, -7.586391516635473e-13),
-    "COS_POLY_8": (0.041666666666666664, -0.0013888888888888887, 2.4801587301584578e-05, -2.7557319221350144e-07,
-        2.0876755772812825e-09, -1.1470457997619506e-11, 4.74570188382758e-14),
-}  # fmt: skip
-for _prim, _quadrant, _end in (
-    ("sin", "f2i(t)", _SIN_END + "v = select(a < 1e-9, x, v)"),
-    ("cos", "f2i(t) + 1", _SIN_END),
-    (
-        "tan",
-        "f2i(t)",
-        "v = select(i & 1 == 0, s, -c) / select(i & 1 == 0, c, s)\n"
-        "v = select(a < INF, v, NAN)\nv = select(a < 1e-9, x, v)",
-    ),
-):
-    _define_double(
-        _prim, "x", _TRIGONOMETRIC_8.format(quadrant=_quadrant) + _end, **_TRIGONOMETRIC_8_CONSTANTS
-    )
+_DIGITS = {"DIGITS": (2.0**24, 2.0**53)}
+# the rest has the divisor's sign, or the quotient rounds down: where the rest of fmod has the other sign
+_OTHER_SIGN = "select(r == 0.0, 0.0, r) * copysign(1.0, y) < 0.0"
+_define("fmod", "x y", _FMOD, **_DIGITS)
+_define("remainder", "x y", f"{_FMOD}r = select({_OTHER_SIGN}, r + y, r)", **_DIGITS)
+_define(
+    "floor_divide",
+    "x y",
+    f"""
+    {_FMOD}
+    g = x / y
+    w = (x - r) / y
+    w = select({_OTHER_SIGN}, w - 1.0, w)
+    l = down(w)
+    l = select(w - l > 0.5, l + 1.0, l)
+    l = select(w == 0.0, g * 0.0, l)
+    l = select(y == 0.0, g, l)
+    """,
+    **_DIGITS,
+)
+
+# The next bits up or down; from zero the least float of y's sign.
+_define(
+    "nextafter",
+    "x y",
+    """
+    i = select_int((x < y) == (x > 0.0), 1, -1)
+    v = i2f(f2i(x) + i)
+    v = select(x == 0.0, copysign(LEAST, y), v)
+    v = select(x == y, y, v)
+    v = select(x == x, select(y == y, v, y), x)
+    """,
+    LEAST=(2.0**-149, 2.0**-1074),
+)
 
 # float32 x ** y, in float64: 2^(y * log2 |x|), then C's rules for signs and special values.
 _define_wide(

@@ -106,11 +106,13 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 def softsign(input: Tensor) -> Tensor:
+    if input.dtype.is_floating_point:
+        return a.softsign(input)
     return e.div(input, e.add(e.abs(input), 1))
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    return e.sub(input, tanh(input))
+    return a.tanhshrink(input) if input.dtype.is_floating_point else e.sub(input, tanh(input))
 
 
 def rrelu(

@@ -263,6 +263,17 @@ def logsigmoid(input):
     return p.minimum(input, 0) - p.log1p(p.exp(-p.abs(input)))
 
 
+# PyTorch composes these two, of floats and of integers; of floats each is one pass here, under the name of its last step.
+@stanza(node="DivBackward0", method=False, shared=False)
+def softsign(input):
+    return input / (p.abs(input) + 1)
+
+
+@stanza(node="SubBackward0", method=False, shared=False)
+def tanhshrink(input):
+    return input - p.tanh(input)
+
+
 @stanza(name="glu", node="GluBackward0", method=False, kernel=_only_floats("glu_cpu"))
 def _gated(input, gate):
     return input * p.sigmoid(gate)
