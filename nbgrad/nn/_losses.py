@@ -15,6 +15,7 @@ from typing import Any
 from nbgrad import _dtypes, _layout
 from nbgrad._creation import ones_like
 from nbgrad._dispatch import differentiable
+from nbgrad._prepared import call_of, settled
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
@@ -581,6 +582,7 @@ def _class_dim(input: Spec) -> int:
     return 0 if input.ndim == 1 else 1
 
 
+@settled
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -589,16 +591,31 @@ def nll_loss(
     ignore_index: int = -100,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Any:
+    told = size_average is not None or reduce is not None
     reduction = legacy_reduction(reduction, size_average, reduce)
     _tensors("nll_loss_nd", input, target)
-    return rows.nll(input, _checked_classes(input, target, weight), weight, ignore_index, reduction)
-
-
-def _checked_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-    """The target as the loss over classes takes it."""
     _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
-    return reshape(target, ()) if input._spec.ndim == 1 else target
+    return _of_classes(
+        rows.nll if input.ndim <= 2 else rows.nll_2d, input, target, weight, ignore_index, reduction, told
+    )
+
+
+def _of_classes(
+    op: Any,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore: int,
+    reduction: str,
+    at_once: bool = True,
+) -> Any:
+    """The op for a settled function; its result where that comes to more than one op, or has warned."""
+    if input._spec.ndim == 1 and target._spec.ndim:
+        target, at_once = reshape(target, ()), True
+    if not at_once:
+        return call_of(op, input, target, weight, ignore=ignore, reduction=reduction)
+    return op(input, target, weight, ignore=ignore, reduction=reduction)[0]
 
 
 @lru_cache(maxsize=4096)
@@ -646,6 +663,7 @@ def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
         )
 
 
+@settled
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -655,22 +673,27 @@ def cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Any:
+    told = size_average is not None or reduce is not None
     reduction = legacy_reduction(reduction, size_average, reduce)
     _tensors("cross_entropy_loss", input, target)
     if input._spec.shape == target._spec.shape:
         return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
-    if not label_smoothing and input.dtype.is_floating_point:
-        return rows.cross_entropy_of_classes(
-            input, _checked_classes(input, target, weight), weight, ignore_index, reduction
-        )
+    plain = not label_smoothing and input.dtype.is_floating_point
+    if plain:
+        _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
+    if plain and input.ndim <= 2:
+        return _of_classes(rows.cross_entropy, input, target, weight, ignore_index, reduction, told)
     dim = _class_dim(input._spec)
-    classes = input.shape[dim]
     low = rows.log_softmax(input, dim)
-    target = _checked_classes(low, target, weight)
-    loss = rows.nll(low, target, weight, ignore_index, reduction)
+    loss = nll_loss(low, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if plain:
+        return loss
+    classes = input.shape[dim]
+    if input.ndim == 1:
+        target = reshape(target, ())
     scaled = low if weight is None else e.mul(low, _along(weight, dim, input.ndim))
     counts = e.ne(target, ignore_index)
     smooth = e.where(counts, e.neg(r.sum(scaled, dim)), 0.0)

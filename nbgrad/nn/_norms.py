@@ -8,6 +8,7 @@ from typing import Any
 
 from nbgrad._dtypes import finfo
 from nbgrad._layout import wrap_dim
+from nbgrad._prepared import call_of, settled
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
@@ -63,16 +64,17 @@ def _check_shapes(
         raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}")
 
 
+@settled
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> Tensor:
+) -> Any:
     own = _own("layer_norm", input, normalized_shape)
     _check_shapes("layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
-    return rows.layer_norm(input, len(own), weight, bias, float(eps))[0]
+    return call_of(rows.layer_norm, input, weight, bias, dims=len(own), eps=float(eps))
 
 
 def native_layer_norm(
@@ -80,21 +82,22 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     own = _own("native_layer_norm", input, normalized_shape)
     _check_shapes("native_layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
-    got, mean, rstd = rows.layer_norm(input, len(own), weight, bias, float(eps))
+    got, mean, rstd = rows.layer_norm(input, weight, bias, dims=len(own), eps=float(eps))
     shape = (*tuple(input.shape)[: input.ndim - len(own)], *(1,) * len(own))
-    return got, mean.detach().reshape(shape), rstd.detach().reshape(shape)
+    return got, mean.reshape(shape), rstd.reshape(shape)
 
 
+@settled
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
-) -> Tensor:
+) -> Any:
     own = _own("rms_norm", input, normalized_shape)
     _check_shapes("rms_norm", input._spec.plain, own, _spec(weight), None)
     d = input.dtype
     eps = float(finfo(d).eps) if eps is None else float(eps)
     if weight is not None and weight.dtype is not d:
-        return to_dtype(e.mul(rows.rms_norm(input, len(own), None, eps), weight), d)
-    return rows.rms_norm(input, len(own), weight, eps)
+        return to_dtype(e.mul(rms_norm(input, own, None, eps), weight), d)
+    return call_of(rows.rms_norm, input, weight, dims=len(own), eps=eps)
 
 
 def batch_norm(
@@ -132,9 +135,10 @@ def batch_norm(
                 )
             raise RuntimeError(f"expected scalar type {d.scalar_name} but found {t.dtype.scalar_name}")
     if not training:
-        got: Tensor = rows.batch_norm_fixed(input, weight, bias, running_mean, running_var, eps=float(eps))
-        return got
-    got, mean, variance = rows.batch_norm(input, weight, bias, float(eps))
+        fixed: Tensor = rows.batch_norm_fixed(input, weight, bias, running_mean, running_var, eps=float(eps))
+        return fixed
+    got: Tensor
+    got, mean, _, variance = rows.batch_norm(input, weight, bias, eps=float(eps))
     n = input.numel() // max(channels, 1)
     # As in PyTorch, these writes are not counted: a graph that read the old statistics stays usable.
     if running_mean is not None:

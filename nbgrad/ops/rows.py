@@ -18,7 +18,7 @@ import numpy as np
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable
 from nbgrad._layout import Ints
-from nbgrad._prepared import Run, call_of, prepared, settled
+from nbgrad._prepared import Run, call_of, prepared, prepared_several, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.expr import prims as p
@@ -292,18 +292,19 @@ def _class_losses(low: Spec, weighted: bool, classes: int, ignore: int, reductio
     code = low.dtype.np.str[1:]
     source, codes = loops.classes(code, weighted)
     address, backend = build.kernel(f"classes_{code}", source, codes).address, _backend.of(low.device)
-    launch = backend.launch(6 + weighted, "", 1)
+    launch, make = backend.launch(6 + weighted, "", 1), backend.empty
     meta = np.array([low.numel, classes, ignore, _HOW[reduction]], np.int64).view(np.uint8)
     total = low if reduction == "none" else low.like(())
+    size, sizes = total.numel * total.itemsize, low.numel * low.itemsize
 
-    def run(low_: Tensor, index: Tensor, *weight: Tensor) -> tuple[Tensor, ...]:
-        loss, share, bad = empty(total), empty(low), backend.empty(8)
-        launch(address, 1, meta, loss._buf, share._buf, bad, low_._buf, index._buf, *[w._buf for w in weight])
+    def run(low_: Tensor, index: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
+        loss, share, bad = make(size), make(sizes), make(8)
+        launch(address, 1, meta, loss, share, bad, low_._buf, index._buf, *[w._buf for w in weight])
         if backend.to_host(bad, _FLAG)[0]:
             values = index._host()
             outside = ((values < 0) | (values >= classes)) & (values != ignore)
             raise IndexError(f"Target {values[outside].flat[0]} is out of bounds.")
-        return loss, share
+        return wrap(loss, total), wrap(share, low)
 
     return run
 
@@ -315,14 +316,26 @@ def _class_dim(sp: Spec) -> int:
     return 0 if sp.ndim == 1 else 1
 
 
-def _losses(
-    low: Tensor, index: Tensor, weight: Tensor | None, input: Spec, ignore: int, reduction: str
-) -> tuple[Tensor, ...]:
-    """The same, given each row's log-probability at its class, a row of `input` each."""
+def _by_class(
+    program: Program, input: Spec, weighted: bool, ignore: int, reduction: str
+) -> Callable[..., tuple[Tensor, ...]]:
+    """The loss of rows, what each counts for in it, and what else the program gives beside the value at each row's class."""
     shape, dim = tuple(input.shape), _class_dim(input)
-    rows = low._spec.like(shape[:dim] + shape[dim + 1 :])
-    run = _class_losses(rows, weight is not None, shape[dim], ignore, reduction)
-    return run(low, index) if weight is None else run(low, index, _dense(weight))
+    read = _at_dim(program, input, dim)
+    each = input.like(shape[:dim] + shape[dim + 1 :])
+    losses = _class_losses(each, weighted, shape[dim], ignore, reduction)
+    alone = len(program.given) == 1
+
+    def run(input: Tensor, index: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
+        if not index._spec.contiguous:
+            index = contiguous(index)
+        got = read(input, index)
+        low, stats = (got, ()) if alone else (got[-1], got[:-1])
+        if weight is None:
+            return *losses(low, index), *stats
+        return *losses(low, index, _dense(weight)), *stats
+
+    return run
 
 
 def _at_class(t: Tensor, index: Tensor) -> Tensor:
@@ -341,33 +354,16 @@ def _nll_back(grad: Tensor, index: Tensor, *, like: Spec) -> Tensor:
     return _at_dim(_PLACE, like, _class_dim(like))(grad, index)
 
 
-def _nll_forward(
-    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, ...]:
-    sp = input._spec
-    low = _at_dim(_PICK, sp, _class_dim(sp))(input, index)
-    return _losses(low, index, weight, sp, ignore, reduction)
+@prepared_several("NllLoss", input=_nll_rule)
+def nll(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
+    """Of log-probabilities along dimension 1 (of the only one, 0), operands having been checked."""
+    return _by_class(_PICK, input, weight is not None, ignore, reduction)
 
 
-@differentiable("NllLoss", raw=True, statistics=True, input=_nll_rule)
-def _nll(
-    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, ...]:
-    return _nll_forward(input, index, weight, ignore=ignore, reduction=reduction)
-
-
-@differentiable("NllLoss2D", raw=True, statistics=True, input=_nll_rule)
-def _nll_2d(
-    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, ...]:
-    return _nll_forward(input, index, weight, ignore=ignore, reduction=reduction)
-
-
-def nll(input: Tensor, index: Tensor, weight: Tensor | None, ignore: int, reduction: str) -> Tensor:
-    """The loss of log-probabilities along dimension 1 (of the only one, 0), operands having been checked."""
-    function = _nll if input.ndim <= 2 else _nll_2d
-    got: Tensor = function(input, _dense(index), weight, ignore=ignore, reduction=reduction)[0]
-    return got
+@prepared_several("NllLoss2D", input=_nll_rule)
+def nll_2d(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
+    """The same under the name that PyTorch shows where there are more than two dimensions."""
+    return _by_class(_PICK, input, weight is not None, ignore, reduction)
 
 
 @differentiable(
@@ -385,29 +381,14 @@ def _low_back(grad: Tensor, input: Tensor, index: Tensor, top: Tensor, low: Tens
     return _at_dim(_LOW_BACK, input._spec, _class_dim(input._spec))(input, grad, top, low, index)
 
 
-@differentiable(
+@prepared_several(
     "NllLoss",
-    raw=True,
-    statistics=True,
     input=lambda g, input, index, y1, y2, y3: _low_back(e.mul(g, y1), input, index, y2, y3),
 )
-def _cross_entropy(
-    input: Tensor, index: Tensor, weight: Tensor | None, *, ignore: int, reduction: str
-) -> tuple[Tensor, ...]:
-    sp = input._spec
-    top, low, picked = _at_dim(_LOW, sp, _class_dim(sp))(input, index)
-    return *_losses(picked, index, weight, sp, ignore, reduction), top, low
-
-
-def cross_entropy_of_classes(
-    input: Tensor, index: Tensor, weight: Tensor | None, ignore: int, reduction: str
-) -> Tensor:
-    """`nll` of `log_softmax`. Where classes lie together, log-probabilities are never written: the gradient is made from
-    the input and two numbers per row."""
-    if input.ndim > 2:
-        return nll(_log_softmax(input, dim=1), index, weight, ignore, reduction)
-    got: Tensor = _cross_entropy(input, _dense(index), weight, ignore=ignore, reduction=reduction)[0]
-    return got
+def cross_entropy(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
+    """`nll` of `log_softmax` of at most two dimensions: log-probabilities are never written, the gradient is made from the input and two
+    numbers per row."""
+    return _by_class(_LOW, input, weight is not None, ignore, reduction)
 
 
 # ---------------------------------------------------------------- tables of rows
@@ -671,20 +652,19 @@ def _layer_norm_rule(
     return got if trained else (got, None, None)
 
 
-@differentiable("NativeLayerNorm", raw=True, statistics=True, all=_layer_norm_rule)
-def _layer_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, dims: int, eps: float
-) -> tuple[Tensor, ...]:
-    run = _norm(True, input._spec, weight is not None, bias is not None, dims, eps)
-    return run(input, *[t for t in (weight, bias) if t is not None])
+@prepared_several("NativeLayerNorm", all=_layer_norm_rule)
+def layer_norm(input: Spec, weight: Spec | None, bias: Spec | None, *, dims: int, eps: float) -> Runner:
+    """Over the last `dims` dimensions, operands having been checked; its statistics are mean and 1/std of each row."""
+    return _given(_norm(True, input, weight is not None, bias is not None, dims, eps), weight, bias)
 
 
-def layer_norm(
-    input: Tensor, dims: int, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Over the last `dims` dimensions, operands having been checked: the result, and mean and 1/std of each row, outside the graph."""
-    got, mean, rstd = _layer_norm(input, weight, bias, dims=dims, eps=eps)
-    return got, mean, rstd
+def _given(run: Runner, *optional: Spec | None) -> Runner:
+    """What runs with a place for each optional tensor: `run` takes those that there are."""
+    if None not in optional:
+        return run
+    if not any(optional):
+        return lambda input, *_: run(input)
+    return lambda input, *others: run(input, *[t for t in others if t is not None])
 
 
 @differentiable("MulBackward", raw=True, all=_norm_second_rule(False))
@@ -710,16 +690,10 @@ def _rms_norm_rule(
     return got if wanted[1] else (got, None)
 
 
-@differentiable("Mul", raw=True, statistics=True, all=_rms_norm_rule)
-def _rms_norm(input: Tensor, weight: Tensor | None, *, dims: int, eps: float) -> tuple[Tensor, ...]:
-    run = _norm(False, input._spec, weight is not None, False, dims, eps)
-    return run(input) if weight is None else run(input, weight)
-
-
-def rms_norm(input: Tensor, dims: int, weight: Tensor | None, eps: float) -> Tensor:
-    """Over the last `dims` dimensions, operands having been checked."""
-    got: Tensor = _rms_norm(input, weight, dims=dims, eps=eps)[0]
-    return got
+@prepared_several("Mul", all=_rms_norm_rule)
+def rms_norm(input: Spec, weight: Spec | None, *, dims: int, eps: float) -> Runner:
+    """The same without a mean and without a bias."""
+    return _given(_norm(False, input, weight is not None, False, dims, eps), weight)
 
 
 # ---------------------------------------------------------------- normalisation of channels
@@ -790,27 +764,16 @@ def _batch_norm_back(
     return _by_channel(_over(program) if own else program, input._spec)(grad, input, *each)
 
 
-@differentiable(
+@prepared_several(
     "NativeBatchNorm",
-    raw=True,
-    statistics=True,
     all=lambda g, input, weight, y1, y2, eps, own: _batch_norm_back(
         g, input, weight, y1, y2, eps=eps, own=own and g._spec is input._spec
     ),
 )
-def _batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
-) -> tuple[Tensor, ...]:
+def batch_norm(input: Spec, weight: Spec | None, bias: Spec | None, *, eps: float) -> Runner:
+    """By the statistics of this batch, operands having been checked; those are mean, 1/std and variance of each channel."""
     program = _batch_norm_program(weight is not None, bias is not None)
-    return _by_channel(program, input._spec, eps)(input, *[t for t in (weight, bias) if t is not None])
-
-
-def batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """By the statistics of this batch, operands having been checked: the result, and mean and variance of each channel."""
-    got, mean, _, variance = _batch_norm(input, weight, bias, eps=eps)
-    return got, mean.detach(), variance.detach()
+    return _given(_by_channel(program, input, eps), weight, bias)
 
 
 def _fixed_rule(
