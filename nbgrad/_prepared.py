@@ -9,7 +9,7 @@ of several tensors gives one result, and statistics that only its rules read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from inspect import signature
 from typing import Any
 
@@ -300,8 +300,16 @@ _kept: list[dict[Any, Prepared]] = []
 def settled(function: Callable[..., Any]) -> Any:
     """`function(input, settings, *, more)` checks its arguments and returns `call_of(op, input, ...)`, the op that the call comes to; or,
     where it comes to more than one (`out=`, another dtype), the result. The answer may depend on the Specs of tensors and on the
-    settings alone; for a call that names no `more` it is not asked for again. Where there are several tensors, the parameters whose
-    annotation begins with Tensor, a tuple of ints may be a setting."""
+    settings alone; for a call that names no `more` it is not asked for again."""
+    return _settled(function, ())
+
+
+def settled_by(*others: str) -> Callable[[Callable[..., Any]], Any]:
+    """The same for a function of several tensors; `others` names those after the first. A tuple of ints may be a setting here."""
+    return partial(_settled, others=others)
+
+
+def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     plans: dict[Any, Prepared] = {}
     _kept.append(plans)
 
@@ -314,14 +322,14 @@ def settled(function: Callable[..., Any]) -> Any:
 
     first, *rest = signature(function).parameters.values()
     positional = [p for p in rest if p.kind is not p.KEYWORD_ONLY]
-    others = [p for p in positional if str(p.annotation).startswith("Tensor")]
-    settings = [p for p in positional if p not in others]
+    further = [p for p in positional if p.name in others]
+    settings = [p for p in positional if p not in further]
     plain = _PLAIN | {tuple, Size, Spec} if others else _PLAIN
     named = [p for p in rest if p.kind is p.KEYWORD_ONLY]
     listed = [p.name if p.default is p.empty else f"{p.name}=_{p.name}" for p in rest]
     key = [
         f"{p.name}._spec" if p.default is p.empty else f"None if {p.name} is None else {p.name}._spec"
-        for p in others
+        for p in further
     ]
     key += [p.name for p in settings] + [
         f"type({p.name})" for p in settings if not isinstance(p.default, bool)
@@ -336,13 +344,13 @@ def settled(function: Callable[..., Any]) -> Any:
         given="".join(f" or {text}" for text in more),
         more=" or ".join(more) or "False",
         call=", ".join([first.name, *(p.name for p in positional), *(f"{p.name}={p.name}" for p in named)]),
-        tensors=", ".join([first.name, *(p.name for p in others)]),
+        tensors=", ".join([first.name, *(p.name for p in further)]),
         wants=" or ".join(
             [
                 f"{first.name}._rg",
                 *(
                     f"{p.name}._rg" if p.default is p.empty else f"({p.name} is not None and {p.name}._rg)"
-                    for p in others
+                    for p in further
                 ),
             ]
         ),

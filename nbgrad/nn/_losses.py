@@ -15,7 +15,7 @@ from typing import Any
 from nbgrad import _dtypes, _layout
 from nbgrad._creation import ones_like
 from nbgrad._dispatch import differentiable
-from nbgrad._prepared import call_of, settled
+from nbgrad._prepared import call_of, settled_by
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
@@ -582,7 +582,7 @@ def _class_dim(input: Spec) -> int:
     return 0 if input.ndim == 1 else 1
 
 
-@settled
+@settled_by("target", "weight")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -663,7 +663,7 @@ def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
         )
 
 
-@settled
+@settled_by("target", "weight")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

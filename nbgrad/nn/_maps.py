@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from nbgrad._dtypes import int64
+from nbgrad._prepared import call_of, settled_by
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import gather as at
 from nbgrad.ops import linalg, rows
+from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.movement import permute, reshape, squeeze, unsqueeze
 from nbgrad.ops.norm import vector_norm
 
@@ -19,9 +24,22 @@ def embedding(
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-) -> Tensor:
+) -> Any:
     """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient; with `max_norm`, rows that are too long are
     first shortened in place."""
+    return _embedding(weight, input, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+
+
+@settled_by("input")
+def _embedding(
+    weight: Any,
+    input: Any,
+    padding_idx: int | None,
+    max_norm: float | None,
+    norm_type: float,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Any:
     for position, (name, t) in enumerate((("weight", weight), ("indices", input))):
         if not isinstance(t, Tensor):
             raise TypeError(
@@ -41,8 +59,13 @@ def embedding(
         )
     if max_norm is not None:
         _shorten(weight, input, float(max_norm), float(norm_type))
-    padding = -1 if padding_idx is None else padding_idx % n
-    return rows.embedding(weight, input, padding, scale_grad_by_freq)
+    settings = {
+        "padding": -1 if padding_idx is None else padding_idx % n,
+        "by_freq": bool(scale_grad_by_freq),
+    }
+    if max_norm is None and input.dtype is int64:
+        return call_of(rows.embedding, weight, input, **settings)
+    return rows.embedding(weight, to_dtype(input, int64), **settings)[0]
 
 
 def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:

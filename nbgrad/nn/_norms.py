@@ -8,7 +8,7 @@ from typing import Any
 
 from nbgrad._dtypes import finfo
 from nbgrad._layout import wrap_dim
-from nbgrad._prepared import call_of, settled
+from nbgrad._prepared import call_of, settled_by
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
@@ -64,7 +64,7 @@ def _check_shapes(
         raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}")
 
 
-@settled
+@settled_by("weight", "bias")
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -87,7 +87,7 @@ def native_layer_norm(
     return got, mean.reshape(shape), rstd.reshape(shape)
 
 
-@settled
+@settled_by("weight")
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Any:

@@ -401,63 +401,82 @@ def _counts(index: Tensor, rows: int) -> Tensor:
     return counts
 
 
-def _embedding_back_forward(grad: Tensor, index: Tensor, like: Spec, padding: int, by_freq: bool) -> Tensor:
+@lru_cache(maxsize=1024)
+def _added_rows(like: Spec, index: Spec, padding: int, by_freq: bool) -> Runner:
+    """What adds rows of a gradient to those rows of zeros that an index names."""
     if like.dtype is _dtypes.float16:  # added up in float32
-        wide = like.like(dtype=_dtypes.float32)
-        got = _embedding_back_forward(to_dtype(grad, wide.dtype), index, wide, padding, by_freq)
-        return to_dtype(got, like.dtype)
+        return _in_float32(_added_rows(like.like(dtype=_dtypes.float32), index, padding, by_freq))
     code = like.dtype.np.str[1:]
     rows, n = tuple(like.shape)
-    out = zeros(like)
-    counts = _counts(index, rows) if by_freq else index
     source, codes = loops.add_rows(code)
-    kernel = build.kernel(f"add_rows_{code}", source, codes)
-    meta = np.array([index.numel(), n, padding, by_freq], np.int64).view(np.uint8)
-    items = -(-n // loops.WIDTH)
-    launch = _backend.of(like.device).launch(5, "", grad.numel() if items > 1 else min(items, grad.numel()))
-    launch(kernel.address, items, meta, out._buf, _dense(grad)._buf, index._buf, counts._buf)
-    return out
+    address = build.kernel(f"add_rows_{code}", source, codes).address
+    meta = np.array([index.numel, n, padding, by_freq], np.int64).view(np.uint8)
+    items = -(-n // loops.LINE)
+    work = index.numel * n
+    launch = _backend.of(like.device).launch(5, "", work if items > 1 else min(items, work))
+
+    def run(grad: Tensor, index: Tensor) -> Tensor:
+        if not (grad._spec.contiguous and index._spec.contiguous):
+            grad, index = _dense(grad.detach()), _dense(index)
+        out = zeros(like)
+        counts = _counts(reshape(index, (-1,)), rows) if by_freq else index
+        launch(address, items, meta, out._buf, grad._buf, index._buf, counts._buf)
+        return out
+
+    return run
 
 
 def _looked_up(g: Tensor, index: Tensor, like: Spec, padding: int, by_freq: bool) -> Tensor:
-    got = at.index_select(g, 0, index)
+    flat = reshape(index, (-1,))
+    got = at.index_select(g, 0, flat)
     if padding >= 0:
-        got = e.where(unsqueeze(e.eq(index, padding), -1), 0.0, got)
+        got = e.where(unsqueeze(e.eq(flat, padding), -1), 0.0, got)
     if by_freq:
-        counts = _counts(index, like.shape[0])
-        got = e.div(got, unsqueeze(at.index_select(counts, 0, index), -1))
-    return got
+        counts = _counts(flat, like.shape[0])
+        got = e.div(got, unsqueeze(at.index_select(counts, 0, flat), -1))
+    return reshape(got, (*tuple(index.shape), tuple(like.shape)[1]))
 
 
 @differentiable(
     "EmbeddingDenseBackward",
+    raw=True,
     grad=lambda g, index, like, padding, by_freq: _looked_up(g, index, like, padding, by_freq),
 )
 def _embedding_back(grad: Tensor, index: Tensor, *, like: Spec, padding: int, by_freq: bool) -> Tensor:
-    return _embedding_back_forward(grad, index, like, padding, by_freq)
+    got: Tensor = _added_rows(like, index._spec, padding, by_freq)(grad, index)
+    return got
 
 
-@differentiable(
+@prepared_several(
     "Embedding",
     weight=lambda g, weight_spec, index, padding, by_freq: _embedding_back(
-        reshape(g, (-1, tuple(weight_spec.shape)[1])),
-        reshape(index, (-1,)),
-        like=weight_spec.dense(),
-        padding=padding,
-        by_freq=by_freq,
+        g, index, like=weight_spec.dense(), padding=padding, by_freq=by_freq
     ),
 )
-def _embedding(weight: Tensor, index: Tensor, *, padding: int, by_freq: bool) -> Tensor:
-    got = at.index_select(weight, 0, reshape(index, (-1,)))
-    return reshape(got, (*tuple(index.shape), tuple(weight.shape)[1]))
-
-
-def embedding(weight: Tensor, index: Tensor, padding: int, by_freq: bool) -> Tensor:
+def embedding(weight: Spec, index: Spec, *, padding: int, by_freq: bool) -> Runner:
     """Rows of a matrix, operands having been checked; row `padding` (-1: none) gets no gradient, with `by_freq` each row's is divided
     by how often it was named."""
-    index = _dense(to_dtype(index, _dtypes.int64))
-    got: Tensor = _embedding(weight, index, padding=padding, by_freq=by_freq)
-    return got
+    code, backend = weight.dtype.code, _backend.of(weight.device)
+    rows, n = tuple(weight.shape)
+    source, codes = loops.within()
+    check, looks = build.kernel("within", source, codes).address, backend.launch(2, "qq", 1)
+    source, codes = loops.take_rows(code)
+    take = build.kernel(f"take_rows_{code}", source, codes).address
+    launch, count = backend.launch(3, "q", index.numel * n), index.numel
+    out = weight.like((*tuple(index.shape), n))
+    size, make = out.extent * out.itemsize, backend.empty
+
+    def run(weight: Tensor, index: Tensor) -> tuple[Tensor, ...]:
+        if not (weight._spec.contiguous and index._spec.contiguous):
+            weight, index = _dense(weight.detach()), _dense(index)
+        bad, buf = make(8), make(size)
+        looks(check, 1, bad, index._buf, count, rows)
+        if backend.to_host(bad, _FLAG)[0]:
+            raise IndexError("index out of range in self")
+        launch(take, count, buf, weight._buf, index._buf, n)
+        return (wrap(buf, out),)
+
+    return run
 
 
 # ---------------------------------------------------------------- normalisation

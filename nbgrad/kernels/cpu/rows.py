@@ -17,6 +17,7 @@ from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 BLOCK = 4096  # elements that are added up in their own dtype; in as many lanes as LLVM makes of it, 32 or so
 WIDTH = 64  # rows that `columns` works side by side
+LINE = 16  # elements of a row that one thread adds to: a cache line of them
 
 _START = {"sum": "0.0", "max": "-inf"}
 _JOIN = {"sum": "{0} + {1}", "max": "{0} if {0} > {1} else {1}"}
@@ -282,6 +283,36 @@ def classes(code: str, weighted: bool) -> tuple[str, tuple[str, ...]]:
     return text, codes
 
 
+_WITHIN = '''"""Whether each of `count` indices names one of `rows`: if not, `bad` becomes 1. On one thread."""
+
+
+def @NAME@(start, stop, bad, at, count, rows):
+    outside = 0
+    for k in range(count):
+        outside |= (at[k] < 0) | (at[k] >= rows)
+    bad[0] = outside
+'''
+
+_TAKE_ROWS = '''"""The rows of x that indices name, one after the other."""
+
+
+def @NAME@(start, stop, o, x, at, n):
+    for k in range(start, stop):
+        to = k * n
+        source = at[k] * n
+        for j in range(n):
+            o[to + j] = x[source + j]
+'''
+
+
+def within() -> tuple[str, tuple[str, ...]]:
+    return _WITHIN, ("i8", "i8", "*i8", "*i8", "i8", "i8")
+
+
+def take_rows(code: str) -> tuple[str, tuple[str, ...]]:
+    return _TAKE_ROWS, ("i8", "i8", "*" + code, "*" + code, "*i8", "i8")
+
+
 _ADD_ROWS = '''"""Adds each row of g to the row of o that an index names, in the order of the indices; a thread has some of the columns."""
 import numpy as np
 F = {scalar}
@@ -292,8 +323,8 @@ def @NAME@(start, stop, meta, o, g, at, share):
     n = meta[1]
     skipped = meta[2]
     shared = meta[3]
-    first = start * {WIDTH}
-    last = min(stop * {WIDTH}, n)
+    first = start * {LINE}
+    last = min(stop * {LINE}, n)
     for k in range(count):
         row = at[k]
         if row == skipped:
@@ -313,5 +344,5 @@ def @NAME@(start, stop, meta, o, g, at, share):
 def add_rows(code: str) -> tuple[str, tuple[str, ...]]:
     """`meta` holds: indices, length of a row, the row that gets nothing (-1: none), whether what arrives is divided by `share`."""
     pointer = "*" + code
-    text = _ADD_ROWS.format(scalar=SCALARS[code], WIDTH=WIDTH)
+    text = _ADD_ROWS.format(scalar=SCALARS[code], LINE=LINE)
     return text, ("i8", "i8", "*i8", pointer, pointer, "*i8", "*i8")
