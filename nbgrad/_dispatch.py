@@ -175,6 +175,8 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> T
         operands = operands_of(op, args)
     if out is not None:
         check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact)
+        if any(isinstance(a, Tensor) and overlap(out, a) == "part" for a in args):
+            raise RuntimeError(PARTIAL)
         return into(op.name, out, call(op, args), args, op.exact)
     if state.active and _transforms.wrapped(args):
         return _transforms.elementwise(op, args)
@@ -271,23 +273,36 @@ def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     return total
 
 
+def overlap(t: Tensor, other: Tensor) -> str:
+    """How the memory of two tensors meets, as far as PyTorch looks: "none", "all" (they are the same), "part", or "unknown"."""
+    if other is t:
+        return "all"
+    if other._storage is None or t._storage is None or other._storage.memory is not t._storage.memory:
+        return "none"
+    a, b = t.storage_offset(), other.storage_offset()
+    if a == b and other._spec.strides == t._spec.strides and other._spec.numel == t._spec.numel:
+        return "all"
+    if not (a < b + other._spec.extent and b < a + t._spec.extent):
+        return "none"
+    dense = all(_layout.is_dense(x._spec.shape, x._spec.strides) for x in (t, other))
+    return "part" if dense else "unknown"
+
+
 def apart(t: Tensor, other: Any) -> Any:
     """Refuse an operand that overlaps what is written in part, as PyTorch does where it can tell; where it cannot, read a copy."""
-    if not isinstance(other, Tensor) or other is t or other._storage is None or t._storage is None:
+    if not isinstance(other, Tensor):
         return other
-    if other._storage.memory is not t._storage.memory or (
-        other._spec.strides == t._spec.strides
-        and other._spec.numel == t._spec.numel
-        and other.storage_offset() == t.storage_offset()
-    ):
-        return other
-    a, b = t.storage_offset(), other.storage_offset()
-    if a < b + other._spec.extent and b < a + t._spec.extent:
-        dense = all(_layout.is_dense(x._spec.shape, x._spec.strides) for x in (t, other))
-        if dense:
+    how = overlap(t, other)
+    if how == "part":
+        raise RuntimeError(PARTIAL)
+    return hooks.clone(other) if how == "unknown" else other
+
+
+def no_overlap(t: Tensor, *others: Any) -> None:
+    """Refuse operands that share any memory with what is written out of order."""
+    for other in others:
+        if isinstance(other, Tensor) and overlap(t, other) in ("all", "part"):
             raise RuntimeError(PARTIAL)
-        return hooks.clone(other)
-    return other
 
 
 # ---------------------------------------------------------------- all other ops

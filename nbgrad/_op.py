@@ -19,7 +19,12 @@ LINEAR = "linear"  # in all its inputs together: the tangent is the op of the ta
 PRODUCT = "product"  # linear in each: the tangent is a sum of the op with one input's tangent in its place
 OUT = "y"  # the name by which a rule reads the op's own output
 GRAD = "g"
-PUBLIC = {"input": "self", OUT: "result"}  # PyTorch's names of what a rule reads, where it has others
+PUBLIC = {
+    "input": "self",
+    OUT: "result",
+    "dims": "dim",
+    "times": "repeats",
+}  # PyTorch's names of what a rule reads, where it has others
 
 
 class ElementwiseOp:

@@ -290,8 +290,13 @@ def check_numbers(plan: Plan, args: Sequence[Any]) -> None:
 
 
 def launch(plan: Plan, buf: Any, args: Sequence[Any]) -> None:
+    values = [a._buf if isinstance(a, Tensor) else a for a in args]
     try:
-        plan.launch(plan.address, plan.n, buf, *[a._buf if isinstance(a, Tensor) else a for a in args])
+        plan.launch(plan.address, plan.n, buf, *values)
     except OverflowError:
-        word = "int64_t" if plan.kind[0] != "f" else "double"
-        raise RuntimeError(f"value cannot be converted to type {word} without overflow") from None
+        if any(type(v) is int and not -(2**63) <= v < 2**64 for v in values):
+            raise OverflowError("int too big to convert") from None
+        # What fits 64 bits without a sign has, as in PyTorch, the value that they have with one.
+        plan.launch(
+            plan.address, plan.n, buf, *[v - 2**64 if type(v) is int and v >= 2**63 else v for v in values]
+        )

@@ -370,6 +370,17 @@ def _order(names: Sequence[str], public: dict[str, str]) -> tuple[int, ...]:
     return tuple(sorted(range(len(names)), key=lambda k: public.get(names[k], names[k])))
 
 
+def hidden_edges(plan: Plan) -> tuple[int, ...]:
+    """The operands of which PyTorch's node knows nothing: conditions, settings, and the number of an overload that takes one."""
+    op = plan.op
+    return tuple(
+        k
+        for k, (p, o) in enumerate(zip(op.params, plan.operands))
+        if p in op.logical
+        or (not isinstance(o, Spec) and (p in op.settings or p in op.fits or op.number_node is not None))
+    )
+
+
 class ElementwiseRule:
     """The gradient of one plan for one choice of inputs that want it. Two callers: raw, which launches one kernel for all of
     them, and registered (`graph`), which calls an op per input and so can be differentiated again."""
@@ -381,6 +392,7 @@ class ElementwiseRule:
         if op.number_node is not None and not all(isinstance(o, Spec) for o in plan.operands):
             self.node_name = op.number_node
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
+        self.hidden = hidden_edges(plan)
         # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
         self.useful = any(mask) and not is_bool(op.body)
         names = op.reads(self.wanted)
@@ -713,6 +725,15 @@ def know_body(op: ElementwiseOp, function: Callable[..., Tensor]) -> None:
 # ---------------------------------------------------------------- all other ops
 
 
+OWN = {
+    "place",
+    "parts",
+    "at",
+    "reverse",
+    "length",
+}  # what rules read here, and PyTorch's nodes do not know by any name
+
+
 class OpRule:
     """The gradient of an `Op` for one choice of inputs that want it: what is saved, and the calls of its rules, written out as source
     once, because collecting a rule's arguments by name at each call cost more than the rule."""
@@ -727,6 +748,7 @@ class OpRule:
         else:
             asked = {n for p, m in zip(op.inputs, mask) if m and p in op.rules for n in op.reads[p]}
         names = [] if op.variadic else list(op.inputs)
+        self.hidden = () if "all" in op.rules else tuple(k for k, n in enumerate(names) if n not in op.rules)
         self.inputs = tuple(k for k, n in enumerate(names) if n in asked and given[k])
         self.outputs = tuple(
             int(n[1:] or 0) for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())
@@ -800,8 +822,10 @@ class OpRule:
 
     def read(self, node: Node, name: str, raw: bool) -> Any:
         wanted = self.names(node).get(name, "")
+        if wanted.endswith("_spec") and not raw:
+            return tuple(node.static[1][self.op.inputs.index(wanted.removesuffix("_spec"))].shape)
         if wanted not in node.static[0]:
-            return read_saved(node, wanted, name, raw)
+            return read_saved(node, "" if wanted.endswith("_spec") else wanted, name, raw)
         return read_saved(node, "", name, raw) if raw else node.static[0][wanted]
 
     def names(self, node: Node) -> dict[str, str]:
@@ -810,7 +834,9 @@ class OpRule:
         public = dict(self.op.public)
         for k, known in enumerate(() if isinstance(layouts, Spec) else layouts):
             public[f"{OUT}{k}"] = f"result{k}" if known.dtype.is_floating_point else "indices"
-        read = {n for reads in self.op.reads.values() for n in reads}
+        for n in self.op.inputs:
+            public[f"{n}_spec"] = f"{public.get(n, n)}_sym_sizes"
+        read = {n for reads in self.op.reads.values() for n in reads} - OWN
         return {
             public.get(n, n): n
             for n in sorted(read)

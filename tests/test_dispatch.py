@@ -1,5 +1,8 @@
 """What plans and the raw rules may reuse, and what they must leave alone."""
 
+from types import ModuleType
+from typing import Any
+
 import pytest
 
 from tests.support import T
@@ -136,3 +139,38 @@ def test_a_function_without_a_name_is_an_op_too() -> None:
     x = T.tensor([1.0, 2.0], requires_grad=True)
     T.elementwise(lambda a, b, c: a * b + c)(x, 3.0, 1.0).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.oracle
+def test_edges_and_saved_names(torch: ModuleType) -> None:
+    """A node has an edge for each operand that PyTorch's has one for, and its saved sizes go by PyTorch's names."""
+
+    def seen(module: ModuleType) -> list[Any]:
+        x, y, z = (module.ones(2, 3, requires_grad=True) for _ in range(3))
+        rows = module.tensor([0, 1])
+        made = [
+            module.addcmul(x, y, z, value=2),
+            module.lerp(x, y, 0.3),
+            module.where(x > 0, x, y),
+            x.clamp(0, 1),
+            x.pow(2.5),
+            2**x,
+            1 - x,
+            x + 1,
+            x.masked_fill(x > 0, 1.0),
+            module.nn.functional.embedding(rows, x),
+            module.nn.functional.nll_loss(x, rows),
+            module.nn.functional.elu(x),
+        ]
+        sizes = [
+            t.grad_fn._saved_self_sym_sizes for t in (x.sum(), x.sum(0), x.view(6), x.expand(2, 3), x[0])
+        ]
+        return [[len(t.grad_fn.next_functions) for t in made], sizes, x.sum(1).grad_fn._saved_dim]
+
+    assert seen(T) == seen(torch)
+
+
+def test_what_fits_64_bits_unsigned_wraps() -> None:
+    i = T.tensor([1, 2])
+    assert (i + 2**63).tolist() == [1 - 2**63, 2 - 2**63]
+    assert (i + 2**63).tolist() == [1 - 2**63, 2 - 2**63], "by the plan that is known by then"

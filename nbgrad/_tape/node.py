@@ -57,7 +57,9 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        return tuple((None if node is None else shown(node), k) for node, k in zip(self.next, self.numbers))
+        hidden = getattr(self.rule, "hidden", ())  # operands for which PyTorch's node has no edge at all
+        edges = [e for k, e in enumerate(zip(self.next, self.numbers)) if k not in hidden]
+        return tuple((None if node is None else shown(node), k) for node, k in edges)
 
     @property
     def metadata(self) -> dict[Any, Any]:

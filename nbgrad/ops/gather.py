@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import inplace, into
+from nbgrad._dispatch import inplace, into, no_overlap
 from nbgrad._plan import number_type
 from nbgrad._storage import Batched
 from nbgrad._tensor import Tensor, storage_of
@@ -77,6 +77,13 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     return Place(tuple(builtins.range(len(shape))), indices, at, _levels(index), index)
 
 
+def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tensor) -> Tensor:
+    """`out=` of what reads in another order than it writes, so that the two must share no memory."""
+    if isinstance(out, Tensor):
+        no_overlap(out, input, by)
+    return into(name, out, result, (input,))
+
+
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -90,7 +97,7 @@ def gather(
                     f"{list(input.shape)} apart from dimension {d}"
                 )
     result = _gather(input, place=_grid("gather", input, dim, index, "input", _kept(input)))
-    return result if out is None else into("gather", out, result, (input,))
+    return result if out is None else _apart_into("gather", out, result, input, index)
 
 
 def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Place]:
@@ -172,7 +179,7 @@ def scatter_(
     src = _source("scatter_", src, value)
     op = _scatter_add if reduce == "add" else _reduced(reduce, src)
     src, place = _scattered("scatter_", self, dim, index, src)
-    return _put_(op, self, src, place, reduce == "add")
+    return _put_(op, self, src, place, reduce == "add", index)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -184,7 +191,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     _need_tensor("scatter_add_", "src", 3, src)
     src, place = _scattered("scatter_add_", self, dim, index, src)
-    return _put_(_scatter_add, self, src, place, True)
+    return _put_(_scatter_add, self, src, place, True, index)
 
 
 def take_along_dim(
@@ -256,7 +263,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     result = _index_select(_as_vector(input), place=place)
     if not input.ndim:
         result = reshape(result, ())
-    return result if out is None else into("index_select", out, result, (input,))
+    return result if out is None else _apart_into("index_select", out, result, input, index)
 
 
 def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -> tuple[Tensor, Place]:
@@ -293,7 +300,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     source, place = _added(self, dim, index, source, alpha)
-    return _put_(_index_add, self, source, place, True)
+    return _put_(_index_add, self, source, place, True, index)
 
 
 def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor, Place]:
@@ -324,7 +331,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     filled, place = _filling(self, dim, index, value)
-    return _put_(_index_fill_tensor if isinstance(value, Tensor) else _index_fill, self, filled, place)
+    return _put_(
+        _index_fill_tensor if isinstance(value, Tensor) else _index_fill, self, filled, place, by=index
+    )
 
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -342,7 +351,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     how = (tuple(index.shape), _levels(index), index)
     place = Place(tuple(builtins.range(len(indices))), indices, *how) if n else Place((0,), [array], *how)
     result = _take(input if n else reshape(input, (0,)), place=place)
-    return result if out is None else into("take", out, result, (input,))
+    return result if out is None else _apart_into("take", out, result, input, index)
 
 
 # ---------------------------------------------------------------- masks
@@ -417,7 +426,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
     found = at.nonzero()
     result = _masked_select(read, place=Place(tuple(builtins.range(len(shape))), found, found[0].shape))
-    return result if out is None else into("masked_select", out, result, (input,))
+    return result if out is None else _apart_into("masked_select", out, result, input, mask)
 
 
 __all__ = [

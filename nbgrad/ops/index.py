@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import inplace, make_view
+from nbgrad._dispatch import inplace, make_view, no_overlap
 from nbgrad._layout import Ints
 from nbgrad._plan import number_type
 from nbgrad._record import record_op
@@ -512,6 +512,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @method
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     values, place = _indices("index_put_", input, indices, values, accumulate)
+    no_overlap(input, *indices)
     return _put_(_index_put_add if accumulate else _index_put, input, values, place, accumulate)
 
 

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into
+from nbgrad._dispatch import differentiable, into, no_overlap
 from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, hooks, wrap
@@ -159,6 +159,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
         raise TypeError(
             f"torch.cat(): input types can't be cast to the desired output type {out._spec.dtype.scalar_name}"
         )
+    no_overlap(out, *tensors)
     return into("cat", out, result, tensors)
 
 
@@ -185,7 +186,10 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     tensors = _checked("stack", tensors)
     key = ("stack", dim, *[t._spec for t in tensors])
     result: Tensor = _stack(*tensors, parts=_plans.get(key) or _remember(key, _stack_parts(key[2:], dim)))
-    return result if out is None else into("stack", out, result, tensors)
+    if out is None:
+        return result
+    no_overlap(out, *tensors)
+    return into("stack", out, result, tensors)
 
 
 hooks.stack = stack

@@ -175,6 +175,9 @@ def _permute(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
     return sp.like(tuple(sp.shape[d] for d in dims), tuple(sp.strides[d] for d in dims)), 0
 
 
+_permute.op.public = {**_permute.op.public, "dims": "dims"}  # type: ignore[attr-defined]
+
+
 @view(
     "Transpose",
     lambda g, dim0, dim1: _transpose(g, dim0=dim0, dim1=dim1),

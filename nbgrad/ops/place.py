@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _backend, _dtypes, _transforms
-from nbgrad._dispatch import differentiable
+from nbgrad import _backend, _dtypes, _layout, _transforms
+from nbgrad._dispatch import differentiable, no_overlap
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR
 from nbgrad._record import written_by
@@ -346,10 +346,40 @@ def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
     return put_at
 
 
-def _put_(op_function: Any, self: Tensor, value: Tensor, place: Place, accumulate: bool = False) -> Tensor:
+_ON_EXPANDED = {
+    "IndexPutBackward0": ("index_put_", "tensor[indices] = tensor"),
+    "IndexFillBackward0": ("index_fill_", "tensor[mask] = scalar"),
+    "IndexFillBackward1": ("index_fill_", "tensor[mask] = scalar"),
+}
+
+
+def warn_expanded(name: str, example: str) -> None:
+    import warnings
+
+    warnings.warn(
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
+        f"also applies to advanced indexing e.g. {example}",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _put_(
+    op_function: Any,
+    self: Tensor,
+    value: Tensor,
+    place: Place,
+    accumulate: bool = False,
+    by: Tensor | None = None,
+) -> Tensor:
+    """`by` is the tensor that says where, if PyTorch looks whether it shares memory with `self`."""
     if state.active and (place.levels or _transforms.wrapped((self, value))):
         return _transforms.inplace(op_function, self, value, place=place)
-    check_write(self, state.grad and (requires(self) or requires(value)))
+    expanded = op_function.op.node_name in _ON_EXPANDED and 0 in self._spec.strides
+    check_write(self, state.grad and (requires(self) or requires(value)), filled=expanded)
+    no_overlap(self, value, by)
+    if expanded and _layout.overlaps(self._spec.shape, self._spec.strides):
+        warn_expanded(*_ON_EXPANDED[op_function.op.node_name])
     _write(self, value, place, accumulate)
     return written_by(self, op_function.op, (self, value), {"place": place})
 
