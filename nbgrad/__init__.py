@@ -72,11 +72,13 @@ from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.ops import return_types as return_types
 from nbgrad.ops.activations import *  # noqa: F403
 from nbgrad.ops.arrange import *  # noqa: F403
 from nbgrad.ops.contract import *  # noqa: F403
 from nbgrad.ops.copy import *  # noqa: F403
 from nbgrad.ops.counting import *  # noqa: F403
+from nbgrad.ops.decompositions import *  # noqa: F403
 from nbgrad.ops.diagonals import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
 from nbgrad.ops.gather import *  # noqa: F403
@@ -84,6 +86,7 @@ from nbgrad.ops.host import *  # noqa: F403
 from nbgrad.ops.index import *  # noqa: F403
 from nbgrad.ops.join import *  # noqa: F403
 from nbgrad.ops.linalg import *  # noqa: F403
+from nbgrad.ops.linear_systems import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.norm import *  # noqa: F403
 from nbgrad.ops.numeric import *  # noqa: F403

@@ -1,11 +1,64 @@
 """Linear algebra under PyTorch's names: `torch.linalg`."""
 
 from nbgrad.ops.contract import linalg_cross as cross
-from nbgrad.ops.contract import multi_dot as multi_dot
-from nbgrad.ops.contract import vecdot as vecdot
-from nbgrad.ops.linalg import matmul as matmul
+from nbgrad.ops.contract import multi_dot, vecdot
+from nbgrad.ops.decompositions import cond, eigvalsh, lstsq, matrix_norm, matrix_rank, pinv, svdvals
+from nbgrad.ops.decompositions import linalg_eigh as eigh
+from nbgrad.ops.decompositions import linalg_norm as norm
+from nbgrad.ops.decompositions import linalg_qr as qr
+from nbgrad.ops.decompositions import linalg_svd as svd
+from nbgrad.ops.linalg import matmul
+from nbgrad.ops.linear_systems import (
+    LinAlgError,
+    cholesky_ex,
+    det,
+    inv,
+    inv_ex,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
+from nbgrad.ops.linear_systems import linalg_cholesky as cholesky
+from nbgrad.ops.linear_systems import linalg_matrix_exp as matrix_exp
+from nbgrad.ops.linear_systems import linalg_matrix_power as matrix_power
+from nbgrad.ops.linear_systems import linalg_slogdet as slogdet
 from nbgrad.ops.movement import linalg_diagonal as diagonal
-from nbgrad.ops.norm import vector_norm as vector_norm
+from nbgrad.ops.norm import vector_norm
 from nbgrad.ops.parts import linalg_vander as vander
 
-__all__ = ["cross", "diagonal", "matmul", "multi_dot", "vander", "vecdot", "vector_norm"]
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "inv_ex",
+    "lstsq",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]

@@ -750,6 +750,94 @@ case(
     ((3,), (3, 4), (4,)),
 )
 
+# ---- systems of equations and decompositions; signs of vectors are nobody's promise
+MATRICES: tuple[Operands, ...] = (((3, 3),), ((2, 3, 3),), ((0, 2, 2),), ((1, 1),))
+LINALG: dict[str, Any] = {"dtypes": FLOATS, "strides": False, "tol": 30, "layouts": False}
+
+
+def positive(T: ModuleType, x: Any) -> Any:
+    """A symmetric positive definite matrix."""
+    return x @ x.mT + 0.5 * T.eye(x.shape[-1], dtype=x.dtype)
+
+
+def linalg(name: str, fn: Callable[..., Any], *shapes: Operands, **rest: Any) -> None:
+    case(f"linalg_{name}", fn, *(shapes or MATRICES), **(LINALG | rest))
+
+
+def tall(T: ModuleType, x: Any) -> Any:
+    """Far from singular, its singular values apart."""
+    rows, columns = x.shape[-2:]
+    return 0.3 * x + T.eye(rows, columns, dtype=x.dtype) * T.arange(1, columns + 1, dtype=x.dtype)
+
+
+linalg("inv", lambda T, x: T.linalg.inv(tall(T, x)))
+linalg("det", lambda T, x: T.det(x), ((3, 3),), ((2, 3, 3),), ref=np.linalg.det)
+linalg("det_singular", lambda T, x: T.det(x[:, :1] * x[:1]), ((3, 3),), differentiable=False)
+linalg("slogdet", lambda T, x: T.linalg.slogdet(x))
+linalg("logdet", lambda T, x: T.logdet(positive(T, x)))
+linalg(
+    "solve",
+    lambda T, a, b: T.linalg.solve(tall(T, a), b),
+    ((3, 3), (3, 2)),
+    ((2, 3, 3), (3, 1)),
+    ((3, 3), (3,)),
+)
+linalg("solve_right", lambda T, a, b: T.linalg.solve(tall(T, a), b, left=False), ((3, 3), (2, 3)))
+linalg("solve_vectors", lambda T, a, b: T.linalg.solve(tall(T, a), b), ((2, 3, 3), (2, 3)))
+for upper in (False, True):
+    word = "upper" if upper else "lower"
+    linalg(f"cholesky_{word}", lambda T, x, u=upper: T.linalg.cholesky(positive(T, x), upper=u))
+    linalg(
+        f"cholesky_solve_{word}",
+        lambda T, x, y, u=upper: T.cholesky_solve(y, T.linalg.cholesky(positive(T, x), upper=u), u),
+        ((3, 3), (3, 2)),
+    )
+    linalg(
+        f"triangular_{word}",
+        lambda T, a, b, u=upper: T.linalg.solve_triangular(tall(T, a), b, upper=u),
+        ((3, 3), (3, 2)),
+        ((2, 2, 2), (2, 3)),
+    )
+linalg(
+    "triangular_unit",
+    lambda T, a, b: T.linalg.solve_triangular(a, b, upper=True, left=False, unitriangular=True),
+    ((3, 3), (2, 3)),
+)
+linalg("cholesky_inverse", lambda T, x: T.cholesky_inverse(T.linalg.cholesky(positive(T, x))), ((3, 3),))
+linalg("qr", lambda T, x: T.linalg.qr(tall(T, x)), ((4, 3),), ((3, 3),), ((2, 4, 2),))
+linalg("qr_wide", lambda T, x: T.linalg.qr(x), ((2, 4),))
+linalg("eigh", lambda T, x: [t.abs() for t in T.linalg.eigh(x + x.mT)], ((3, 3),), ((2, 3, 3),))
+linalg("eigvalsh", lambda T, x: T.linalg.eigvalsh(positive(T, x), UPLO="U"), ((3, 3),))
+linalg("svd", lambda T, x: [t.abs() for t in T.linalg.svd(tall(T, x), False)], ((4, 3),), ((2, 3, 3),))
+linalg("svd_wide", lambda T, x: [t.abs() for t in T.linalg.svd(x, full_matrices=False)], ((2, 4),))
+linalg("svdvals", lambda T, x: T.linalg.svdvals(x), ((4, 3),), ((2, 2, 3),))
+linalg("pinv", lambda T, x: T.linalg.pinv(tall(T, x)), ((4, 3),), ((2, 2, 3),), ((3, 3),))
+linalg("pinv_hermitian", lambda T, x: T.linalg.pinv(positive(T, x), hermitian=True), ((3, 3),))
+linalg("lstsq", lambda T, a, b: T.linalg.lstsq(tall(T, a), b)[0], ((4, 3), (4, 2)), ((4, 3), (4,)))
+linalg("lstsq_residuals", lambda T, a, b: T.linalg.lstsq(tall(T, a), b, driver="gels")[:2], ((4, 3), (4, 2)))
+linalg("matrix_exp", lambda T, x: T.linalg.matrix_exp(x), ((3, 3),), ((2, 2, 2),))
+for n in (0, 1, 3, 6, -2):
+    linalg(f"matrix_power_{n}", lambda T, x, n=n: T.linalg.matrix_power(tall(T, x), n), ((3, 3),))
+for order in ("fro", "nuc", 1, -1, 2, -2, float("inf"), float("-inf")):
+    linalg(
+        f"matrix_norm_{order}",
+        lambda T, x, p=order: T.linalg.matrix_norm(tall(T, x), p),
+        ((4, 3),),
+        ((2, 3, 2),),
+    )
+linalg("matrix_norm_dims", lambda T, x: T.linalg.matrix_norm(x, 1, (2, 0), True), ((2, 3, 4),))
+linalg("norm_nuc", lambda T, x: T.norm(x, "nuc"), ((4, 3),))
+linalg("norm", lambda T, x: T.linalg.norm(x, 3, dim=1), ((4, 3),))
+linalg("norm_matrix", lambda T, x: T.linalg.norm(x, 2), ((4, 3),))
+for order in (None, 1, "fro", -2):
+    smooth = order in (None, -2)  # PyTorch writes over the inverse that its gradient of the others reads
+    linalg(
+        f"cond_{order}", lambda T, x, p=order: T.linalg.cond(tall(T, x), p), ((3, 3),), differentiable=smooth
+    )
+linalg("matrix_rank", lambda T, x: T.linalg.matrix_rank(x[:, :1] @ x[:1]), ((4, 3),), **NO_GRAD)
+linalg("tensorsolve", lambda T, a, b: T.linalg.tensorsolve(a, b), ((2, 3, 6), (2, 3)))
+linalg("tensorinv", lambda T, a: T.linalg.tensorinv(a), ((2, 3, 6),))
+
 # ---- joining
 JOINED: tuple[Operands, ...] = (((2, 3), (4, 3)), ((0, 3), (2, 3)), ((0,), (2, 3)))
 case("cat", lambda T, x, y: T.cat([x, y]), *JOINED, layouts=False)

@@ -151,7 +151,9 @@ def norm(
         if len(named) > 2 or (p == "nuc" and len(named) == 1):
             raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, named))}")
         if p == "nuc":
-            raise NotImplementedError("norm(): the nuclear norm needs a singular value decomposition")
+            from nbgrad.ops.decompositions import matrix_norm
+
+            return matrix_norm(input, "nuc", dim if named else (-2, -1), keepdim, dtype=dtype, out=out)
         p = 2
     return _checked(input, 2 if p is None else p, dim, keepdim, dtype, out)
 

@@ -34,6 +34,16 @@ for _name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "
     _make(_name, "values", "indices")
 _make("aminmax", "min", "max")
 _make("histogram", "hist", "bin_edges")
+for _prefix in ("", "linalg_"):
+    _make(f"{_prefix}slogdet", "sign", "logabsdet")
+    _make(f"{_prefix}qr", "Q", "R")
+_make("svd", "U", "S", "V")
+_make("linalg_svd", "U", "S", "Vh")
+_make("linalg_eigh", "eigenvalues", "eigenvectors")
+_make("linalg_inv_ex", "inverse", "info")
+_make("linalg_solve_ex", "result", "info")
+_make("linalg_cholesky_ex", "L", "info")
+_make("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 
 
 def named(name: str, values: Any, out: bool = False) -> Any:

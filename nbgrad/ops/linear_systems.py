@@ -1,0 +1,647 @@
+"""Systems of linear equations, inverses, determinants and Cholesky factors of batches of square matrices, by NumPy's LAPACK.
+
+A singular matrix is refused in PyTorch's words, which name the batch element and the pivot; these are looked for only then.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad import _dtypes, _layout
+from nbgrad._dispatch import differentiable, into
+from nbgrad._storage import spec
+from nbgrad._tensor import Tensor, wrap
+from nbgrad.ops import elementwise as e
+from nbgrad.ops.arrange import tril, triu
+from nbgrad.ops.copy import clone, full
+from nbgrad.ops.host import of_array
+from nbgrad.ops.linalg import matmul
+from nbgrad.ops.movement import expand, reshape, squeeze, unsqueeze
+from nbgrad.ops.reduce import _EXPECTED
+from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import named
+
+_Array = np.ndarray[Any, Any]
+
+
+class _LinAlgError(RuntimeError):
+    """What a matrix is refused with for its values, not for its shape."""
+
+
+LinAlgError = _LinAlgError
+
+# ---------------------------------------------------------------- what PyTorch refuses
+
+
+def check_matrices(name: str, A: Tensor, word: str = "A") -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor {word} must have at least 2 dimensions.")
+
+
+def check_square(name: str, A: Tensor) -> None:
+    check_matrices(name, A)
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
+
+
+def check_floats(name: str, A: Tensor, kernel: str = "") -> None:
+    """Refuse ints, and halves: in the words of PyTorch's kernel of that name, or without one at once."""
+    if not A.dtype.is_floating_point:
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype.scalar_name}"
+        )
+    if A.dtype is _dtypes.float16:
+        if kernel:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for 'Half'")
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got Half")
+
+
+def _first_zero_pivot(matrix: _Array) -> int:
+    """Counted from 1, as LAPACK does; 0 if elimination with row exchanges finds none."""
+    a = matrix.astype(np.float64)
+    for k in range(len(a)):
+        p = k + int(np.argmax(np.abs(a[k:, k])))
+        if a[p, k] == 0:
+            return k + 1
+        a[[k, p]] = a[[p, k]]
+        a[k + 1 :, k:] -= np.outer(a[k + 1 :, k] / a[k, k], a[k, k:])
+    return 0
+
+
+def _first_bad_minor(matrix: _Array) -> int:
+    for k in range(1, len(matrix) + 1):
+        try:
+            np.linalg.cholesky(matrix[:k, :k])
+        except np.linalg.LinAlgError:
+            return k
+    return 0
+
+
+def _infos(A: _Array, find: Callable[[_Array], int]) -> _Array:
+    """LAPACK's `info` of each matrix."""
+    flat = A.reshape(-1, *A.shape[-2:])
+    return np.array([find(a) for a in flat], np.int32).reshape(A.shape[:-2])
+
+
+def _refused(name: str, infos: _Array, words: str) -> _LinAlgError:
+    """The first that failed, by its place in the batch."""
+    at = int(np.flatnonzero(infos)[0])
+    where = f"(Batch element {at}): " if infos.ndim else ""
+    return _LinAlgError(f"{name}: {where}{words.format(info=infos.reshape(-1)[at])}")
+
+
+_NO_INVERSE = "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is singular."
+_NO_SOLUTION = "The solver failed because the input matrix is singular."
+_NOT_POSITIVE = (
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
+    "{info} is not positive-definite)."
+)
+
+# ---------------------------------------------------------------- inverse
+
+
+def by_columns(array: _Array) -> Tensor:
+    """A tensor of matrices that lie by columns, as LAPACK leaves them in PyTorch."""
+    t = of_array(array.mT)
+    *batch, down, along = t._spec.strides
+    return wrap(t._buf, t._spec.like(array.shape, (*batch, along, down)))
+
+
+@differentiable(
+    "LinalgInvEx",
+    tangent=lambda t, y: e.neg(matmul(matmul(y, t), y)),
+    batch=lambda x, name: _inv(x, name=name),
+    input=lambda g, y: e.neg(matmul(matmul(y.mT, g), y.mT)),
+)
+def _inv(input: Tensor, *, name: str) -> Tensor:
+    try:
+        return by_columns(np.linalg.inv(input._host()))
+    except np.linalg.LinAlgError:
+        raise _refused(name, _infos(input._host(), _first_zero_pivot), _NO_INVERSE) from None
+
+
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    check_square("linalg.inv", A)
+    check_floats("linalg.inv", A)
+    result = _inv(A, name="linalg.inv")
+    return result if out is None else into("linalg_inv", out, result, (A,))
+
+
+@method
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return inv(input, out=out)
+
+
+def _no_info(A: Tensor) -> Tensor:
+    return full(spec(_dtypes.int32, tuple(A.shape)[:-2]), 0)
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    check_square("linalg.inv", A)
+    check_floats("linalg.inv", A)
+    try:
+        return named("linalg_inv_ex", (_inv(A, name="linalg.inv_ex"), _no_info(A)))
+    except _LinAlgError:
+        if check_errors:
+            raise
+    infos = _infos(A.detach()._host(), _first_zero_pivot)
+    return named("linalg_inv_ex", (full(A._spec.dense(), float("nan")), of_array(infos)))
+
+
+# ---------------------------------------------------------------- solutions
+
+
+def _by_vector(t: Tensor, vector: bool) -> Tensor:
+    return unsqueeze(t, -1) if vector else t
+
+
+def _solve_other(g: Tensor, A: Tensor, left: bool, vector: bool) -> Tensor:
+    return _solve(A.mT, g, left=left, vector=vector)
+
+
+def _solve_matrix(g: Tensor, A: Tensor, y: Tensor, left: bool, vector: bool) -> Tensor:
+    back = _by_vector(_solve(A.mT, g, left=left, vector=vector), vector)
+    x = _by_vector(y, vector)
+    return e.neg(matmul(back, x.mT) if left else matmul(x.mT, back))
+
+
+def _solve_tangent(
+    A: Tensor, y: Tensor, A_t: Tensor | None, B_t: Tensor | None, left: bool, vector: bool
+) -> Tensor:
+    moved = None
+    if A_t is not None:
+        x = _by_vector(y, vector)
+        moved = e.neg(matmul(A_t, x) if left else matmul(x, A_t))
+        moved = squeeze(moved, -1) if vector else moved
+    if B_t is not None:
+        moved = B_t if moved is None else e.add(B_t, moved)
+    assert moved is not None
+    return _solve(A, moved, left=left, vector=vector)
+
+
+@differentiable("LinalgSolveEx", tangent=_solve_tangent, A=_solve_matrix, B=_solve_other)
+def _solve(A: Tensor, B: Tensor, *, left: bool, vector: bool) -> Tensor:
+    a, b = A._host(), B._host()
+    b = b[..., None] if vector else b
+    try:
+        x = np.linalg.solve(a, b) if left else np.linalg.solve(a.mT, b.mT).mT
+    except np.linalg.LinAlgError:
+        raise _refused("torch.linalg.solve", _infos(a, _first_zero_pivot), _NO_SOLUTION) from None
+    return of_array(x[..., 0]) if vector else by_columns(x) if left else of_array(x)
+
+
+def _broadcast(A: Tensor, B: Tensor, vector: bool) -> tuple[Tensor, Tensor]:
+    """Both with the batch dimensions of both."""
+    columns = 1 if vector else 2
+    batch = tuple(_layout.broadcast_shapes(tuple(A.shape)[:-2], tuple(B.shape)[:-columns]))
+    wide_a, wide_b = (*batch, *tuple(A.shape)[-2:]), (*batch, *tuple(B.shape)[-columns:])
+    return (
+        A if tuple(A.shape) == wide_a else expand(A, wide_a),
+        B if tuple(B.shape) == wide_b else expand(B, wide_b),
+    )
+
+
+def _check_equation(name: str, A: Tensor, B: Tensor, left: bool, vector: bool) -> None:
+    rows, columns = (B.shape[-1], 1) if vector else tuple(B.shape)[-2:]
+    if A.shape[-1] != (rows if left else columns):
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
+            f"({A.shape[-2]}x{A.shape[-1]} and {rows}x{columns})"
+        )
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    name = "linalg.solve"
+    check_matrices(name, A)
+    if not A.dtype.is_floating_point:
+        check_floats(name, A)
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type {A.dtype.scalar_name} and B of type "
+            f"{B.dtype.scalar_name} instead"
+        )
+    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape)[:-1])
+    if not vector:
+        check_matrices(name, B, "B")
+    check_square(name, A)
+    _check_equation(name, A, B, left, vector)
+    if vector and not left:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation XA = B ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-1]}x1)"
+        )
+    check_floats(name, A, "lu_cpu")
+    result = _solve(*_broadcast(A, B, vector), left=left, vector=vector)
+    return result if out is None else into("linalg_solve", out, result, (A, B))
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    try:
+        return named("linalg_solve_ex", (solve(A, B, left=left), _no_info(A)))
+    except _LinAlgError:
+        if check_errors:
+            raise
+    infos = of_array(_infos(A.detach()._host(), _first_zero_pivot))
+    return named("linalg_solve_ex", (full(B._spec.dense(), float("nan")), infos))
+
+
+# ---------------------------------------------------------------- triangular systems
+
+
+def _part(t: Tensor, upper: bool, unitriangular: bool) -> Tensor:
+    return triu(t, int(unitriangular)) if upper else tril(t, -int(unitriangular))
+
+
+def _triangular_back(
+    g: Tensor, A: Tensor, y: Tensor, upper: bool, left: bool, unitriangular: bool, wanted: Any
+) -> list[Tensor | None]:
+    how = {"upper": not upper, "left": left, "unitriangular": unitriangular}
+    back = _solve_triangular(A.mT, g, **how)
+    whole = e.neg(matmul(back, y.mT) if left else matmul(y.mT, back)) if wanted[0] else None
+    return [None if whole is None else _part(whole, upper, unitriangular), back]
+
+
+@differentiable("LinalgSolveTriangular", all=_triangular_back)
+def _solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool, unitriangular: bool) -> Tensor:
+    a, b = A._host(), B._host()
+    a = np.triu(a) if upper else np.tril(a)
+    n = a.shape[-1]
+    if unitriangular:
+        a[..., range(n), range(n)] = 1
+    if (a[..., range(n), range(n)] == 0).any():
+        a = a.copy()
+        with np.errstate(all="ignore"):
+            return of_array(_substituted(a, b, upper) if left else _substituted(a.mT, b.mT, not upper).mT)
+    return by_columns(np.linalg.solve(a, b)) if left else of_array(np.linalg.solve(a.mT, b.mT).mT)
+
+
+def _substituted(a: _Array, b: _Array, upper: bool) -> _Array:
+    """Row by row, with infinities where a pivot is 0, as LAPACK's triangular solver leaves them."""
+    x = b.copy()
+    n = a.shape[-1]
+    for k in range(n)[:: -1 if upper else 1]:
+        known = slice(k + 1, n) if upper else slice(0, k)
+        x[..., k, :] -= (a[..., k, known, None] * x[..., known, :]).sum(-2)
+        x[..., k, :] /= a[..., k, k, None]
+    return x
+
+
+def solve_triangular(
+    A: Tensor,
+    B: Tensor,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    name = "linalg.solve_triangular"
+    check_matrices(name, A)
+    check_matrices(name, B, "B")
+    check_square(name, A)
+    _check_equation(name, A, B, left, False)
+    check_floats(name, A)
+    if A.dtype is not B.dtype:
+        A, B = (t.to(_dtypes.promote_types(A.dtype, B.dtype)) for t in (A, B))
+    result = _solve_triangular(*_broadcast(A, B, False), upper=upper, left=left, unitriangular=unitriangular)
+    return result if out is None else into("linalg_solve_triangular", out, result, (A, B))
+
+
+# ---------------------------------------------------------------- determinants
+
+
+def _cofactors(A: Tensor) -> Tensor:
+    """The gradient of the determinant of any matrix, singular ones included, by its singular values."""
+    from nbgrad.ops.decompositions import _svd
+
+    u, s, vh = _svd(A, full_matrices=False)
+    n = A.shape[-1]
+    others = reshape(s, (*tuple(s.shape)[:-1], 1, n)).expand(*tuple(s.shape)[:-1], n, n)
+    eye = of_array(np.eye(n, dtype=bool))
+    products = e.where(eye, full(spec(A.dtype, ()), 1), others).prod(-1)
+    sign = e.mul(det(u), det(vh))
+    return e.mul(matmul(e.mul(u, unsqueeze(products, -2)), vh), sign[..., None, None])
+
+
+def _det_back(g: Tensor, A: Tensor, y: Tensor) -> Tensor:
+    if bool(e.eq(y.detach(), 0).any()):
+        return e.mul(g[..., None, None], _cofactors(A))
+    return e.mul(e.mul(g, y)[..., None, None], _inv(A, name="linalg.inv").mT)
+
+
+@differentiable("LinalgDet", batch=lambda x: _det(x), A=_det_back)
+def _det(A: Tensor) -> Tensor:
+    return of_array(np.asarray(np.linalg.det(A._host())))
+
+
+@method
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    check_square("linalg.det", A)
+    check_floats("linalg.det", A, "lu_cpu")
+    result = _det(A)
+    return result if out is None else into("linalg_det", out, result, (A,), _EXPECTED)
+
+
+def _slogdet_back(g: Any, A: Tensor) -> Tensor:
+    if g[1] is None:
+        return full(A._spec.dense(), 0)
+    return e.mul(g[1][..., None, None], _inv(A, name="linalg.inv").mT)
+
+
+@differentiable("LinalgSlogdet", batch=lambda x: _slogdet(x), A=_slogdet_back)
+def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
+    sign, size = np.linalg.slogdet(A._host())
+    return of_array(np.asarray(sign)), of_array(np.asarray(size))
+
+
+def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
+    check_square("linalg.slogdet", A)
+    check_floats("linalg.slogdet", A, "lu_cpu")
+    parts = _slogdet(A)
+    if out is None:
+        return named("linalg_slogdet", parts)
+    return named("linalg_slogdet", [into("linalg_slogdet", o, t, (A,)) for o, t in zip(out, parts)], True)
+
+
+@method
+def slogdet(input: Tensor) -> Any:
+    return named("slogdet", linalg_slogdet(input))
+
+
+@method
+def logdet(input: Tensor) -> Tensor:
+    check_square("logdet", input)
+    check_floats("logdet", input, "lu_cpu")
+    sign, size = _slogdet(input)
+    return e.where(e.eq(sign, -1), full(spec(input.dtype, ()), float("nan")), size)
+
+
+# ---------------------------------------------------------------- Cholesky factors
+
+
+def _cholesky_back(g: Tensor, y: Tensor, upper: bool) -> Tensor:
+    low, grad = (y.mT, g.mT) if upper else (y, g)
+    product = matmul(low.mT, grad)
+    half = e.mul(e.add(tril(product), tril(product, -1).mT), 0.5)
+    lower: dict[str, Any] = {"unitriangular": False}
+    left = _solve_triangular(low.mT, half, upper=True, left=True, **lower)
+    return _solve_triangular(low, left, upper=False, left=False, **lower)
+
+
+def _cholesky_op(node_name: str, name: str) -> Callable[..., Tensor]:
+    @differentiable(node_name, batch=lambda x, upper: factor(x, upper=upper), A=_cholesky_back)
+    def factor(A: Tensor, *, upper: bool) -> Tensor:
+        a = A._host().mT if upper else A._host()
+        try:
+            low = np.linalg.cholesky(a)
+        except np.linalg.LinAlgError:
+            raise _refused(name, _infos(a, _first_bad_minor), _NOT_POSITIVE) from None
+        return by_columns(low.mT if upper else low)
+
+    return factor
+
+
+_cholesky, _old_cholesky = (
+    _cholesky_op("LinalgCholeskyEx", "linalg.cholesky"),
+    _cholesky_op("Cholesky", "cholesky"),
+)
+
+
+def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    check_square("linalg.cholesky", A)
+    check_floats("linalg.cholesky", A, "cholesky_cpu")
+    result = _cholesky(A, upper=upper)
+    return result if out is None else into("linalg_cholesky", out, result, (A,))
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    try:
+        return named("linalg_cholesky_ex", (linalg_cholesky(A, upper=upper), _no_info(A)))
+    except _LinAlgError:
+        if check_errors:
+            raise
+    a = A.detach()._host()
+    infos = _infos(a.mT if upper else a, _first_bad_minor)
+    return named("linalg_cholesky_ex", (full(A._spec.dense(), float("nan")), of_array(infos)))
+
+
+@method
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    warnings.warn(
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+        "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\n"
+        "U = torch.cholesky(A, upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\n"
+        "This transform will produce equivalent results for all valid (symmetric positive definite) inputs.",
+        UserWarning,
+        stacklevel=2,
+    )
+    check_square("cholesky", input)
+    check_floats("cholesky", input, "cholesky_cpu")
+    result = _old_cholesky(input, upper=upper)
+    return result if out is None else into("cholesky", out, result, (input,))
+
+
+def _factored(L: Tensor, upper: bool) -> Tensor:
+    """The matrix of which this is the factor; only that triangle is read."""
+    low = triu(L).mT if upper else tril(L)
+    return matmul(low, low.mT)
+
+
+def _solve_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool, wanted: Any) -> list[Tensor | None]:
+    back = _solve_factored(g, L, upper=upper)
+    if not wanted[1]:
+        return [back, None]
+    product = matmul(back, y.mT)
+    whole = e.neg(e.add(product, product.mT))
+    return [back, triu(matmul(L, whole)) if upper else tril(matmul(whole, L))]
+
+
+@differentiable("CholeskySolve", all=_solve_factored_back)
+def _solve_factored(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
+    return _solve(_factored(L, upper), B, left=True, vector=False)
+
+
+@method
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    for word, t in (("b", B), ("u", L)):
+        if t.ndim < 2:
+            raise RuntimeError(
+                f"{word} should have at least 2 dimensions, but has {t.ndim} dimensions instead"
+            )
+    if L.shape[-1] != B.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b matrix "
+            f"is {B.shape[-2]} by {B.shape[-1]}"
+        )
+    L, B = _broadcast(L, B, False)
+    result = _solve_factored(B, L, upper=upper)
+    return result if out is None else into("cholesky_solve", out, result, (B, L))
+
+
+def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tensor:
+    whole = e.neg(matmul(matmul(y, e.add(g, g.mT)), y))
+    return triu(matmul(L, whole)) if upper else tril(matmul(whole, L))
+
+
+@differentiable(
+    "CholeskyInverse", batch=lambda x, upper: _invert_factored(x, upper=upper), L=_invert_factored_back
+)
+def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
+    return _inv(_factored(L, upper), name="cholesky_inverse")
+
+
+@method
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    check_square("cholesky_inverse", L)
+    result = _invert_factored(L, upper=upper)
+    return result if out is None else into("cholesky_inverse", out, result, (L,))
+
+
+# ---------------------------------------------------------------- powers and the exponential
+
+
+def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    check_square("linalg.matrix_power", A)
+    if type(n) is not int:
+        raise TypeError(
+            f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
+        )
+    result = _power(inv(A) if n < 0 else A, abs(n))
+    return result if out is None else into("linalg_matrix_power", out, result, (A,))
+
+
+def _power(A: Tensor, n: int) -> Tensor:
+    """By squaring, and by PyTorch's order of the products."""
+    if n == 0:
+        eye = of_array(np.eye(A.shape[-1], dtype=A.dtype.np))
+        return clone(A).copy_(eye)
+    if n == 1:
+        return clone(A)
+    if n == 3:
+        return matmul(matmul(A, A), A)
+    square: Tensor | None = None
+    result: Tensor | None = None
+    while n:
+        square = A if square is None else matmul(square, square)
+        if n & 1:
+            result = square if result is None else matmul(result, square)
+        n >>= 1
+    assert result is not None
+    return result
+
+
+@method
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    return linalg_matrix_power(input, n, out=out)
+
+
+def _exponential_back(g: Tensor, A: Tensor) -> Tensor:
+    """The exponential of [[A^T, g], [0, A^T]] has the gradient in its upper right block."""
+    from nbgrad.ops.join import cat
+
+    n = A.shape[-1]
+    turned = A.mT
+    top = cat([turned, g], -1)
+    bottom = cat([full(A._spec.dense(), 0), turned], -1)
+    whole = _exponential(cat([top, bottom], -2))
+    return whole[..., :n, n:]
+
+
+# Pade's approximation of this degree is exact to float64 for a norm of up to 5.4; the matrix is halved until it is there.
+_PADE: tuple[float, ...] = (
+    *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0),
+    *(
+        10559470521600.0,
+        670442572800.0,
+        33522128640.0,
+        1323241920.0,
+        40840800.0,
+        960960.0,
+        16380.0,
+        182.0,
+        1.0,
+    ),
+)
+
+
+@differentiable("LinalgMatrixExp", batch=lambda x: _exponential(x), A=_exponential_back)
+def _exponential(A: Tensor) -> Tensor:
+    a = A._host().astype(np.float64)
+    if not a.size:
+        return clone(A)
+    norm = np.abs(a).sum(-2).max()
+    halvings = max(0, int(np.ceil(np.log2(norm / 5.371920351148152)))) if np.isfinite(norm) and norm else 0
+    a = a / 2.0**halvings
+    eye = np.eye(a.shape[-1])
+    a2 = a @ a
+    a4, b = a2 @ a2, _PADE
+    a6 = a4 @ a2
+    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+    found = np.linalg.solve(even - odd, even + odd)
+    for _ in range(halvings):
+        found = found @ found
+    return of_array(found.astype(A.dtype.np))
+
+
+def linalg_matrix_exp(A: Tensor) -> Tensor:
+    check_square("linalg.matrix_exp", A)
+    check_floats("linalg.matrix_exp", A)
+    return _exponential(A)
+
+
+@method
+def matrix_exp(input: Tensor) -> Tensor:
+    return linalg_matrix_exp(input)
+
+
+# ---------------------------------------------------------------- systems of tensors
+
+
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    first, second = tuple(A.shape)[:ind], tuple(A.shape)[ind:]
+    n, m = int(np.prod(first)), int(np.prod(second))
+    if n != m:
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {m} != {n}"
+        )
+    result = reshape(inv(reshape(A, (n, m))), (*second, *first))
+    return result if out is None else into("linalg_tensorinv", out, result, (A,))
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
+    if dims is not None:
+        moved = [_layout.wrap_dim(d, A.ndim) for d in dims]
+        A = A.movedim(moved, list(range(A.ndim - len(moved), A.ndim)))
+    shape = tuple(A.shape)[B.ndim :]
+    n, m = int(np.prod(shape)), B.numel()
+    rows = int(np.prod(tuple(A.shape)[: B.ndim]))
+    if n != rows or n != m:
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {n} != {m}"
+        )
+    result = reshape(solve(reshape(A, (n, n)), reshape(B, (-1,))), shape)
+    return result if out is None else into("linalg_tensorsolve", out, result, (A, B))
+
+
+__all__ = [
+    *(
+        "cholesky",
+        "cholesky_inverse",
+        "cholesky_solve",
+        "det",
+        "inverse",
+        "logdet",
+        "matrix_exp",
+        "matrix_power",
+    ),
+    "slogdet",
+]
