@@ -75,7 +75,7 @@ def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
-            "mode='reduced') if you are going to require gradients."
+            "mode='reduced') if you are going to differentiate through linalg.qr."
         )
     rows, columns = y0.shape[-2], y1.shape[-1]
     if mode == "complete" and rows > columns:
@@ -418,11 +418,16 @@ def _lstsq_back(g: Any, A: Tensor, B: Tensor, y0: Tensor, y1: Tensor, rcond: Any
 
 
 @differentiable("LinalgLstsq", all=_lstsq_back)
-def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool) -> tuple[Tensor, Tensor]:
-    inverse = _pinv(A, atol=None, rtol=rcond, hermitian=False)
-    x = matmul(inverse, B)
+def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tuple[Tensor, Tensor]:
     rows, columns = tuple(A.shape)[-2:]
-    if rests and rows > columns and bool(e.eq(matrix_rank(A, rtol=rcond), columns).all()):
+    ranks = matrix_rank(A, rtol=rcond)._host()
+    if whole and (ranks < min(rows, columns)).any():
+        raise LinAlgError(
+            "torch.linalg.lstsq: The least squares solution could not be computed because the input matrix does not have full "
+            f"rank (error code: {ranks.min() + 1})."
+        )
+    x = matmul(_pinv(A, atol=None, rtol=rcond, hermitian=False), B)
+    if rests and rows > columns and (ranks == columns).all():
         rest = e.sub(B, matmul(A, x))
         return x, _sum(e.mul(rest, rest), -2)
     return x, full(A._spec.dense().like((0,)), 0)
@@ -442,12 +447,13 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     if A.dtype is not B.dtype:
         raise RuntimeError("torch.linalg.lstsq: input and other must have the same dtype")
     rank = matrix_rank(A, rtol=rcond)
-    if driver == "gels" and not bool(e.eq(rank, min(tuple(A.shape)[-2:])).all()):
-        raise LinAlgError(
-            "torch.linalg.lstsq: The least squares solution could not be computed because the input matrix does not have full "
-            f"rank (error code: {int(rank.reshape(-1)[0]) + 1})."
-        )
-    x, rest = _lstsq(A, unsqueeze(B, -1) if vector else B, rcond=rcond, rests=driver not in (None, "gelsy"))
+    x, rest = _lstsq(
+        A,
+        unsqueeze(B, -1) if vector else B,
+        rcond=rcond,
+        rests=driver not in (None, "gelsy"),
+        whole=driver == "gels",
+    )
     nothing = full(A._spec.dense().like((0,)), 0)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     ranks = full(spec(_dtypes.int64, (0,)), 0) if driver == "gels" else rank

@@ -20,8 +20,9 @@ from nbgrad.ops.arrange import tril, triu
 from nbgrad.ops.copy import clone, full
 from nbgrad.ops.host import of_array
 from nbgrad.ops.linalg import matmul
-from nbgrad.ops.movement import expand, reshape, squeeze, unsqueeze
+from nbgrad.ops.movement import expand, narrow, reshape, squeeze, unsqueeze
 from nbgrad.ops.reduce import _EXPECTED
+from nbgrad.ops.reduce import sum as _sum
 from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import named
 
@@ -315,26 +316,29 @@ def solve_triangular(
 # ---------------------------------------------------------------- determinants
 
 
+def _cofactors_back(g: Tensor, A: Tensor) -> Tensor:
+    turned = _inv(A, name="linalg.inv").mT
+    total = _sum(e.mul(g, turned), (-2, -1), True)
+    along = e.sub(e.mul(turned, total), matmul(matmul(turned, g.mT), turned))
+    return e.mul(along, _det(A)[..., None, None])
+
+
+@differentiable("LinalgDetBackward0", batch=lambda x: _cofactors(x), A=_cofactors_back)
 def _cofactors(A: Tensor) -> Tensor:
-    """The gradient of the determinant of any matrix, singular ones included, by its singular values."""
-    from nbgrad.ops.decompositions import _svd
-
-    u, s, vh = _svd(A, full_matrices=False)
-    n = A.shape[-1]
-    others = reshape(s, (*tuple(s.shape)[:-1], 1, n)).expand(*tuple(s.shape)[:-1], n, n)
-    eye = of_array(np.eye(n, dtype=bool))
-    products = e.where(eye, full(spec(A.dtype, ()), 1), others).prod(-1)
-    sign = e.mul(det(u), det(vh))
-    return e.mul(matmul(e.mul(u, unsqueeze(products, -2)), vh), sign[..., None, None])
-
-
-def _det_back(g: Tensor, A: Tensor, y: Tensor) -> Tensor:
-    if bool(e.eq(y.detach(), 0).any()):
-        return e.mul(g[..., None, None], _cofactors(A))
-    return e.mul(e.mul(g, y)[..., None, None], _inv(A, name="linalg.inv").mT)
+    """The derivative of the determinant of any matrix, singular ones included: those by their singular values."""
+    a = A._host().astype(np.float64)
+    size = np.linalg.det(a)
+    singular = size == 0
+    safe = np.where(singular[..., None, None], np.eye(a.shape[-1]), a)
+    found = np.linalg.inv(safe).mT * size[..., None, None]
+    if singular.any():
+        u, s, vh = np.linalg.svd(a[singular])
+        others = np.where(np.eye(s.shape[-1], dtype=bool), 1.0, s[..., None, :]).prod(-1)
+        found[singular] = (u * others[..., None, :]) @ vh * np.linalg.det(u @ vh)[..., None, None]
+    return of_array(found.astype(A.dtype.np))
 
 
-@differentiable("LinalgDet", batch=lambda x: _det(x), A=_det_back)
+@differentiable("LinalgDet", batch=lambda x: _det(x), A=lambda g, A: e.mul(g[..., None, None], _cofactors(A)))
 def _det(A: Tensor) -> Tensor:
     return of_array(np.asarray(np.linalg.det(A._host())))
 
@@ -540,16 +544,14 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     return linalg_matrix_power(input, n, out=out)
 
 
-def _exponential_back(g: Tensor, A: Tensor) -> Tensor:
-    """The exponential of [[A^T, g], [0, A^T]] has the gradient in its upper right block."""
+def _exponential_moved(A: Tensor, t: Tensor) -> Tensor:
+    """The exponential of [[A, t], [0, A]] has in its upper right block how that of A moves with t."""
     from nbgrad.ops.join import cat
 
     n = A.shape[-1]
-    turned = A.mT
-    top = cat([turned, g], -1)
-    bottom = cat([full(A._spec.dense(), 0), turned], -1)
-    whole = _exponential(cat([top, bottom], -2))
-    return whole[..., :n, n:]
+    bottom = cat([full(A._spec.dense(), 0), A], -1)
+    whole = _exponential(cat([cat([A, t], -1), bottom], -2))
+    return narrow(narrow(whole, -2, 0, n), -1, n, n)
 
 
 # Pade's approximation of this degree is exact to float64 for a norm of up to 5.4; the matrix is halved until it is there.
@@ -569,7 +571,12 @@ _PADE: tuple[float, ...] = (
 )
 
 
-@differentiable("LinalgMatrixExp", batch=lambda x: _exponential(x), A=_exponential_back)
+@differentiable(
+    "LinalgMatrixExp",
+    tangent=lambda t, A: _exponential_moved(A, t),
+    batch=lambda x: _exponential(x),
+    A=lambda g, A: _exponential_moved(A.mT, g),
+)
 def _exponential(A: Tensor) -> Tensor:
     a = A._host().astype(np.float64)
     if not a.size:
