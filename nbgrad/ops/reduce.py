@@ -62,9 +62,17 @@ _SPLIT = 1 << 15  # a reduction to few elements is cut into runs of this length,
 
 
 def reduction(
-    kind: Reduction, sp: Spec, dims: Ints, keepdim: bool, out_dtype: _dtype, accumulate: str, *numbers: float
+    kind: Reduction,
+    sp: Spec,
+    dims: Ints,
+    keepdim: bool,
+    out_dtype: _dtype,
+    accumulate: str,
+    *numbers: float,
+    length: int = 0,
 ) -> Run:
-    """What reduces tensors of a Spec over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype."""
+    """What reduces tensors of a Spec over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype. Of rows
+    that lie in one run, `length` is that of all of them, where the last one is shorter."""
     shape = _layout.reduced_shape(tuple(sp.shape), dims, keepdim)
     out = spec(out_dtype, shape, None, sp.device)
     kept = [(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d not in dims]
@@ -74,8 +82,10 @@ def reduction(
     kept, gone = _merge(kept), _merge(gone)
     total = math.prod(n for n, _ in gone)
     results = math.prod(n for n, _ in kept)
-    if results and not kept and len(gone) == 1 and total >= 2 * _SPLIT:
-        return _in_two_steps(kind, sp, gone[0], out, accumulate, numbers)
+    # A product that underflows passes through denormal numbers, which are slow, once in each run: fewer of them
+    split = 8 * _SPLIT if kind.combine == "prod" else _SPLIT
+    if results and not kept and len(gone) == 1 and total >= 2 * split:
+        return _in_two_steps(kind, sp, gone[0], split, out, accumulate, numbers)
     columns = bool(kept) and kept[-1][1] == 1 and kept[-1][0] >= 8 and not (gone and gone[-1][1] == 1)
     code = sp.dtype.code
     compute = sp.dtype.kind if kind.combine not in ("sum", "prod") or code[0] == "f" else "i8"
@@ -110,7 +120,7 @@ def reduction(
     else:
         n, step = gone[-1] if gone else (1, 1)
         outer, inner = kept, gone[:-1]
-        head = [len(outer), len(inner), n, step, math.prod(k for k, _ in inner)]
+        head = [len(outer), len(inner), n, step, math.prod(k for k, _ in inner), length or n * results]
         items = results
     meta = np.array([*head, *_reversed(outer), *_reversed(inner)], np.int64).view(np.uint8)
     letters = ("d" if compute[0] == "f" else "q") * len(kind.numbers)
@@ -141,6 +151,7 @@ def _in_two_steps(
     kind: Reduction,
     sp: Spec,
     run_of: tuple[int, int],
+    split: int,
     out: Spec,
     accumulate: str,
     numbers: tuple[float, ...],
@@ -148,29 +159,16 @@ def _in_two_steps(
     """Runs of a fixed length first, by as many threads as there are, then their results: the order of additions is the same for any
     number of threads."""
     n, step = run_of
-    whole, left = divmod(n, _SPLIT)
+    count = -(-n // split)
     middle = next(d for d in _dtypes.all_dtypes if d.code == accumulate)
     first = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
     last = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
-
-    def part(shape: Ints, strides: Ints) -> Run:
-        lines = spec(sp.dtype, shape, strides, sp.device)
-        return reduction(first, lines, (1,), False, middle, accumulate, *numbers)
-
-    body = part((whole, _SPLIT), (step * _SPLIT, step))
-    tail = part((1, left), (0, step)) if left else None
-    parts_of = spec(middle, (whole + (1 if left else 0),), None, sp.device)
-    ending = reduction(last, parts_of, (0,), False, out.dtype, accumulate, *numbers)
-    offset = whole * _SPLIT * step * sp.itemsize
-
-    def reduce(t: Tensor) -> Tensor:
-        parts = body(t)
-        if tail is not None:
-            rest = tail(wrap(t._buf[offset:], t._spec))
-            parts = wrap(np.concatenate([parts._buf, rest._buf]), parts_of)
-        return wrap(ending(parts)._buf, out)
-
-    return reduce
+    runs = spec(sp.dtype, (count, split), (step * split, step), sp.device)
+    parts = reduction(first, runs, (1,), False, middle, accumulate, *numbers, length=n)
+    ending = reduction(
+        last, spec(middle, (count,), None, sp.device), (0,), False, out.dtype, accumulate, *numbers
+    )
+    return lambda t: wrap(ending(parts(t))._buf, out)
 
 
 def _lanes(d: _dtype) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import into
 from nbgrad._layout import Ints
@@ -84,15 +86,10 @@ def _moments_of_one(what: str, sp: Spec, n: int, correction: float, shape: Ints)
         parts = [part._buf for part in body(t)]
         if rest is not None:
             last = rest(wrap(backend.view(t._buf, offset), t._spec))
-            parts = [_joined(a, b._buf) for a, b in zip(parts, last)]
+            parts = [np.concatenate([a, b._buf]) for a, b in zip(parts, last)]
         about, middle = empty(out), empty(out)
         launch(address, 1, about._buf, middle._buf, *parts, runs, _RUN, left or _RUN, correction)
         return about, middle
-
-    def _joined(a: Any, b: Any) -> Any:
-        both = backend.empty(len(a) + len(b))
-        both[: len(a)], both[len(a) :] = a, b
-        return both
 
     return moments
 
@@ -336,17 +333,39 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Any:
 # ---------------------------------------------------------------- the logarithm of a sum of exponentials
 
 
-def _logsumexp_along(sp: Spec, dim: int, shape: Ints) -> Run:
-    """Of each line along `dim`; the result is shown in that shape."""
-    kept = sp.like(_layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True))
+def _logsumexp_along(sp: Spec, dim: int, shape: Ints, d: _dtypes.dtype) -> Run:
+    """Of each line along `dim`, in dtype `d`; the result is shown in that shape."""
+    n = tuple.__getitem__(sp.shape, dim) if sp.ndim else 1
+    if sp.numel == n and n >= 2 * _RUN and sp.strides[dim] == 1:
+        return _logsumexp_of_one(sp, n, shape)
+    kept = spec(d, _layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True), None, sp.device)
     how = walk(tuple(sp.shape), dim, (still(kept, dim), sp.strides), wide=lines.WIDE, few=1)
     unit = bool(sp.ndim) and sp.strides[dim] == 1
-    code = sp.dtype.code
+    source, signature = lines.logsumexp(sp.dtype.code, d.code, how.together, unit)
     form = "lines" if how.together else "unit" if unit else "strided"
-    address = build.kernel(f"logsumexp_{code}_{form}", *lines.logsumexp(code, how.together, unit)).address
+    address = build.kernel(f"logsumexp_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if kept.numel else 0
     launch = _backend.of(sp.device).launch(3, "", max(4 * sp.numel, 1) if items > 1 else items)
     return filled(launch, address, items, how.meta, (kept.like(shape),))
+
+
+def _logsumexp_of_one(sp: Spec, n: int, shape: Ints) -> Run:
+    """One long line, as that of its runs, which threads share; the runs do not depend on how many threads there are."""
+    whole, left = n // _RUN, n % _RUN
+    real = _dtypes.float64
+    body = _logsumexp_along(sp.like((whole, _RUN)), 1, (whole,), real)
+    rest = _logsumexp_along(sp.like((1, left)), 1, (1,), real) if left else None
+    ending = _logsumexp_along(spec(real, (whole + (left > 0),), None, sp.device), 0, shape, sp.dtype)
+    offset = whole * _RUN * sp.itemsize
+
+    def run(t: Tensor) -> Any:
+        parts = body(t)
+        if rest is not None:
+            last = rest(wrap(_backend.of(sp.device).view(t._buf, offset), t._spec))
+            parts = wrap(np.concatenate([parts._buf, last._buf]), parts._spec)
+        return ending(parts)
+
+    return run
 
 
 def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
@@ -367,9 +386,9 @@ def _logsumexp(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
         )
     shape = _layout.reduced_shape(tuple(input.shape), dims, keepdim)
     if len(dims) <= 1:
-        return _logsumexp_along(input, dims[0] if dims else 0, shape)
+        return _logsumexp_along(input, dims[0] if dims else 0, shape, input.dtype)
     lie, lines_of = as_lines(input, dims)
-    run = _logsumexp_along(lie, lie.ndim - 1, shape)
+    run = _logsumexp_along(lie, lie.ndim - 1, shape, input.dtype)
     return lambda t: run(lines_of(t))
 
 

@@ -90,7 +90,7 @@ def test_reduction_bodies(combine: str, columns: bool) -> None:
         axis = 0
     else:
         out = np.zeros(9, values.dtype)
-        meta = np.array([1, 0, 70, 1, 1, 9, 70])
+        meta = np.array([1, 0, 70, 1, 1, 630, 9, 70])
         body(0, 9, meta, out, values.reshape(-1))
         axis = 1
     want = {"sum": np.sum, "prod": np.prod, "amax": np.max, "any": np.any}[combine](values, axis=axis)
@@ -112,7 +112,7 @@ def test_finish_and_numbers_of_a_reduction() -> None:
         ("n",),
     )
     out = np.zeros(1, np.float32)
-    python(source)(0, 1, np.array([0, 0, 5, 1, 1]), out, np.arange(5, dtype=np.float32), 5.0)
+    python(source)(0, 1, np.array([0, 0, 5, 1, 1, 5]), out, np.arange(5, dtype=np.float32), 5.0)
     assert out[0] == pytest.approx(6**0.5, rel=1e-7)
 
 

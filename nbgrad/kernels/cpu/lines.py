@@ -243,6 +243,7 @@ import numpy as np
 {helpers}
 from nbgrad.kernels.cpu.stack import stack_{code}, stack_f8
 F = {scalar}
+R = {result}
 
 
 def @NAME@(start, stop, meta, o, x):
@@ -273,7 +274,7 @@ for k in range(n):
         sums[j] += np.float64({result})
     p += x_step
 for j in range(width):
-    o[o_at + j] = F(math.log(sums[j]) + best[j])
+    o[o_at + j] = R(math.log(sums[j]) + best[j])
 """
 
 _LOGSUMEXP_ALONE = """
@@ -304,13 +305,13 @@ for k in range(whole, n):
     v = x[x_at + k{times}]
     {power_of_rest}
     total += np.float64({result})
-o[o_at] = F(math.log(total) + top)
+o[o_at] = R(math.log(total) + top)
 """
 
 
 @lru_cache(maxsize=16)
-def logsumexp(code: str, together: bool, unit: bool) -> Source:
-    """`code` is float32's or float64's."""
+def logsumexp(code: str, out: str, together: bool, unit: bool) -> Source:
+    """Codes are float32's or float64's."""
     helpers = vmath_helpers()
     power = emit.emit((p.exp(var("v") - var("top")),), "cpu", code, {"v": "v", "top": "top"})
     text = "\n".join(power.lines)
@@ -325,8 +326,9 @@ def logsumexp(code: str, together: bool, unit: bool) -> Source:
         helpers=helpers,
         code=code,
         scalar=SCALARS[code],
+        result=SCALARS[out],
         lanes=WIDE if together else LANES,
         opening=opening(("o", "x"), WIDE if together else 1),
         body=_lines(body, 8),
     )
-    return source, ("i8", "i8", "*i8", "*" + code, "*" + code)
+    return source, ("i8", "i8", "*i8", "*" + out, "*" + code)

@@ -15,7 +15,7 @@ from nbgrad.expr.node import Expr
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 LANES = 64
-BLOCK = 1024  # elements after which the lanes are emptied with compensation; a multiple of LANES
+BLOCK = 1024  # float64s after which the lanes are emptied with compensation, a multiple of LANES; of other dtypes eight times as many
 
 COMBINE = {
     "sum": "{a} + {b}",
@@ -53,26 +53,28 @@ def @NAME@(start, stop, meta, o, x{numbers}):
     n = meta[2]
     step = meta[3]
     outer = meta[4]
+    total_length = meta[5]
     for row in range(start, stop):
         rest = row
         begin = 0
         for e in range(dk):
-            size = meta[5 + e]
-            begin += (rest % size) * meta[5 + dk + e]
+            size = meta[6 + e]
+            begin += (rest % size) * meta[6 + dk + e]
             rest //= size
+        length = min(n, total_length - row * n)
         total = {identity}
         lost = A(0)
         for r in range(outer):
             rest = r
             p = begin
             for e in range(dr):
-                size = meta[5 + 2 * dk + e]
-                p += (rest % size) * meta[5 + 2 * dk + dr + e]
+                size = meta[6 + 2 * dk + e]
+                p += (rest % size) * meta[6 + 2 * dk + dr + e]
                 rest //= size
-            whole = n // {LANES} * {LANES}
+            whole = length // {LANES} * {LANES}
             at = 0
             while at < whole:
-                upto = min(at + {BLOCK}, whole)
+                upto = {upto}
                 for k in range({LANES}):
                     lane[k] = {identity}
                 while at < upto:
@@ -92,7 +94,7 @@ def @NAME@(start, stop, meta, o, x{numbers}):
                     half //= 2
                 part = lane[0]
                 {add_block}
-            while at < n:
+            while at < length:
                 q = p + at{times}
                 {load}
                 {prologue_tail}
@@ -205,7 +207,7 @@ def reduction(
         lanes=stack.format(LANES),
         accumulators=stack.format(WIDTH),
         LANES=LANES,
-        BLOCK=BLOCK,
+        upto=f"min(at + {BLOCK if code == 'f8' else 8 * BLOCK}, whole)" if compensated else "whole",
         WIDTH=WIDTH,
         identity=first,
         value=value,
