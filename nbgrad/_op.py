@@ -148,7 +148,8 @@ class Op:
             p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
         )
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-        self.by_mask: dict[Any, Any] = {}
+        self.rules_of: dict[Any, Any] = {}  # by the inputs that want a gradient, and those that are there
+        self.recorders: dict[int, Callable[..., None]] = {}
         self.public = PUBLIC
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}
 

@@ -148,7 +148,7 @@ def record_prepared(plan: Prepared, result: Any, a: Tensor) -> None:
     rule = plan.rule
     if rule is None or (a._rg == 2 and history(a) is None):
         record_op(op, result, (a,), plan.static)
-        plan.rule = rule = op.by_mask.get(0b11)
+        plan.rule = rule = op.rules_of.get(((True,), (True,)))
         if rule is not None:
             outs = (result,) if rule.single else result
             plan.kept = (

@@ -72,14 +72,11 @@ def recorder(plan: Plan, asked: int) -> Callable[..., None]:
         if any(flags) and plan.out.dtype.is_floating_point:
             rule = rule_of(plan, tuple([flag != 0 for flag in flags]))
             if rule.useful:
-                make = _recorder_maker(
-                    tuple(flags),
-                    rule.tensor_positions,
-                    rule.saves_output,
-                    rule.number_positions,
-                    op.refuses is not None,
-                )
-                found = make(rule, plan, asked)
+                # PyTorch's node that has no gradient knows only of inputs that want one.
+                listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
+                static = _tuple([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
+                saved = rule.tensor_positions, rule.saves_output
+                found = _recorder_maker(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
         plan.recorders[asked] = found
     return found
 
@@ -91,36 +88,36 @@ def _constant(t: Tensor, *args: Any) -> None:
 @lru_cache(maxsize=1024)
 def _recorder_maker(
     flags: tuple[int, ...],
-    saved: tuple[int, ...],
-    saves_output: bool,
-    numbers: tuple[int, ...],
-    wanted_only: bool,
+    listed: tuple[int, ...],
+    saved: tuple[tuple[int, ...], bool],
+    static: str,
+    given: str = "",
+    wants: str = "1",
 ) -> Callable[..., Any]:
     """Source of a recorder, without loops and without what does not apply: the interpreter's steps are what a small op costs. A view
-    (flag 2) is asked at each call if it wants a gradient; where it does not, another recorder is due."""
-    names = [f"a{k}" for k in range(len(flags))]
-    given = ", ".join(names)
+    (flag 2) is asked at each call if it wants a gradient; where it does not, another recorder is due. The node knows of the operands
+    `listed` and keeps those `saved`, with the result if that is true, and `static`, text of which `given` may be a part."""
+    given += ", ".join([f"a{k}" for k in range(len(flags))])
     lines = []
     for k, flag in enumerate(flags):
         if flag == 2:
             lines += [
                 f"if a{k}._node is None and not requires(a{k}):",
-                f"    return recorder(plan, asked - {2 << 2 * k})(t, {given})",
+                f"    return recorder(owner, asked - {2 << 2 * k})(t, {given})",
             ]
     for k, flag in enumerate(flags):
         if flag == 2:
             lines.append(f"e{k}, n{k} = edge(a{k})")
-        elif flag:
+        elif flag == 1:
             lines.append(f"e{k} = a{k}._node or accumulator(a{k})")
-    # PyTorch's node that has no gradient knows only of inputs that want one.
-    listed = [k for k, flag in enumerate(flags) if flag or not wanted_only]
-    number = [{0: "0", 1: f"a{k}._nr", 2: f"n{k}"}[flags[k]] for k in listed]
+    number = [{1: f"a{k}._nr", 2: f"n{k}"}.get(flags[k], "0") for k in listed]
     lines += [
         "node = t._node = Node()",
-        f"node.next = {_tuple([f'e{k}' if flags[k] else 'None' for k in listed])}",
+        f"node.next = {_tuple([f'e{k}' if flags[k] in (1, 2) else 'None' for k in listed])}",
         f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {_tuple(number)}",
     ]
-    kept, changed = [f"a{k}" for k in saved], [f"a{k}._storage is not None" for k in saved]
+    operands, saves_output = saved
+    kept, changed = [f"a{k}" for k in operands], [f"a{k}._storage is not None" for k in operands]
     if saves_output:  # by another tensor over its memory: a node that holds its own output would be a cycle
         lines += [
             "y = new(Tensor)",
@@ -137,15 +134,14 @@ def _recorder_maker(
             f"node.saved = {_tuple(kept)}",
             f"if {' or '.join(changed)}: node.versions = versions(node.saved)",
         ]
-    if numbers:
-        lines.append(f"node.static = {_tuple([f'a{k}' for k in numbers])}")
+    if static:
+        lines.append(f"node.static = {static}")
     lines += ["node.rule = rule", "node.seq = next(sequence)", "if shared.rare:"]
     if kept:
         lines.append("    node.saved, node.versions = save(node.saved)")
-    lines += ["    note_origin(node)", "t._rg = 1"]
+    lines += ["    note_origin(node)", f"t._rg = {wants}"]
     body = "".join([f"        {line}\n" for line in lines])
     scope: dict[str, Any] = dict(
-        recorder=recorder,
         requires=requires,
         edge=edge,
         accumulator=accumulator,
@@ -155,7 +151,10 @@ def _recorder_maker(
         Storage=Storage,
     )
     scope |= dict(versions=_versions, sequence=sequence, shared=shared, save=save, note_origin=note_origin)
-    exec(f"def make(rule, plan, asked):\n    def record(t, {given}):\n{body}    return record", scope)
+    exec(
+        f"def make(rule, owner, asked, recorder):\n    def record(t, {given}):\n{body}    return record",
+        scope,
+    )
     return scope["make"]
 
 
@@ -869,39 +868,55 @@ def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
     return t
 
 
+def _op_recorder(op: Op, asked: int) -> Callable[..., None]:
+    """As `recorder`, for an `Op` of one result; 3 stands for an operand that is not there."""
+    found = op.recorders.get(asked)
+    if found is None:
+        flags = tuple([asked >> 2 * k & 3 for k in range(len(op.inputs))])
+        mask = tuple([flag in (1, 2) for flag in flags])
+        found = _nothing
+        if any(mask):
+            rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), False)
+            specs = _tuple(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
+            make = _recorder_maker(
+                flags,
+                tuple(range(len(flags))),
+                (rule.inputs, bool(rule.outputs)),
+                f"(static, {specs}, t._spec)",
+                "static, ",
+                "1 if t._view is None else 2",
+            )
+            found = make(rule, op, asked, _op_recorder)
+        op.recorders[asked] = found
+    return found
+
+
+def _nothing(*_: Any) -> None:
+    """The record of what nobody wants a gradient of."""
+
+
+def _op_rule(op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> OpRule:
+    found = op.rules_of.get((mask, given))
+    if found is None:
+        found = op.rules_of[mask, given] = OpRule(op, mask, given, several)
+    return found
+
+
 def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
-    """Give the outputs of an `Op` their history. Masks are bits here: a tuple per call cost 1 us of 7."""
-    a = tensors[0]
-    if len(tensors) == 1 and a._rg == 1 and isinstance(result, Tensor):
-        rule = op.by_mask.get(0b11)
-        if rule is not None and not rule.saved_names and result._spec.dtype.is_floating_point:
-            # One input, nothing saved (a sum, a view), written out: 1 us less.
-            node = result._node = Node()
-            node.next = (a._node or accumulator(a),)
-            if a._nr:
-                node.numbers = (a._nr,)
-            node.static = (static, (a._spec,), result._spec)
-            node.rule = rule
-            node.seq = next(sequence)
-            if shared.rare:
-                note_origin(node)
-            result._rg = 1 if result._view is None else 2
-            return result
-    wanted, absent, bit = 0, 0, 1
-    for t in tensors:
-        if t is None:
-            absent |= bit
-        elif t._rg == 1 or (t._rg and requires(t)):
-            wanted |= bit
-        bit += bit
-    if not wanted:
+    """Give the outputs of an `Op` their history."""
+    single = isinstance(result, Tensor)
+    if single and not op.variadic:
+        if result._spec.dtype.is_floating_point:
+            asked = shift = 0
+            for t in tensors:
+                asked |= (3 if t is None else t._rg) << shift
+                shift += 2
+            (op.recorders.get(asked) or _op_recorder(op, asked))(result, static, *tensors)
         return result
-    key = (wanted | bit, absent) if absent else wanted | bit
-    rule = op.by_mask.get(key)
-    if rule is None:
-        mask = tuple([bool(wanted >> k & 1) for k in range(len(tensors))])
-        rule = OpRule(op, mask, tuple([t is not None for t in tensors]), not isinstance(result, Tensor))
-        op.by_mask[key] = rule
+    mask = tuple([t is not None and requires(t) for t in tensors])
+    if True not in mask:
+        return result
+    rule = _op_rule(op, mask, tuple([t is not None for t in tensors]), not single)
     node = Node()
     edges: list[Node | None] = []
     numbers, layout = [], []
@@ -915,7 +930,6 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
             edges.append(None)
             numbers.append(0)
     node.next, node.numbers = tuple(edges), tuple(numbers)
-    single = isinstance(result, Tensor)
     outs = (result,) if single else result
     layouts = result._spec if single else tuple([o._spec for o in outs])
     node.static = (static, tuple(layout), layouts)

@@ -39,21 +39,23 @@ Rule = Callable[..., Tensor]
 # ---------------------------------------------------------------- one product
 
 
-def _known(check: Check, turn: str) -> Run:
-    """The product without history. What it comes to depends on specs only, so it is checked and worked out once."""
+def _known(check: Check, turn: str) -> Any:
+    """The product without history. What it comes to depends on specs only, so it is checked and worked out once: `find` tells."""
     runs: dict[tuple[Spec, Spec], Run] = {}
 
-    def run(a: Tensor, b: Tensor) -> Tensor:
-        found = runs.get((a._spec, b._spec))
-        if found is None:
-            read_a = _turned(a._spec) if turn == "tn" else a._spec
-            read_b = _turned(b._spec) if turn == "nt" else b._spec
-            check(read_a, read_b)
-            if len(runs) >= _KEPT:
-                runs.clear()
-            found = runs[a._spec, b._spec] = _make(read_a, read_b)
-        return found(a, b)
+    def find(a: Spec, b: Spec) -> Run:
+        read_a = _turned(a) if turn == "tn" else a
+        read_b = _turned(b) if turn == "nt" else b
+        check(read_a, read_b)
+        if len(runs) >= _KEPT:
+            runs.clear()
+        found = runs[a, b] = _make(read_a, read_b)
+        return found
 
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        return (runs.get((a._spec, b._spec)) or find(a._spec, b._spec))(a, b)
+
+    run.find = find  # type: ignore[attr-defined]
     return run
 
 
@@ -463,22 +465,22 @@ def _adding(
 ) -> Any:
     """`beta * input + alpha * product` as an op; `first` and `second` are the rules of the product."""
     run = product.run
-    plans: dict[tuple[Spec, Spec, Spec], Plan] = {}
+    plans: dict[tuple[Spec, Spec, Spec], tuple[Run, Plan]] = {}
 
     def forward(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
         key = (input._spec, mat1._spec, mat2._spec)
-        plan = plans.get(key)
-        if plan is None:
+        found = plans.get(key)
+        if found is None:
             check(key[0], key[1], _turned(key[2]) if turn == "nt" else key[2])
-        if mat1._spec.dtype is _dtypes.float16:  # rounded once
-            c, a, b = (to_dtype(t, _dtypes.float32) for t in (input, mat1, mat2))
-            wide = forward(c, a, b, beta, alpha)
-            return to_dtype(wide, _dtypes.float16)
-        out = run(mat1, mat2)
-        if plan is None:
+            if key[1].dtype is _dtypes.float16:  # rounded once
+                c, a, b = (to_dtype(t, _dtypes.float32) for t in (input, mat1, mat2))
+                return to_dtype(forward(c, a, b, beta, alpha), _dtypes.float16)
             if len(plans) >= _KEPT:
                 plans.clear()
-            plan = plans[key] = plan_for(_add.op, (out._spec, input._spec), out._spec)
+            result = run(mat1, mat2)._spec
+            found = plans[key] = (run.find(*key[1:]), plan_for(_add.op, (result, key[0]), result))
+        multiply, plan = found
+        out = multiply(mat1, mat2)
         if beta == 1 and alpha == 1:
             plan.launch(plan.address, plan.n, out._buf, input._buf)
         else:
