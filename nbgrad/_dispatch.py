@@ -17,7 +17,7 @@ import numpy as np
 from nbgrad import _backend, _layout, _transforms
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
-from nbgrad._plan import check_cast, check_numbers, dtypes_of, keep, launch, number_type, plan_for
+from nbgrad._plan import check_cast, check_values, dtypes_of, keep, launch, number_type, plan_for
 from nbgrad._record import record, record_op, recorder
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
@@ -181,8 +181,7 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> T
     if state.active and _transforms.wrapped(args):
         return _transforms.elementwise(op, args)
     plan = plan_for(op, operands)
-    if op.fits:
-        check_numbers(plan, args)
+    check_values(plan, args)
     buf = _backend.of(plan.out.device).empty(plan.nbytes)
     launch(plan, buf, args)
     t = wrap(buf, plan.out)
@@ -236,8 +235,7 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
     check_write(t, recorded, filled=True)  # that its elements are apart is seen by the plan
     plan = plan_for(op, operands, t._spec)
-    if op.fits:
-        check_numbers(plan, args)
+    check_values(plan, args)
     args = [t, *(apart(t, a) for a in args[1:])]
     if recorded:
         mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)

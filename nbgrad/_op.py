@@ -54,6 +54,9 @@ class ElementwiseOp:
         # Both refuse, given the computing dtype and the operands: before anything else, and last, as PyTorch's kernels do.
         self.check: Callable[..., None] | None = None
         self.kernel: Callable[..., None] | None = None
+        self.integers: Callable[..., None] | None = (
+            None  # refuses, at each call that computes integers, by their values
+        )
         self.settings: tuple[str, ...] = ()  # the numbers that do not decide the dtype
         self.fits: tuple[
             str, ...

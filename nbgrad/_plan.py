@@ -35,6 +35,7 @@ class Plan:
 
     __slots__ = (
         "address",
+        "checked",
         "compute",
         "high",
         "kind",
@@ -64,6 +65,7 @@ class Plan:
         self.nbytes = out.extent * out.itemsize
         self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
         self.recorders: dict[int, Any] = {}  # by the operands' `_rg`, two bits each
+        self.checked = op.integers is not None and compute.category == _dtypes.INT
         if op.fits:
             self.low, self.high = _dtypes.limits(compute)
         if not runs:
@@ -266,11 +268,13 @@ def plan_for(
     """The plan of these operands; with `out`, in place: the first operand's memory, so laid out, takes the result. One that does not
     run only says what the call is."""
     key: Any = operands if out is None and runs else (operands, out, runs)
-    plan: Plan | None = op.plans.get(key)
+    plan: Plan | None = op.plans.get(key) or op.plans.get((key,))
     if plan is None:
         if len(op.plans) >= _PLANS:
             op.plans.clear()
-        plan = op.plans[key] = make_plan(op, operands, out, runs)
+        plan = make_plan(op, operands, out, runs)
+        # Where values are to be looked at, by a key that the short way does not ask for.
+        op.plans[(key,) if plan.checked else key] = plan
     return plan
 
 
@@ -283,7 +287,12 @@ def forget_plans() -> None:
 _dtypes.on_new_default.append(forget_plans)
 
 
-def check_numbers(plan: Plan, args: Sequence[Any]) -> None:
+def check_values(plan: Plan, args: Sequence[Any]) -> None:
+    """What specs and types do not tell: whether numbers fit, and what integers must not be."""
+    if plan.checked:
+        plan.op.integers(*args)  # type: ignore[misc]
+    if not plan.op.fits:
+        return
     for name, value in zip(plan.op.params, args):
         if name in plan.op.fits and not isinstance(value, Tensor):
             _dtypes.fitting(value, plan.compute)

@@ -13,6 +13,7 @@ from nbgrad import _dtypes
 from nbgrad._dispatch import add_into, check_out, elementwise_function, inplace, operands_of
 from nbgrad._op import ElementwiseOp
 from nbgrad._plan import dtypes_of, number_type
+from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor, c_name, hooks
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
@@ -71,7 +72,20 @@ def _true_divide(input, other):
     return input / other
 
 
-@stanza(name="div_floor", opmath=True, node="DivBackward2", kernel=refuse("div_floor_cpu", bools=True))
+def _refuse_zero(input: Any, other: Any) -> None:
+    """Integer division by zero is an error before anything is written."""
+    zero = not other._host().all() if isinstance(other, Tensor) else other == 0
+    if zero and (not isinstance(input, Tensor) or input.numel()):
+        raise RuntimeError("ZeroDivisionError")
+
+
+@stanza(
+    name="div_floor",
+    opmath=True,
+    node="DivBackward2",
+    kernel=refuse("div_floor_cpu", bools=True),
+    integers=_refuse_zero,
+)
 def _floor_divide(input, other):
     return p.floor_divide(input, other)
 
@@ -81,6 +95,7 @@ _no_derivative = dict(
     name="div_floor",
     node="NotImplemented",
     kernel=refuse("div_floor_cpu", bools=True),
+    integers=_refuse_zero,
     method=False,
     shared=False,
     opmath=True,
@@ -103,13 +118,21 @@ def _trunc_divide(input, other):
 
 
 @stanza(
-    node="RemainderBackward1", number_node="RemainderBackward0", kernel=refuse("remainder_cpu", bools=True)
+    node="RemainderBackward1",
+    number_node="RemainderBackward0",
+    kernel=refuse("remainder_cpu", bools=True),
+    integers=_refuse_zero,
 )
 def remainder(input, other):
     return p.remainder(input, other)
 
 
-@stanza(node="FmodBackward1", number_node="FmodBackward0", kernel=refuse("fmod_cpu", bools=True))
+@stanza(
+    node="FmodBackward1",
+    number_node="FmodBackward0",
+    kernel=refuse("fmod_cpu", bools=True),
+    integers=_refuse_zero,
+)
 def fmod(input, other):
     return p.fmod(input, other)
 
@@ -227,8 +250,10 @@ def _pow_tensor(input, exponent):
 
 
 def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    if isinstance(exponent, Tensor) or not isinstance(input, Tensor):
+        return _pow_tensor.op, (input, exponent)
     kind = number_type(exponent)
-    if kind is None or not isinstance(input, Tensor):
+    if kind is None:
         return _pow_tensor.op, (input, exponent)
     if not input.dtype.is_floating_point and kind is not float:
         if exponent < 0:
@@ -247,6 +272,8 @@ _FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: _square, 3: _cube, **_ROOTS}
 
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    if isinstance(exponent, Tensor):
+        return _pow_tensor(input, exponent, out=out)
     op, args = power(input, exponent)
     return op.function(*args, out=out)
 
@@ -403,8 +430,12 @@ def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
 
 @method
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    op, args = _clamped(input, min, max)
-    return op.function(*args, out=out)
+    if min is None or max is None:
+        op, args = _clamped(input, min, max)
+        return op.function(*args, out=out)
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        return _clamp_tensors(input, min, max, out=out)
+    return _clamp_both(input, min, max, out=out)
 
 
 @method
@@ -450,11 +481,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
         raise TypeError(
             f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
         )
-    if condition.dtype is not _dtypes.bool_:
+    if condition._spec.dtype is not _dtypes.bool_:
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
         )
-    if not (_fits_any(input) and _fits_any(other)):
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)) and not (
+        _fits_any(input) and _fits_any(other)
+    ):
         d = dtypes_of(_where.op, operands_of(_where.op, (condition, input, other)))[0]
         if d is not _dtypes.float16:  # one too large for float16 is inf here
             for value in (input, other):
@@ -474,11 +507,21 @@ def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
     return choose(near, input, end) + choose(near, weight, weight - 1) * (end - input)
 
 
+def _one_dtype(compute: Any, operands: Any) -> None:
+    for name, o in zip(("end", "weight"), operands[1:]):
+        if isinstance(o, Spec) and o.dtype is not operands[0].dtype:
+            raise RuntimeError(
+                f"expected dtype {c_name(operands[0].dtype)} for `{name}` but got dtype {c_name(o.dtype)}"
+            )
+
+
 @stanza(
     name="lerp",
     node="LerpBackward0",
     method=False,
     settings=("weight",),
+    tensors=("input", "end"),
+    check=_one_dtype,
     kernel=refuse("lerp_kernel_scalar", ints=True, bools=True),
     vjp=lambda g, weight: (g * (1 - weight), g * weight, None),
 )
@@ -490,6 +533,8 @@ def _lerp_number(input, end, weight):
     name="lerp",
     node="LerpBackward1",
     method=False,
+    tensors=("input", "end", "weight"),
+    check=_one_dtype,
     kernel=refuse("lerp_kernel_tensor", ints=True, bools=True),
     vjp=lambda g, input, end, weight: (g * (1 - weight), g * weight, g * (end - input)),
 )
@@ -497,26 +542,19 @@ def _lerp_tensor(input, end, weight):
     return _lerp_body(input, end, weight)
 
 
-def _lerped(input: Tensor, end: Tensor, weight: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
-    for name, t in (("end", end), ("weight", weight)):
-        if isinstance(t, Tensor) and t._spec.dtype is not input._spec.dtype:
-            raise RuntimeError(
-                f"expected dtype {c_name(input.dtype)} for `{name}` but got dtype {c_name(t.dtype)}"
-            )
-    return (_lerp_tensor if isinstance(weight, Tensor) else _lerp_number).op, (input, end, weight)
-
-
 @method
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    op, args = _lerped(input, end, weight)
-    if out is not None and isinstance(weight, Tensor) and weight.ndim:
-        check_out("lerp", out, dtypes_of(op, operands_of(op, args))[1], args, SAME)
-    return op.function(*args, out=out)
+    if not isinstance(weight, Tensor):
+        return _lerp_number(input, end, weight, out=out)
+    if out is not None and weight.ndim:
+        args = (input, end, weight)
+        check_out("lerp", out, dtypes_of(_lerp_tensor.op, operands_of(_lerp_tensor.op, args))[1], args, SAME)
+    return _lerp_tensor(input, end, weight, out=out)
 
 
 @method
 def lerp_(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    return inplace(*_lerped(input, end, weight))
+    return inplace((_lerp_tensor if isinstance(weight, Tensor) else _lerp_number).op, (input, end, weight))
 
 
 # ---------------------------------------------------------------- comparisons, logic, bits
@@ -714,14 +752,6 @@ def _integers(*operands: Any) -> bool:
     return not any(k.is_floating_point for k in kinds) and not all(k is _dtypes.bool_ for k in kinds)
 
 
-def _refuse_zero(input: Any, other: Any) -> None:
-    """Integer division by zero is an error before anything is written."""
-    if _integers(input, other):
-        zero = not other._host().all() if isinstance(other, Tensor) else other == 0
-        if zero and (not isinstance(input, Tensor) or input.numel()):
-            raise RuntimeError("ZeroDivisionError")
-
-
 def _divided(input: Any, other: Any, rounding_mode: str | None) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     if rounding_mode is None:
         return _true_divide.op, (input, other)
@@ -729,13 +759,18 @@ def _divided(input: Any, other: Any, rounding_mode: str | None) -> tuple[Element
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
-    _refuse_zero(input, other)
     if rounding_mode == "floor":
         return _floor_divide.op, (input, other)
     return (_int_trunc_divide if _integers(input, other) else _trunc_divide).op, (input, other)
 
 
-@stanza(name="div_trunc_int", node="DivBackward2", method=False, kernel=refuse("div_trunc_cpu", bools=True))
+@stanza(
+    name="div_trunc_int",
+    node="DivBackward2",
+    method=False,
+    kernel=refuse("div_trunc_cpu", bools=True),
+    integers=_refuse_zero,
+)
 def _int_trunc_divide(input, other):
     return (input - p.fmod(input, other)) // other
 
@@ -755,43 +790,12 @@ def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tens
 
 @method
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    _refuse_zero(input, other)
     return _floor_divided(input, other, out=out)
 
 
 @method
 def floor_divide_(input: Tensor, other: Any) -> Tensor:
-    _refuse_zero(input, other)
     return inplace(_floor_divided_.op, (input, other))
-
-
-_remainder, _fmod = remainder, fmod
-
-
-def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:  # type: ignore[no-redef]
-    _refuse_zero(input, other)
-    return _remainder(input, other, out=out)
-
-
-def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:  # type: ignore[no-redef]
-    _refuse_zero(input, other)
-    return _fmod(input, other, out=out)
-
-
-method(remainder)
-method(fmod)
-
-
-@method
-def remainder_(input: Tensor, other: Any) -> Tensor:
-    _refuse_zero(input, other)
-    return inplace(_remainder.op, (input, other))
-
-
-@method
-def fmod_(input: Tensor, other: Any) -> Tensor:
-    _refuse_zero(input, other)
-    return inplace(_fmod.op, (input, other))
 
 
 # ---------------------------------------------------------------- PyTorch's other names, and the operators

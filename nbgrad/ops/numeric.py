@@ -70,6 +70,8 @@ def _rounding(input: Tensor, decimals: int) -> tuple[Any, tuple[Any, ...]]:
 
 @method
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    if decimals == 0:
+        return _round(input, out=out)
     op, args = _rounding(input, decimals)
     return op.function(*args, out=out)
 
@@ -136,16 +138,18 @@ def _nan_to_num(input, nan, posinf, neginf):
     return choose(p.isnan(input), nan, finite)
 
 
-def _numbers(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[Any, ...]:
-    least, largest = _dtypes.limits(input.dtype) if input.dtype.is_floating_point else (0, 0)
+def _numbers(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[Any, Any, Any]:
+    d = input._spec.dtype
+    least, largest = _dtypes.limits(d) if d.is_floating_point else (0, 0)
     if nan is posinf is neginf is None:
-        return input, 0, largest, least
+        return 0, largest, least
     for k, (name, value) in enumerate((("nan", nan), ("posinf", posinf), ("neginf", neginf)), 2):
         if value is not None and number_type(value) is None:
             kind = type(value).__name__
             raise TypeError(f"nan_to_num(): argument '{name}' (position {k}) must be float, not {kind}")
     given = ((nan, 0), (posinf, largest), (neginf, least))
-    return (input, *((default if value is None else value) for value, default in given))
+    nan, posinf, neginf = [default if value is None else value for value, default in given]
+    return nan, posinf, neginf
 
 
 @method
@@ -157,14 +161,15 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    return _nan_to_num(*_numbers(input, nan, posinf, neginf), out=out)
+    zero, largest, least = _numbers(input, nan, posinf, neginf)
+    return _nan_to_num(input, zero, largest, least, out=out)
 
 
 @method
 def nan_to_num_(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    return write(_nan_to_num.op, _numbers(input, nan, posinf, neginf))
+    return write(_nan_to_num.op, (input, *_numbers(input, nan, posinf, neginf)))
 
 
 # ---------------------------------------------------------------- extremes where NaN is no number
@@ -194,33 +199,29 @@ def fmin(input, other):
     return choose(p.logical_or(p.le(input, other), p.isnan(other)), input, other)
 
 
+_ONE_DTYPE = "heaviside is not yet implemented for tensors with different dtypes."
+
+
+def _one_dtype(compute: Any, operands: Any) -> None:
+    if operands[0].dtype is not operands[1].dtype:
+        raise RuntimeError(_ONE_DTYPE)
+
+
 @stanza(
     name="heaviside",
     node="NotImplemented",
     refuses="aten::heaviside",
-    method=False,
     tensors=("input", "values"),
+    check=_one_dtype,
+    exact=_ONE_DTYPE,
 )
 def _heaviside(input, values):
     return choose(p.eq(input, 0), values, choose(p.gt(input, 0), 1, 0))
 
 
-def _same_dtypes(input: Tensor, *others: Any) -> None:
-    for other in others:
-        if isinstance(other, Tensor) and other.dtype is not input.dtype:
-            raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-
-
 @method
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    _same_dtypes(input, values, out)
     return _heaviside(input, values, out=out)
-
-
-@method
-def heaviside_(input: Tensor, values: Tensor) -> Tensor:
-    _same_dtypes(input, values)
-    return write(_heaviside.op, (input, values))
 
 
 # ---------------------------------------------------------------- the parts of a float
@@ -349,11 +350,23 @@ def _addcmul(input, tensor1, tensor2, value):
     return input + value * tensor1 * tensor2
 
 
+def _no_integers(compute: Any, operands: Any) -> None:
+    if not any([o.dtype.is_floating_point for o in operands[1:]]):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
+            "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
+            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) "
+            "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
+            "tensor2), for all dtypes."
+        )
+
+
 @stanza(
     name="addcdiv",
     settings=("value",),
     method=False,
     tensors=("input", "tensor1", "tensor2"),
+    check=_no_integers,
     vjp=lambda g, tensor1, tensor2, value: (
         g,
         g * (value / tensor2),
@@ -365,53 +378,37 @@ def _addcdiv(input, tensor1, tensor2, value):
     return input + value * (tensor1 / tensor2)
 
 
-def _product(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> tuple[Any, tuple[Any, ...]]:
-    operands = (input, tensor1, tensor2)
-    for t in operands:
-        if isinstance(t, Tensor) and t._spec.dtype.is_floating_point:
-            return _addcmul.op, (*operands, float(value))
-    return _addcmul.op, (*operands, int(value))
-
-
-def _quotient(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any) -> tuple[Any, tuple[Any, ...]]:
-    for t in (tensor1, tensor2):
-        if isinstance(t, Tensor) and t._spec.dtype.is_floating_point:
-            break
-    else:
-        raise RuntimeError(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
-            "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
-            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) "
-            "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
-            "tensor2), for all dtypes."
-        )
-    return _addcdiv.op, (input, tensor1, tensor2, float(value))
+def _value(operands: tuple[Any, ...], value: Any) -> Any:
+    """A factor as the kernel takes it: of integers, without its fraction."""
+    if type(value) is int or any(
+        [isinstance(t, Tensor) and t._spec.dtype.is_floating_point for t in operands]
+    ):
+        return value
+    return int(value)
 
 
 @method
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    op, args = _product(input, tensor1, tensor2, value)
-    return op.function(*args, out=out)
+    return _addcmul(input, tensor1, tensor2, _value((input, tensor1, tensor2), value), out=out)
 
 
 @method
 def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    return write(*_product(input, tensor1, tensor2, value))
+    return write(_addcmul.op, (input, tensor1, tensor2, _value((input, tensor1, tensor2), value)))
 
 
 @method
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    op, args = _quotient(input, tensor1, tensor2, value)
-    return op.function(*args, out=out)
+    return _addcdiv(input, tensor1, tensor2, value, out=out)
 
 
 @method
 def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    return write(*_quotient(input, tensor1, tensor2, value))
+    return write(_addcdiv.op, (input, tensor1, tensor2, value))
 
 
 # ---------------------------------------------------------------- PyTorch's other names

@@ -27,6 +27,7 @@ def stanza(
     logical: tuple[str, ...] = (),
     check: Callable[..., None] | None = None,
     kernel: Callable[..., None] | None = None,
+    integers: Callable[..., None] | None = None,
     settings: tuple[str, ...] = (),
     fits: tuple[str, ...] = (),
     opmath: bool = False,
@@ -52,7 +53,7 @@ def stanza(
             exact,
             number_node,
         )
-        op.fits, op.opmath = fits, opmath
+        op.fits, op.opmath, op.integers = fits, opmath, integers
         op.tensors, op.refuses = tensors or op.tensors, refuses
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name

@@ -16,6 +16,7 @@ from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
 from nbgrad.expr import special as s
 from nbgrad.expr.prims import where as choose
+from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.elementwise import power
 from nbgrad.ops.registry import in_place_functions, method, refuse, stanza
 
@@ -422,7 +423,7 @@ def i1e(input):
 
 
 def _double(value: Any) -> Any:
-    return value.to(_dtypes.float64) if isinstance(value, Tensor) else float(value)
+    return to_dtype(value, _dtypes.float64) if isinstance(value, Tensor) else float(value)
 
 
 @method
