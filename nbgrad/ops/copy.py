@@ -15,6 +15,7 @@ from nbgrad._dtypes import dtype
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR, Op
 from nbgrad._plan import Kernel, number_type
+from nbgrad._prepared import Run, prepared
 from nbgrad._record import written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
@@ -110,11 +111,23 @@ def _clone_spec(sp: Spec) -> Spec:
     )
 
 
-@differentiable("Clone", tangent=LINEAR, batch=lambda x: _clone(x), input=lambda g: g)
-def _clone(input: Tensor) -> Tensor:
-    out = empty(_clone_spec(input._spec))
-    copy_memory(out, input)
-    return out
+def _copier(source: Spec, to: Spec) -> Run:
+    """A copy of what lies as `source`, laid out and cast to what `to` says."""
+    if to.numel == 0:
+        return lambda t: empty(to)
+    k, size, new_memory = copying(to, source), to.extent * to.itemsize, _backend.of(to.device).empty
+
+    def run(t: Tensor) -> Tensor:
+        buf = new_memory(size)
+        k.launch(k.address, k.n, buf, t._buf)
+        return wrap(buf, to)
+
+    return run
+
+
+@prepared("Clone", tangent=LINEAR, batch=lambda x: _clone(x), input=lambda g: g)
+def _clone(input: Spec) -> Run:
+    return _copier(input, _clone_spec(input))
 
 
 @method
@@ -122,11 +135,9 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return _clone(input)
 
 
-@differentiable("Clone", tangent=LINEAR, batch=lambda x: _contiguous(x), input=lambda g: g)
-def _contiguous(input: Tensor) -> Tensor:
-    out = empty(input._spec.dense())
-    copy_memory(out, input)
-    return out
+@prepared("Clone", tangent=LINEAR, batch=lambda x: _contiguous(x), input=lambda g: g)
+def _contiguous(input: Spec) -> Run:
+    return _copier(input, input.dense())
 
 
 def _lay_each(x: Tensor, strides: Ints) -> Tensor:
@@ -135,12 +146,10 @@ def _lay_each(x: Tensor, strides: Ints) -> Tensor:
     return _lay_out(x, strides=(step, *strides))
 
 
-@differentiable("Clone", tangent=LINEAR, batch=_lay_each, input=lambda g: g)
-def _lay_out(input: Tensor, *, strides: Ints) -> Tensor:
+@prepared("Clone", tangent=LINEAR, batch=_lay_each, input=lambda g: g)
+def _lay_out(input: Spec, *, strides: Ints) -> Run:
     """The same values in memory as the strides say."""
-    out = empty(input._spec.like(strides=strides))
-    copy_memory(out, input)
-    return out
+    return _copier(input, input.like(strides=strides))
 
 
 hooks.laid_out = lambda t, strides: _lay_out(t, strides=tuple(strides))
@@ -151,16 +160,14 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return input if input._spec.contiguous else _contiguous(input)
 
 
-@differentiable(
+@prepared(
     "ToCopy",
     tangent=LINEAR,
     batch=lambda x, dtype: to_dtype(x, dtype),
     input=lambda g, input_spec: to_dtype(g, input_spec.dtype),
 )
-def _to_copy(input: Tensor, *, dtype: dtype) -> Tensor:
-    out = empty(_clone_spec(input._spec).like(dtype=dtype))
-    copy_memory(out, input)
-    return out
+def _to_copy(input: Spec, *, dtype: dtype) -> Run:
+    return _copier(input, _clone_spec(input).like(dtype=dtype))
 
 
 def to_dtype(input: Tensor, d: dtype) -> Tensor:
