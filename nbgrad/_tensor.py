@@ -515,7 +515,7 @@ def accumulator(leaf: Tensor) -> Node:
     held = ad.accumulator
     node = None if held is None else held()
     if node is None:
-        ad.lock.acquire()  # as a `with` block takes three times as long
+        ad.lock.acquire()  # a `with` block takes three times as long
         try:
             held = ad.accumulator
             node = None if held is None else held()  # another thread may have been here
@@ -768,7 +768,8 @@ class Accumulation:
         in place, but for create_graph, where the sum is a new tensor."""
         leaf = node.static
         ad = leaf._ad
-        with ad.lock:
+        ad.lock.acquire()  # a `with` block takes three times as long
+        try:
             if (
                 # 2 = the tensor's slot and getrefcount's argument: memory that anything else reaches, be it a view, has more.
                 # And who holds the tensor (another node, a hook, a user's list) would see later sums through it.
@@ -783,6 +784,8 @@ class Accumulation:
                 ad.grad = grad
             else:
                 _accumulate(leaf, ad, grad, state.grad)
+        finally:
+            ad.lock.release()
         if ad.post_hooks:
             for _, hook in list(ad.post_hooks):
                 got = hook(leaf)

@@ -199,7 +199,7 @@ def _hand_over(
     """Give what was asked for; whether the node is to run too. As in PyTorch the hooks of a tensor have acted on what is
     handed over only where its node does not run."""
     takers = wanted[node]
-    runs = None in takers.values() or any(n in needed for n in node.next if n is not None)
+    runs = None in takers.values() or not needed.isdisjoint(node.next)
     if not runs and node.hooked:
         grads = prepare(node, grads, False)
     for number, take in takers.items():
@@ -223,11 +223,6 @@ def _leading_to(wanted: Wanted, roots: list[Node]) -> set[Node]:
     """The nodes from which a wanted one is reached, the wanted ones among them."""
     needed: set[Node] = set()
     for node in sorted(_reached(roots), key=attrgetter("seq")):
-        if node in wanted:
+        if node in wanted or not needed.isdisjoint(node.next):
             needed.add(node)
-            continue
-        for before in node.next:
-            if before in needed:
-                needed.add(node)
-                break
     return needed
