@@ -6,11 +6,17 @@ Where torch is installed the same code runs on it too (`lib=torch`), so that a f
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 LIBS = tuple(name for name in ("nbgrad", "torch") if find_spec(name))
+
+
+def skip(reason: str) -> NoReturn:
+    """In `setup`: leaves out this combination of parameters. asv takes NotImplementedError for that, and shows n/a."""
+    raise NotImplementedError(reason)
 
 
 def library(name: str) -> ModuleType:
@@ -21,7 +27,7 @@ def library(name: str) -> ModuleType:
     return lib
 
 
-class PerLibrary:
+class PerLibrary(ABC):  # asv collects no abstract class
     """A benchmark whose only parameter is the library; `prepare` compiles all kernels that it will time, by running once."""
 
     params: tuple[Any, ...] = (LIBS,)
@@ -31,5 +37,5 @@ class PerLibrary:
         self.T = library(lib)
         self.prepare()
 
-    def prepare(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def prepare(self) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .common import LIBS, library
+from .common import LIBS, library, skip
 
 OPS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "unary": lambda T, x, y, column: T.exp(x),
@@ -26,7 +26,7 @@ class Dispatch:
 
     def setup(self, lib: str, op: str, mode: str) -> None:
         if op == "in_place" and mode == "recorded":
-            raise NotImplementedError("a write to itself would grow a graph without end")
+            skip("a write to itself would grow a graph without end")
         self.T = T = library(lib)
         recorded = mode == "recorded"
         self.x = T.tensor([0.1, 0.2, 0.3, 0.4], requires_grad=recorded)

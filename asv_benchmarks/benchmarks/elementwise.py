@@ -42,25 +42,3 @@ class Chain(PerLibrary):
 
     def time_chain1m_grad(self, lib: str) -> None:
         self.T.autograd.grad(self.forward(), (self.x, self.w), self.ones)
-
-
-class SmallNetwork(PerLibrary):
-    """One training step of a two-layer network on 32 samples, plain gradient descent."""
-
-    def prepare(self) -> None:
-        T = self.T
-        T.manual_seed(0)
-        self.x, self.labels = T.randn(32, 64), T.randint(0, 10, (32,))
-        self.parameters = [T.randn(64, 64) / 8, T.zeros(64), T.randn(10, 64) / 8, T.zeros(10)]
-        for p in self.parameters:
-            p.requires_grad_()
-        self.time_step("")
-
-    def time_step(self, lib: str) -> None:
-        w1, b1, w2, b2 = self.parameters
-        F = self.T.nn.functional
-        F.cross_entropy(F.linear(F.relu(F.linear(self.x, w1, b1)), w2, b2), self.labels).backward()
-        with self.T.no_grad():
-            for p in self.parameters:
-                p.sub_(p.grad, alpha=0.01)
-                p.grad = None

@@ -6,24 +6,23 @@ is `autograd.numpy`, or the library itself. Nothing is traced ahead: as in HIPS'
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from .common import library
+from .common import LIBS, library
 
 
-class PerPeer:
+class PerPeer(ABC):
     """A benchmark per library. `prepare` sets up what is timed and runs it once, so that all is compiled."""
 
-    params = (("nbgrad", "torch", "autograd"),)
+    params = ((*LIBS, "autograd") if find_spec("autograd") else LIBS,)
     param_names = ("lib",)
     timeout = 120
 
     def setup(self, lib: str) -> None:
-        if not find_spec(lib):
-            raise NotImplementedError
         self.m: Any = __import__("autograd.numpy").numpy if lib == "autograd" else library(lib)
         if lib == "autograd":
             self.prepare_autograd()
@@ -33,11 +32,11 @@ class PerPeer:
             if name.startswith("time_"):
                 getattr(self, name)(lib)
 
-    def prepare(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def prepare(self) -> None: ...
 
-    def prepare_autograd(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def prepare_autograd(self) -> None: ...
 
     def array(self, value: Any) -> Any:
         """As float64, which is what NumPy's users have."""
@@ -50,8 +49,8 @@ class Gradient(PerPeer):
 
     at: Any = 2.0
 
-    def fun(self, x: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def fun(self, x: Any) -> Any: ...
 
     def prepare(self) -> None:
         grad, x = self.m.autograd.grad, self.array(self.at).requires_grad_()
@@ -177,11 +176,11 @@ class HessianVectorProduct(PerPeer):
 class Model(PerPeer):
     """Jacobian of a model's value at every point, and Hessian of the sum, with respect to its parameters."""
 
-    def values(self, w):
-        raise NotImplementedError
+    @abstractmethod
+    def values(self, w): ...
 
-    def draw(self, r: np.random.Generator) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def draw(self, r: np.random.Generator) -> Any: ...
 
     def total(self, w):
         return self.m.sum(self.values(w))

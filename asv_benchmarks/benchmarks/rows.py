@@ -1,4 +1,4 @@
-"""Ops over rows, forward and backward: softmax, losses over classes, normalisation, look-ups; and a small network of modules."""
+"""Ops over rows, forward and backward: softmax, losses over classes, normalisation, look-ups."""
 
 from __future__ import annotations
 
@@ -70,24 +70,3 @@ class Rows:
 
     def time_forward_and_backward(self, lib: str, op: str) -> None:
         self.step()
-
-
-class Network:
-    params = (LIBS,)
-    param_names = ("lib",)
-
-    def setup(self, lib: str) -> None:
-        T = library(lib)
-        nn = T.nn
-        self.model = nn.Sequential(
-            *(nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU()),
-            *(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 10)),
-        )
-        self.loss = nn.CrossEntropyLoss()
-        self.x, self.y = T.tensor(drawn(32, 64)), T.tensor(classes(10, 32))
-        self.time_step(lib)
-
-    def time_step(self, lib: str) -> None:
-        """A small network, forward and backward."""
-        self.model.zero_grad()
-        self.loss(self.model(self.x), self.y).backward()

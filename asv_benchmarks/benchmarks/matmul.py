@@ -1,0 +1,68 @@
+"""Products: square matrices from 4 to 1024, and the other forms that a product takes, alone and with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .common import LIBS, library
+
+
+class Square:
+    params = (LIBS, (4, 16, 64, 256, 1024))
+    param_names = ("lib", "n")
+
+    def setup(self, lib: str, n: int) -> None:
+        self.T = T = library(lib)
+        self.a, self.b = T.randn(n, n), T.randn(n, n)
+        self.leaves = [t.clone().requires_grad_() for t in (self.a, self.b)]
+        self.ones = T.ones(n, n)
+        self.time_recorded(lib, n)
+        self.time_forward_and_backward(lib, n)
+
+    def time_alone(self, lib: str, n: int) -> None:
+        self.a @ self.b
+
+    def time_recorded(self, lib: str, n: int) -> None:
+        self.leaves[0] @ self.leaves[1]
+
+    def time_forward_and_backward(self, lib: str, n: int) -> None:
+        self.T.autograd.grad(self.leaves[0] @ self.leaves[1], self.leaves, self.ones)
+
+
+# name: (the product, the shapes of its operands)
+FORMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "dot": (lambda T, x, y: T.dot(x, y), ((1000,), (1000,))),
+    "mv": (lambda T, x, y: T.mv(x, y), ((512, 512), (512,))),
+    "vm": (lambda T, x, y: x @ y, ((512,), (512, 512))),
+    "outer": (lambda T, x, y: T.outer(x, y), ((512,), (512,))),
+    "transposed_left": (lambda T, x, y: x.T @ y, ((256, 256), (256, 256))),
+    "transposed_right": (lambda T, x, y: x @ y.T, ((256, 256), (256, 256))),
+    "every_second_row": (lambda T, x, y: x[::2] @ y, ((256, 128), (128, 128))),
+    "addmm": (lambda T, x, y, z: T.addmm(z, x, y), ((32, 64), (64, 64), (64,))),
+    "linear": (lambda T, x, w, b: T.nn.functional.linear(x, w, b), ((32, 64), (64, 64), (64,))),
+    "linear_3d": (lambda T, x, w, b: T.nn.functional.linear(x, w, b), ((8, 64, 128), (128, 128), (128,))),
+    "bmm": (lambda T, x, y: T.bmm(x, y), ((64, 32, 32), (64, 32, 32))),
+    "bmm_4x4": (lambda T, x, y: T.bmm(x, y), ((1000, 4, 4), (1000, 4, 4))),
+    "batch_with_matrix": (lambda T, x, y: x @ y, ((64, 32, 128), (128, 128))),
+    "batch_broadcast": (lambda T, x, y: x @ y, ((8, 1, 32, 32), (8, 32, 32))),
+}
+
+
+class Forms:
+    params = (LIBS, tuple(FORMS))
+    param_names = ("lib", "form")
+
+    def setup(self, lib: str, form: str) -> None:
+        self.T = T = library(lib)
+        self.run, shapes = FORMS[form]
+        self.args = [T.randn(*shape) for shape in shapes]
+        self.leaves = [t.clone().requires_grad_() for t in self.args]
+        self.ones = T.ones_like(self.run(T, *self.args))
+        self.time_forward_and_backward(lib, form)
+
+    def time_alone(self, lib: str, form: str) -> None:
+        self.run(self.T, *self.args)
+
+    def time_forward_and_backward(self, lib: str, form: str) -> None:
+        self.T.autograd.grad(self.run(self.T, *self.leaves), self.leaves, self.ones)
