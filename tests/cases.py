@@ -127,15 +127,30 @@ def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Gene
     return values.astype(dtype)
 
 
-def samples(case: OpCase, dtype: str | tuple[str, ...], layouts: bool = True) -> Iterator[Sample]:
-    """Each of the case's shapes, then the first of them in each layout. A tuple gives each operand its dtype."""
+def layouts_of(case: OpCase, arity: int) -> tuple[str, ...]:
+    """All of them; but elementwise ops have their loops from one template, so each meets one layout, in turn by name."""
+    all_of_them = LAYOUTS.get(arity, ())
+    turn = zlib.crc32(case.name.encode()) % max(len(all_of_them), 1)
+    return all_of_them[turn : turn + 1] if case.elementwise else all_of_them
+
+
+def samples(
+    case: OpCase, dtype: str | tuple[str, ...], layouts: bool = True, broadcast: bool = True
+) -> Iterator[Sample]:
+    """Each of the case's shapes, then the first of them in its layouts. A tuple gives each operand its dtype.
+
+    Without `broadcast` an elementwise case leaves out operands of two shapes (but for numbers, which count in promotion): they
+    have loops of their own, to compile for each dtype.
+    """
     rng = np.random.default_rng(zlib.crc32(case.name.encode()))
     for position, shapes in enumerate(case.shapes):
+        if case.elementwise and not broadcast and len({s for s in shapes if s}) > 1:
+            continue
         dtypes = (dtype,) * len(shapes) if isinstance(dtype, str) else dtype
         arrays = tuple(draw(case, i, s, d, rng) for i, (s, d) in enumerate(zip(shapes, dtypes, strict=True)))
         yield Sample(f"{dtype} {shapes}", arrays, "c" * len(shapes))
         if position == 0 and layouts and case.layouts:
-            for kinds in LAYOUTS.get(len(shapes), ()):
+            for kinds in layouts_of(case, len(shapes)):
                 expanded = tuple(
                     np.broadcast_to(a[:1], a.shape) if k == "e" and a.ndim else a
                     for a, k in zip(arrays, kinds, strict=True)

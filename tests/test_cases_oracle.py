@@ -43,12 +43,12 @@ def _large(case: OpCase) -> list[str]:
 
 
 def forward_samples(case: OpCase) -> list[Sample]:
-    """All layouts in float64 (or the case's first dtype), contiguous in the others, and pairs of dtypes."""
+    """All layouts and shapes in float64 (or the case's first dtype), contiguous in the others, and pairs of dtypes."""
     full = "float64" if "float64" in case.dtypes else case.dtypes[0]
-    found = [s for d in _large(case) for s in samples(case, d, layouts=d == full)]
+    found = [s for d in _large(case) for s in samples(case, d, layouts=d == full, broadcast=d == full)]
     found += [next(samples(case, d, layouts=False)) for d in SMALL if d in case.dtypes]
     if case.arity == 2 and case.dtypes == DTYPES:
-        found += [s for pair in MIXED for s in samples(case, pair, layouts=False)]
+        found += [s for pair in MIXED for s in samples(case, pair, layouts=False, broadcast=False)]
     return found
 
 
@@ -118,7 +118,7 @@ def test_strides_of_output(torch: ModuleType, case: OpCase) -> None:
 @each(with_form("m"))
 def test_method(torch: ModuleType, case: OpCase) -> None:
     for dtype in _large(case):
-        for sample in samples(case, dtype, layouts=False):
+        for sample in samples(case, dtype, layouts=False, broadcast=dtype == "float64"):
             got, want = (outcome(lambda m=m, s=sample: method(case, s.tensors(m))) for m in (T, torch))
             assert_same(got, want, sample.label, case.tol)
 
@@ -139,7 +139,7 @@ def in_place(module: ModuleType, case: OpCase, sample: Sample) -> tuple[Any, ...
 @each(with_form("i"))
 def test_in_place(torch: ModuleType, case: OpCase) -> None:
     for dtype in _large(case):
-        for sample in samples(case, dtype, layouts=dtype == "float64"):
+        for sample in samples(case, dtype, layouts=dtype == "float64", broadcast=dtype == "float64"):
             got, want = (in_place(m, case, sample) for m in (T, torch))
             assert_same(got, want, sample.label, case.tol)
 
