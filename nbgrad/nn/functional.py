@@ -12,6 +12,7 @@ from nbgrad import _creation, _dtypes, _random
 from nbgrad._creation import generator_of
 from nbgrad._dispatch import inplace as write
 from nbgrad._tensor import Tensor
+from nbgrad.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
 from nbgrad.nn._dropouts import (
     alpha_dropout,
     dropout,
@@ -20,10 +21,14 @@ from nbgrad.nn._dropouts import (
     dropout3d,
     feature_alpha_dropout,
 )
+from nbgrad.nn._groups import group_norm, instance_norm
 from nbgrad.nn._losses import *  # noqa: F403
 from nbgrad.nn._losses import __all__ as _losses
 from nbgrad.nn._maps import bilinear, embedding
+from nbgrad.nn._margins import *  # noqa: F403
+from nbgrad.nn._margins import __all__ as _margins
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
+from nbgrad.nn._shapes import channel_shuffle, pad, pixel_shuffle, pixel_unshuffle
 from nbgrad.ops import activations as a
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
@@ -177,10 +182,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 __all__ = [
     *_losses,
+    *_margins,
     "alpha_dropout",
     "batch_norm",
     "bilinear",
     "celu",
+    "channel_shuffle",
     "celu_",
     "dropout",
     "elu",
@@ -192,11 +199,13 @@ __all__ = [
     "feature_alpha_dropout",
     "gelu",
     "glu",
+    "group_norm",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "hardtanh_",
+    "instance_norm",
     "layer_norm",
     "leaky_relu",
     "leaky_relu_",
@@ -204,7 +213,11 @@ __all__ = [
     "log_softmax",
     "logsigmoid",
     "mish",
+    "multi_head_attention_forward",
     "one_hot",
+    "pad",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "prelu",
     "relu",
     "relu6",
@@ -212,6 +225,7 @@ __all__ = [
     "rms_norm",
     "rrelu",
     "rrelu_",
+    "scaled_dot_product_attention",
     "selu",
     "selu_",
     "sigmoid",

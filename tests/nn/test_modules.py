@@ -33,6 +33,11 @@ MODULES: dict[str, tuple[Build, tuple[np.ndarray, ...]]] = {
     "BatchNorm1d plain": (lambda n: n.BatchNorm1d(4, affine=False, track_running_stats=False), (X,)),
     "BatchNorm1d without bias": (lambda n: n.BatchNorm1d(4, bias=False, eps=0.1), (X,)),
     "BatchNorm2d": (lambda n: n.BatchNorm2d(4), (MIXED[..., None],)),
+    "GroupNorm": (lambda n: n.GroupNorm(2, 4), (MIXED,)),
+    "GroupNorm plain": (lambda n: n.GroupNorm(4, 4, 0.1, False), (MIXED,)),
+    "InstanceNorm1d": (lambda n: n.InstanceNorm1d(4), (MIXED,)),
+    "InstanceNorm1d tracking": (lambda n: n.InstanceNorm1d(4, 0.1, 0.3, True, True), (MIXED,)),
+    "TransformerEncoderLayer": (lambda n: n.TransformerEncoderLayer(5, 1, 8, 0.0, "gelu"), (MIXED,)),
     "Flatten": (lambda n: n.Flatten(), (MIXED,)),
     "Unflatten": (lambda n: n.Unflatten(1, (2, 2)), (X,)),
     "Dropout": (lambda n: n.Dropout(0.3), (X,)),
@@ -92,6 +97,10 @@ MODULES |= {
     "PoissonNLLLoss": (lambda n: n.PoissonNLLLoss(), (X, HALVES)),
     "SoftMarginLoss": (lambda n: n.SoftMarginLoss(), (X, SIGNS)),
     "HingeEmbeddingLoss": (lambda n: n.HingeEmbeddingLoss(0.5), (X, SIGNS)),
+    "CosineEmbeddingLoss": (lambda n: n.CosineEmbeddingLoss(0.1), (X, HALVES, SIGNS[:, 0])),
+    "TripletMarginLoss": (lambda n: n.TripletMarginLoss(swap=True), (X, HALVES, SIGNS)),
+    "MultiMarginLoss": (lambda n: n.MultiMarginLoss(2, 0.7), (X, CLASSES)),
+    "MultiLabelSoftMarginLoss": (lambda n: n.MultiLabelSoftMarginLoss(), (X, HALVES)),
     "MarginRankingLoss": (lambda n: n.MarginRankingLoss(0.5), (X, HALVES, SIGNS)),
 }
 

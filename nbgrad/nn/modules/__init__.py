@@ -1,12 +1,18 @@
 """The modules of `torch.nn`. This package only re-exports."""
 
 from nbgrad.nn.modules.activation import *  # noqa: F403
+from nbgrad.nn.modules.attention import *  # noqa: F403
 from nbgrad.nn.modules.batchnorm import *  # noqa: F403
 from nbgrad.nn.modules.container import *  # noqa: F403
+from nbgrad.nn.modules.distance import *  # noqa: F403
 from nbgrad.nn.modules.dropout import *  # noqa: F403
 from nbgrad.nn.modules.flatten import *  # noqa: F403
+from nbgrad.nn.modules.instancenorm import *  # noqa: F403
 from nbgrad.nn.modules.linear import *  # noqa: F403
 from nbgrad.nn.modules.loss import *  # noqa: F403
 from nbgrad.nn.modules.module import Module as Module
 from nbgrad.nn.modules.normalization import *  # noqa: F403
+from nbgrad.nn.modules.padding import *  # noqa: F403
+from nbgrad.nn.modules.pixelshuffle import *  # noqa: F403
 from nbgrad.nn.modules.sparse import *  # noqa: F403
+from nbgrad.nn.modules.transformer import *  # noqa: F403

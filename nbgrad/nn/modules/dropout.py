@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nbgrad._tensor import Tensor
-from nbgrad.nn import functional as F
+from nbgrad.nn import functional
 from nbgrad.nn.modules.module import Module
+
+F: Any = functional
 
 
 class _Dropout(Module):
+    """`function` is its name in `nn.functional`."""
+
+    function: str
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if p < 0 or p > 1:
@@ -17,12 +25,44 @@ class _Dropout(Module):
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, self.function)(input, self.p, self.training, self.inplace)
+
 
 class Dropout(_Dropout):
     """Each element is 0 with probability `p`, the others are scaled up, so that the mean stays."""
 
+    function = "dropout"
+
+
+class Dropout1d(_Dropout):
+    """The same of whole channels of [batch, channels, length]."""
+
+    function = "dropout1d"
+
+
+class Dropout2d(_Dropout):
+    function = "dropout2d"
+
+
+class Dropout3d(_Dropout):
+    function = "dropout3d"
+
+
+class AlphaDropout(_Dropout):
+    """What is dropped goes to where SELU tends; mean and variance stay."""
+
+    function = "alpha_dropout"
+
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+        return F.alpha_dropout(input, self.p, self.training)
 
 
-__all__ = ["Dropout"]
+class FeatureAlphaDropout(_Dropout):
+    function = "feature_alpha_dropout"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training)
+
+
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]

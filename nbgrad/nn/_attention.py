@@ -1,0 +1,167 @@
+"""Attention: values averaged by how well their keys fit a query."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nbgrad import _creation, _dtypes
+from nbgrad._tensor import Tensor
+from nbgrad.nn._dropouts import dropout
+from nbgrad.ops.elementwise import where
+from nbgrad.ops.join import cat
+from nbgrad.ops.linalg import linear, matmul
+from nbgrad.ops.rows import softmax
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """`softmax(query @ key^T * scale + mask) @ value`; a boolean mask says which keys may be seen, a causal one those up to here."""
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if not query.dtype is key.dtype is value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{query.dtype.c_name} key.dtype: {key.dtype.c_name} and value.dtype: {value.dtype.c_name} instead."
+        )
+    if enable_gqa:
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    # As in PyTorch, both sides take the root of the scale, so that half precision does not overflow between.
+    scores: Any = matmul(query * math.sqrt(scale), (key * math.sqrt(scale)).transpose(-2, -1))
+    weights: Any = _weights(scores, _causal(*scores.shape[-2:]) if is_causal else attn_mask)
+    return matmul(dropout(weights, dropout_p), value)
+
+
+def _causal(rows: int, columns: int) -> Any:
+    seen: Any = _creation.ones(rows, columns, dtype=_dtypes.bool)
+    return seen.tril()
+
+
+def _weights(scores: Any, mask: Any) -> Any:
+    if mask is None:
+        return softmax(scores, -1)
+    if mask.dtype is not _dtypes.bool:
+        return softmax(scores + mask, -1)
+    # A query that may see no key gets zeros, and not what a softmax of nothing gives.
+    weights = softmax(where(mask, scores, -math.inf), -1)
+    return where(mask.any(-1, True), weights, 0.0)
+
+
+def multi_head_attention_forward(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Queries [length, batch, features], or without a batch: projected, split into heads that attend each on its own, joined and
+    projected again. The second result are the weights, where they are wanted."""
+    batched = query.ndim == 3
+    if not batched:
+        query, key, value = (t.unsqueeze(1) for t in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    length, batch, features = query.shape
+    if features != embed_dim_to_check:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {features}")
+    size = features // num_heads
+    if size * num_heads != features:
+        raise AssertionError(f"embed_dim {features} not divisible by num_heads {num_heads}")
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+    if use_separate_proj_weight:
+        matrices = (q_proj_weight, k_proj_weight, v_proj_weight)
+    else:
+        matrices = in_proj_weight.chunk(3)
+    biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
+    q, k, v = (linear(t, w, b) for t, w, b in zip((query, key, value), matrices, biases))
+    mask = _joined_mask(query.dtype, batch, num_heads, attn_mask, key_padding_mask)
+    if bias_k is not None:
+        k, v = (_appended(t, b.repeat(1, batch, 1)) for t, b in ((k, bias_k), (v, bias_v)))
+        mask = _open(mask)
+    q, k, v = (t.reshape(t.shape[0], batch * num_heads, size).transpose(0, 1) for t in (q, k, v))
+    if static_k is not None:
+        k = static_k
+    if static_v is not None:
+        v = static_v
+    if add_zero_attn:
+        k, v = (
+            _appended(t.transpose(0, 1), t.new_zeros(1, t.shape[0], size)).transpose(0, 1) for t in (k, v)
+        )
+        mask = _open(mask)
+    q, k, v = (t.reshape(batch, num_heads, -1, size) for t in (q, k, v))
+    scores: Any = matmul(q * (1 / math.sqrt(size)), k.transpose(-2, -1))
+    weights: Any = dropout(
+        softmax(scores if mask is None else scores + mask, -1), dropout_p if training else 0.0
+    )
+    heads: Any = matmul(weights, v)
+    got: Any = linear(
+        heads.permute(2, 0, 1, 3).reshape(length, batch, features), out_proj_weight, out_proj_bias
+    )
+    if not batched:
+        got = got.squeeze(1)
+    if not need_weights:
+        return got, None
+    shown = weights.mean(1) if average_attn_weights else weights
+    return got, shown if batched else shown.squeeze(0)
+
+
+def _added(mask: Any, dtype: Any) -> Any:
+    """A mask as what is added to scores; a boolean one says which keys are not seen."""
+    return where(mask, -math.inf, 0.0).to(dtype) if mask.dtype is _dtypes.bool else mask
+
+
+def _joined_mask(dtype: Any, batch: int, heads: int, mask: Any, padding: Any) -> Any:
+    """Both masks as one that fits scores of [batch, heads, queries, keys]."""
+    if mask is not None:
+        mask = _added(mask, dtype)
+        mask = mask.reshape(batch, heads, *mask.shape[-2:]) if mask.ndim == 3 else mask
+    if padding is None:
+        return mask
+    padding = _added(padding, dtype)[:, None, None, :]
+    return padding if mask is None else mask + padding
+
+
+def _open(mask: Any) -> Any:
+    """The mask with one more key, which all see."""
+    return None if mask is None else cat([mask, mask.new_zeros(*mask.shape[:-1], 1)], -1)
+
+
+def _appended(t: Any, more: Any) -> Any:
+    return cat([t, more.expand(1, *t.shape[1:])])
+
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]

@@ -1,0 +1,76 @@
+"""Normalisation of each channel of each example."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from nbgrad._tensor import Tensor
+from nbgrad.nn import functional as F
+from nbgrad.nn.modules.batchnorm import _BatchNorm
+
+
+class _InstanceNorm(_BatchNorm):
+    """Mean 0 and variance 1 per channel of an example; running statistics, where they are kept, serve in evaluation."""
+
+    dims = 1
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (self.dims + 1, self.dims + 2):
+            raise ValueError(
+                f"expected {self.dims + 1}D or {self.dims + 2}D input (got {input.dim()}D input)"
+            )
+
+    def forward(self, input: Any) -> Tensor:
+        self._check_input_dim(input)
+        dim = input.dim() - self.dims - 1
+        if input.size(dim) != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: "
+                    f"{input.size(dim)}."
+                )
+            warnings.warn(
+                f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing in "
+                "num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        got = F.instance_norm(
+            input if dim else input.unsqueeze(0),
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return got if dim else got[0]
+
+
+class InstanceNorm1d(_InstanceNorm): ...
+
+
+class InstanceNorm2d(_InstanceNorm):
+    dims = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    dims = 3
+
+
+__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]

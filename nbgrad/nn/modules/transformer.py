@@ -1,0 +1,317 @@
+"""Transformers: layers of attention and of two linear maps, each added to its input and normalised."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from nbgrad._creation import full
+from nbgrad._tensor import Tensor
+from nbgrad.nn import functional, init
+from nbgrad.nn.modules.activation import GELU, ReLU
+from nbgrad.nn.modules.attention import MultiheadAttention
+from nbgrad.nn.modules.container import ModuleList
+from nbgrad.nn.modules.dropout import Dropout
+from nbgrad.nn.modules.linear import Linear
+from nbgrad.nn.modules.module import Module
+from nbgrad.nn.modules.normalization import LayerNorm
+
+F: Any = functional
+Activation = str | Callable[[Any], Any]
+
+
+def _clones(module: Module, n: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(n)])
+
+
+def _causal_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    """-inf above the diagonal: no place sees those behind it."""
+    mask: Any = full((sz, sz), -math.inf, dtype=dtype, device=device)
+    above: Tensor = mask.triu(1)
+    return above
+
+
+class _Layer(Module):
+    """What the layers of encoder and decoder share: attention to oneself, the two linear maps, and where normalisation stands."""
+
+    blocks = 2  # each has its dropout and its normalisation
+    activation: Callable[[Any], Any]
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        where = {"bias": bias, "device": device, "dtype": dtype}
+        for name in ("self_attn", "multihead_attn")[: self.blocks - 1]:
+            attention = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **where)
+            self.add_module(name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, **where)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **where)
+        self.norm_first = norm_first
+        for k in range(self.blocks):
+            self.add_module(f"norm{k + 1}", LayerNorm(d_model, layer_norm_eps, **where))
+        for k in range(self.blocks):
+            self.add_module(f"dropout{k + 1}", Dropout(dropout))
+        if isinstance(activation, str):
+            if activation not in ("relu", "gelu"):
+                raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+            self.activation = getattr(F, activation)
+        else:
+            self.activation = activation
+
+    def _block(self, k: int, x: Any, compute: Callable[[Any], Any]) -> Any:
+        """`x` and what block `k` computes from it; normalised before that or after."""
+        norm, dropout = getattr(self, f"norm{k}"), getattr(self, f"dropout{k}")
+        if self.norm_first:
+            return x + dropout(compute(norm(x)))
+        return norm(x + dropout(compute(x)))
+
+    def _feed(self, x: Any) -> Any:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+def _attend(attention: Module, query: Any, to: Any, mask: Any, padding: Any, causal: bool) -> Any:
+    return attention(
+        query, to, to, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=causal
+    )[0]
+
+
+class TransformerEncoderLayer(_Layer):
+    def forward(
+        self,
+        src: Any,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        padding = src_key_padding_mask
+        x = self._block(1, src, lambda x: _attend(self.self_attn, x, x, src_mask, padding, is_causal))
+        got: Tensor = self._block(2, x, self._feed)
+        return got
+
+
+class TransformerDecoderLayer(_Layer):
+    blocks = 3
+
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        own = tgt_mask, tgt_key_padding_mask, tgt_is_causal
+        other = memory_mask, memory_key_padding_mask, memory_is_causal
+        x = self._block(1, tgt, lambda x: _attend(self.self_attn, x, x, *own))
+        x = self._block(2, x, lambda x: _attend(self.multihead_attn, x, memory, *other))
+        got: Tensor = self._block(3, x, self._feed)
+        return got
+
+
+class TransformerEncoder(Module):
+    """Copies of a layer, one after another."""
+
+    def __init__(
+        self,
+        encoder_layer: Any,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers, self.num_layers, self.norm = _clones(encoder_layer, num_layers), num_layers, norm
+        self.enable_nested_tensor = self.use_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+        reason = _not_nested(encoder_layer)
+        if enable_nested_tensor and reason:
+            warnings.warn(
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}",
+                stacklevel=2,
+            )
+            self.use_nested_tensor = False
+
+    def forward(
+        self,
+        src: Any,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        got = src
+        for layer in self.layers:
+            causal = bool(is_causal) and mask is not None
+            got = layer(got, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+        return got if self.norm is None else self.norm(got)
+
+
+def _not_nested(layer: Any) -> str:
+    """Why PyTorch would not take its fast path, in its words: the warning is the only trace of it here."""
+    if not isinstance(layer, TransformerEncoderLayer):
+        return "encoder_layer was not TransformerEncoderLayer"
+    own = "encoder_layer.self_attn"
+    attention: Any = layer.self_attn
+    plain = layer.activation in (F.relu, F.gelu) or isinstance(layer.activation, (ReLU, GELU))
+    reasons = (
+        (layer.norm_first, "encoder_layer.norm_first was True"),
+        (
+            not attention.batch_first,
+            f"{own}.batch_first was not True(use batch_first for better inference performance)",
+        ),
+        (attention.in_proj_bias is None, f"{own} was passed bias=False"),
+        (not plain, "encoder_layer.activation_relu_or_gelu was not True"),
+        (attention.num_heads % 2 == 1, f"{own}.num_heads is odd"),
+    )
+    return next((text for holds, text in reasons if holds), "")
+
+
+class TransformerDecoder(Module):
+    def __init__(self, decoder_layer: Any, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers, self.num_layers, self.norm = _clones(decoder_layer, num_layers), num_layers, norm
+
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        got = tgt
+        causal = bool(tgt_is_causal) and tgt_mask is not None
+        for layer in self.layers:
+            got = layer(
+                got,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )
+        return got if self.norm is None else self.norm(got)
+
+
+class Transformer(Module):
+    """An encoder of the source, and a decoder that attends to what it gives."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        layer = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+        )
+        where = {"bias": bias, "device": device, "dtype": dtype}
+        if custom_encoder is None:
+            one = TransformerEncoderLayer(*layer, **where)
+            custom_encoder = TransformerEncoder(
+                one, num_encoder_layers, LayerNorm(d_model, layer_norm_eps, **where)
+            )
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            other = TransformerDecoderLayer(*layer, **where)
+            custom_decoder = TransformerDecoder(
+                other, num_decoder_layers, LayerNorm(d_model, layer_norm_eps, **where)
+            )
+        self.decoder = custom_decoder
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self) -> None:
+        for p in self.parameters():
+            if p.dim() > 1:
+                init.xavier_uniform_(p)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        return _causal_mask(sz, device, dtype)
+
+    def forward(
+        self,
+        src: Any,
+        tgt: Any,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        batch = 0 if self.batch_first else 1
+        if src.dim() == 3 and src.size(batch) != tgt.size(batch):
+            raise RuntimeError("the batch number of src and tgt must be equal")
+        if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
+            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
+        got: Tensor = self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+        return got
+
+
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
