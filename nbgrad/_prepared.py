@@ -23,7 +23,7 @@ from nbgrad._record import record_op, save
 from nbgrad._storage import Marked, Spec, Storage
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import Node, sequence
-from nbgrad._tensor import Tensor, accumulator, empty, history, note_origin, wrap
+from nbgrad._tensor import Tensor, accumulator, empty, history, new, note_origin, wrap
 
 Run = Callable[[Tensor], Any]
 RunSeveral = Callable[
@@ -164,16 +164,21 @@ def record_prepared(plan: Prepared, result: Any, a: Tensor) -> None:
         node.numbers = (a._nr,)
     node.static = plan.kept
     if rule.saved_names:
-        saved = [a] if rule.inputs else []
-        for k in rule.outputs:
+        saved = (a,) if rule.inputs else ()
+        for k in (
+            rule.outputs
+        ):  # by another tensor over its memory: a node that holds its own output would be a cycle
             o = result if rule.single else result[k]
-            kept = wrap(o._buf, o._spec)
-            kept._storage = o._storage = Storage(o._buf)
-            saved.append(kept)
+            y = new(Tensor)
+            y._buf, y._spec = o._buf, o._spec
+            y._rg = y._nr = 0
+            y._node = y._view = y._ad = None
+            y._storage = o._storage = Storage(o._buf)
+            saved += (y,)
         if shared.rare or a._storage is not None:
             node.saved, node.versions = save(saved)
         else:
-            node.saved = tuple(saved)
+            node.saved = saved
     node.rule = rule
     node.seq = next(sequence)
     if shared.rare:

@@ -235,11 +235,14 @@ def units(gen: Generator, n: int, d: dtype) -> Array:
     nbytes = n * d.itemsize
     if nbytes > 512:
         return _fill(gen, kind, n, d.itemsize)
-    address, run = _kernel(kind)  # what few numbers cost are the interpreter's steps
-    out = np.empty(nbytes, _BYTES)
-    with gen.lock:
+    address, run = _kernel(kind)
+    out, lock = np.empty(nbytes, _BYTES), gen.lock
+    lock.acquire()  # what few numbers cost are the interpreter's steps, and a `with` block takes more of them
+    try:
         words, at = gen.take(nbytes >> 2)
         run(address, n, out, words, at)
+    finally:
+        lock.release()
     return out
 
 

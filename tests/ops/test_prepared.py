@@ -1,0 +1,87 @@
+"""Ops of one tensor, factories and fills keep what a call came to: a later call that only looks like it must not get that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbgrad as T
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda x: x.sum(1), lambda x: x.sum(1.0)),
+        (lambda x: x.cumsum(1), lambda x: x.cumsum(True)),
+        (lambda x: T.zeros(2, 1), lambda x: T.zeros((2, 1.0))),
+        (lambda x: T.zeros(1), lambda x: T.zeros(1.0)),
+    ],
+)
+def test_equal_settings_of_another_type_are_refused(
+    first: Callable[[Any], Any], second: Callable[[Any], Any]
+) -> None:
+    x = T.ones(2, 3)
+    first(x), first(x)
+    with pytest.raises(TypeError):
+        second(x)
+
+
+def test_a_bool_is_no_dimension() -> None:
+    x = T.tensor([[1.0, 2.0], [3.0, 6.0]])
+    assert x.var(1).tolist() == [0.5, 4.5]
+    assert x.var(True).item() == pytest.approx(14 / 3)
+    assert x.var(1).tolist() == [0.5, 4.5]
+
+
+def test_modes_and_transforms_are_seen_after_a_call_was_kept() -> None:
+    x = T.tensor([[1.0, 5.0], [7.0, 2.0]])
+    for _ in range(2):
+        assert x.max(1).values.grad_fn is None
+        y = x.clone().requires_grad_()
+        got = y.max(1)
+        assert got.values.requires_grad and not got.indices.requires_grad
+        with T.no_grad():
+            assert not y.softmax(1).requires_grad
+        with T.inference_mode():
+            assert y.softmax(1).is_inference()
+        mapped = T.vmap(lambda row: row.max(0))(x)
+        assert mapped.values.tolist() == [5.0, 7.0] and type(mapped) is type(got)
+        got.values.sum().backward()
+        assert y.grad.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_a_saved_result_that_was_written_to_is_refused() -> None:
+    for _ in range(2):
+        y = T.ones(3, requires_grad=True).softmax(0)
+        y.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
+def test_all_elements_of_what_has_gaps() -> None:
+    x = T.tensor([3.0, 9.0, 1.0, 8.0, 5.0, 9.5])[::2]
+    assert (x.argmax().item(), x.argmin().item(), x.median().item(), x.nanmedian().item()) == (2, 1, 3.0, 3.0)
+
+
+def test_a_new_default_dtype_is_seen() -> None:
+    assert T.zeros(2).dtype is T.float32
+    T.set_default_dtype(T.float64)
+    try:
+        assert T.zeros(2).dtype is T.full((2,), 1.0).dtype is T.rand(2).dtype is T.float64
+    finally:
+        T.set_default_dtype(T.float32)
+    assert T.zeros(2).dtype is T.float32
+
+
+def test_one_long_line() -> None:
+    """Cut into runs, the last one shorter."""
+    values = np.random.default_rng(0).normal(size=70_000).astype(np.float32)
+    x, exact = T.from_numpy(values), values.astype(np.float64)
+    assert x.logsumexp(0).item() == pytest.approx(np.log(np.exp(exact).sum()), rel=1e-7)
+    assert x.sum().item() == pytest.approx(exact.sum(), rel=1e-6)
+    assert x.amax().item() == values.max()
+    assert x[::2].sum().item() == pytest.approx(exact[::2].sum(), rel=1e-6)
+    assert T.full((70_000,), -np.inf).logsumexp(0).item() == -np.inf
