@@ -177,7 +177,7 @@ def _fill(gen: Generator, kind: str, n: int, size: int, *numbers: float) -> Arra
     with gen.lock:
         for start in range(0, n, most):
             count = min(most, n - start)
-            _launch(kind, count, 4, out[start * size :], *gen.take(words * count), *numbers)
+            _launch(kind, count, 2, out[start * size :], *gen.take(words * count), *numbers)
     return out
 
 
@@ -286,7 +286,7 @@ def normals(
     with gen.lock:
         for start in range(0, n - n % 16, _CHUNK // words):
             count = min(_CHUNK // words, n - n % 16 - start)
-            _launch(kind, count // 16, 128, out[start * size :], *gen.take(words * count), mean, std)
+            _launch(kind, count // 16, 64, out[start * size :], *gen.take(words * count), mean, std)
         if n % 16:  # the last 16 are made anew, of new words
             if d is not _dtypes.float16:
                 gen.take(words * (n % 16))

@@ -39,44 +39,45 @@ PATIENCE = 2000  # pauses before a thread that waits for the last piece gives it
 _INT = ir.IntType(64)
 
 
-def _pointer(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, _INT.as_pointer())
+def _at(builder: Any, crew: Any, place: Any) -> Any:
+    """The word of the block at `place`."""
+    return builder.gep(builder.inttoptr(crew, _INT.as_pointer()), [place])
 
 
 @intrinsic
-def atomic_load(typing: Any, address: Any) -> Any:
+def get(typing: Any, crew: Any, place: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load_atomic(_pointer(builder, args[0]), "seq_cst", 8)
-
-    return types.int64(types.int64), codegen
-
-
-@intrinsic
-def atomic_store(typing: Any, address: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store_atomic(args[1], _pointer(builder, args[0]), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
-
-
-@intrinsic
-def atomic_add(typing: Any, address: Any, value: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "seq_cst")
+        return builder.load_atomic(_at(builder, *args), "seq_cst", 8)
 
     return types.int64(types.int64, types.int64), codegen
 
 
 @intrinsic
-def replaced(typing: Any, address: Any, old: Any, new: Any) -> Any:
+def put(typing: Any, crew: Any, place: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store_atomic(args[2], _at(builder, *args[:2]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def count(typing: Any, crew: Any, place: Any, more: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", _at(builder, *args[:2]), args[2], "seq_cst")
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def replaced(typing: Any, crew: Any, place: Any, old: Any, new: Any) -> Any:
     """Whether `old` stood there, and `new` does now."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pair = builder.cmpxchg(_pointer(builder, args[0]), args[1], args[2], "seq_cst", "seq_cst")
+        pair = builder.cmpxchg(_at(builder, *args[:2]), args[2], args[3], "seq_cst", "seq_cst")
         return builder.extract_value(pair, 1)
 
-    return types.boolean(types.int64, types.int64, types.int64), codegen
+    return types.boolean(types.int64, types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic
@@ -114,16 +115,6 @@ def address_of(typing: Any, pointer: Any) -> Any:
 
 
 @njit
-def get(crew, place):
-    return atomic_load(crew + 8 * place)
-
-
-@njit
-def put(crew, place, value):
-    atomic_store(crew + 8 * place, value)
-
-
-@njit
 def take(crew, helper):
     """The number of a piece that is now this thread's to run, or -1; the caller is helper -1."""
     ticket = get(crew, TICKET)
@@ -131,7 +122,7 @@ def take(crew, helper):
         first, stop = ticket & _MASK, ticket >> _FIELD & _MASK
         if first == stop:
             break
-        if replaced(crew + 8 * TICKET, ticket, ticket + 1 if helper < 0 else ticket - (1 << _FIELD)):
+        if replaced(crew, TICKET, ticket, ticket + 1 if helper < 0 else ticket - (1 << _FIELD)):
             return first if helper < 0 else stop - 1
         ticket = get(crew, TICKET)
     return -1
@@ -141,7 +132,7 @@ def take(crew, helper):
 def run(crew, piece):
     start = piece * get(crew, STEP)
     call(get(crew, RUN), (get(crew, ARGS), start, min(start + get(crew, STEP), get(crew, LENGTH))))
-    atomic_add(crew + 8 * DONE, 1)
+    count(crew, DONE, 1)
 
 
 @njit
@@ -149,12 +140,12 @@ def sleep(crew, helper):
     """Until there is a piece to take; gives it back."""
     mutex = crew + 8 * MUTEX
     call(get(crew, LOCK), (mutex,))
-    atomic_add(crew + 8 * SLEEPERS, 1)
+    count(crew, SLEEPERS, 1)
     piece = take(crew, helper)
     while piece < 0:
         call(get(crew, WAIT), (crew + 8 * CONDITION, mutex))
         piece = take(crew, helper)
-    atomic_add(crew + 8 * SLEEPERS, -1)
+    count(crew, SLEEPERS, -1)
     call(get(crew, UNLOCK), (mutex,))
     return piece
 
