@@ -72,6 +72,11 @@ from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.nn.functional import cosine_similarity as cosine_similarity
+from nbgrad.nn.functional import group_norm as group_norm
+from nbgrad.nn.functional import layer_norm as layer_norm
+from nbgrad.nn.functional import pairwise_distance as pairwise_distance
+from nbgrad.nn.functional import rms_norm as rms_norm
 from nbgrad.ops import return_types as return_types
 from nbgrad.ops.activations import *  # noqa: F403
 from nbgrad.ops.arrange import *  # noqa: F403

@@ -1,122 +1,93 @@
-"""Distances, and the losses that want some of them smaller than others."""
+"""How far vectors lie apart, and losses that ask for a margin between what is right and what is not; names and refusals are PyTorch's."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from nbgrad import _creation
+from nbgrad import _dtypes
+from nbgrad._creation import zeros
+from nbgrad._dispatch import differentiable
 from nbgrad._tensor import Tensor
-from nbgrad.nn._losses import legacy_reduction
+from nbgrad.nn._losses import _reduced, legacy_reduction
 from nbgrad.ops import elementwise as e
+from nbgrad.ops import gather as at
+from nbgrad.ops import reduce as r
 from nbgrad.ops.activations import logsigmoid
-from nbgrad.ops.elementwise import where
-from nbgrad.ops.gather import gather
+from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.host import of_array
-from nbgrad.ops.movement import unsqueeze
-from nbgrad.ops.norm import vector_norm
-from nbgrad.ops.rows import softmax
-
-
-def _reduced(loss: Any, reduction: str) -> Any:
-    if reduction == "none":
-        return loss
-    return loss.mean() if reduction == "mean" else loss.sum()
-
+from nbgrad.ops.movement import reshape, squeeze, unsqueeze
+from nbgrad.ops.norm import norm, vector_norm
 
 # ---------------------------------------------------------------- distances
 
 
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    common = x1.dtype if x1.dtype.is_floating_point else x2.dtype
-    if not common.is_floating_point:
-        raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}"
-        )
-    first, second = (x / vector_norm(x, 2, dim, True).clamp_min(eps) for x in (x1, x2))
-    found: Tensor = (first * second).sum(dim)
-    return found
+def _at_least(x: Tensor, bound: float) -> Tensor:
+    """Not below the bound; the gradient passes it: it is one of values, not of the graph."""
+    values = x.detach()
+    return e.add(x, e.sub(e.clamp_min(values, bound), values))
 
 
-def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    d = _dtypes.promote_types(x1.dtype, x2.dtype)
+    if not d.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d.scalar_name}")
+    x1, x2 = to_dtype(x1, d), to_dtype(x2, d)
+    first = e.div(x1, _at_least(vector_norm(x1, 2, dim, True), eps))
+    second = e.div(x2, _at_least(vector_norm(x2, 2, dim, True), eps))
+    total: Tensor = r.sum(e.mul(first, second), dim)
+    return total
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    got: Tensor = norm(e.add(e.sub(x1, x2), eps), p, -1, keepdim)
+    return got
 
 
 def normalize(
-    input: Any, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12, out: Tensor | None = None
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """Each vector along `dim`, over its norm."""
-    below = vector_norm(input, p, dim, True).clamp_min(eps).expand_as(input)
-    return e.div(input, below, out=out)
+    """Each vector along `dim` over its norm."""
+    return e.div(input, e.clamp_min(norm(input, p, dim, keepdim=True), eps), out=out)
 
 
-def gumbel_softmax(
-    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Tensor:
-    """A differentiable draw of one class per row; `hard` gives 0 and 1, with the soft draw's gradients."""
-    if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    drawn: Any = _creation.empty_like(logits)
-    soft: Any = softmax((logits - drawn.exponential_().log()) / tau, dim)
-    if not hard:
-        found: Tensor = soft
-        return found
-    zeros: Any = _creation.zeros_like(logits)
-    chosen = zeros.scatter_(dim, soft.max(dim, keepdim=True)[1], 1.0)
-    straight: Tensor = chosen - soft.detach() + soft
-    return straight
-
-
-# ---------------------------------------------------------------- losses
+# ---------------------------------------------------------------- of pairs and triplets
 
 
 def cosine_embedding_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
     margin: float = 0,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Alike where the target is 1, less alike than `margin` where it is -1."""
+    """1 less the cosine where the target is 1, the cosine above the margin where that is -1."""
     reduction = legacy_reduction(reduction, size_average, reduce)
-    if target.ndim > 1:
+    ndim = target.ndim
+    if ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if (target.ndim == 1 and (input1.ndim, input2.ndim) != (2, 2)) or (
-        target.ndim == 0 and (input1.ndim, input2.ndim) != (1, 1)
-    ):
+    if input1.ndim != ndim + 1 or input2.ndim != ndim + 1:
         raise RuntimeError(
-            f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes "
-            f"{list(input1.shape)} and {list(input2.shape)}."
+            f"{ndim}D target tensor expects {ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and "
+            f"{list(input2.shape)}."
         )
-    sizes = [(x * x).sum(target.ndim) + 1e-12 for x in (input1, input2)]
-    cosine = (input1 * input2).sum(target.ndim) / (sizes[0] * sizes[1]).sqrt()
-    alike = where(target == 1, 1 - cosine, 0.0)
-    return _reduced(alike + where(target == -1, (cosine - margin).clamp_min(0), 0.0), reduction)
-
-
-def _margin_loss(near: Any, far: Any, margin: float, reduction: str) -> Tensor:
-    return _reduced((margin + near - far).clamp_min(0), reduction)
-
-
-def _check_triplet(margin: float, anchor: Any, positive: Any, negative: Any) -> None:
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.ndim == positive.ndim == negative.ndim:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
-            f"{anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
-        )
+    sizes = [e.add(r.sum(e.mul(x, x), ndim), 1e-12) for x in (input1, input2)]
+    cosine = e.div(r.sum(e.mul(input1, input2), ndim), e.sqrt(e.mul(*sizes)))
+    near = e.where(e.eq(target, 1), e.sub(1, cosine), 0.0)
+    far = e.where(e.eq(target, -1), e.clamp_min(e.sub(cosine, margin), 0), 0.0)
+    return _reduced(e.add(near, far), reduction)
 
 
 def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     margin: float = 1.0,
     p: float = 2,
     eps: float = 1e-6,
@@ -126,107 +97,222 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     reduction = legacy_reduction(reduction, size_average, reduce)
-    _check_triplet(margin, anchor, positive, negative)
-    far = pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = e.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return _margin_loss(pairwise_distance(anchor, positive, p, eps), far, margin, reduction)
+
+    def distance(a: Tensor, b: Tensor) -> Tensor:
+        return pairwise_distance(a, b, p, eps)
+
+    return _of_triplets(anchor, positive, negative, distance, margin, swap, reduction)
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     *,
-    distance_function: Callable[[Any, Any], Any] | None = None,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    reduction = legacy_reduction(reduction, None, None)
-    _check_triplet(margin, anchor, positive, negative)
+    legacy_reduction(reduction, None, None)
     distance = distance_function or pairwise_distance
+    return _of_triplets(anchor, positive, negative, distance, margin, swap, reduction)
+
+
+def _of_triplets(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            f"{anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = e.minimum(far, distance(positive, negative))
-    return _margin_loss(near, far, margin, reduction)
+    return _reduced(e.clamp_min(e.sub(e.add(near, margin), far), 0), reduction)
+
+
+# ---------------------------------------------------------------- of classes
+
+
+def _rows(input: Tensor) -> Tensor:
+    """A row for each example, of which a vector (or a number) is one."""
+    if input.ndim > 2 or (input.numel() == 0 and not (input.ndim == 2 and input.shape[1])):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
+    return input if input.ndim == 2 else reshape(input, (1, -1))
+
+
+def _float_needed(input: Tensor, kernel: str) -> None:
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input.dtype.scalar_name}'")
+
+
+def _long_needed(target: Tensor) -> None:
+    if target.dtype is not _dtypes.int64:
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype.scalar_name}")
+
+
+def _short(input: Tensor, index: Tensor, weight: Tensor | None, margin: float) -> tuple[Tensor, Any, Any]:
+    """By how much each class comes too near to the right one (0 for that itself); which one that is; the weight of each row."""
+    index = unsqueeze(index, 1)
+    right = at.scatter(zeros(tuple(input.shape), dtype=_dtypes.bool_), 1, index, True)
+    short = e.clamp_min(e.add(e.sub(margin, at.gather(input, 1, index)), input), 0)
+    weights = None if weight is None else unsqueeze(at.index_select(weight, 0, squeeze(index, 1)), 1)
+    return e.where(right, 0.0, short), right, weights
+
+
+def _multi_margin_rule(
+    g: Tensor, input: Tensor, index: Tensor, weight: Tensor | None, p: int, margin: float, reduction: str
+) -> Tensor:
+    short, right, weights = _short(input, index, weight, margin)
+    each = to_dtype(e.gt(short, 0), input.dtype) if p == 1 else e.mul(short, 2)
+    if weights is not None:
+        each = e.mul(each, weights)
+    each = e.mul(each, unsqueeze(g, 1) if reduction == "none" else g)
+    each = e.div(each, input.shape[1] * (input.shape[0] if reduction == "mean" else 1))
+    return e.sub(each, e.where(right, r.sum(each, 1, True), 0.0))
+
+
+@differentiable("MultiMarginLoss", input=_multi_margin_rule)
+def _multi_margin(
+    input: Tensor, index: Tensor, weight: Tensor | None, *, p: int, margin: float, reduction: str
+) -> Tensor:
+    short, _, weights = _short(input, index, weight, margin)
+    each = short if p == 1 else e.mul(short, short)
+    if weights is not None:
+        each = e.mul(each, weights)
+    return _reduced(e.div(r.sum(each, 1), input.shape[1]), reduction)
 
 
 def multi_margin_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     p: int = 1,
     margin: float = 1.0,
-    weight: Any = None,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The score of an example's class is to be above each other's by `margin`."""
+    """By how much each other class comes nearer to the right one than the margin, to the power `p`."""
     reduction = legacy_reduction(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    if weight is not None and weight.dim() != 1:
+    if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
-    scores, classes = (input, target) if input.ndim > 1 else (unsqueeze(input, 0), target.reshape(1))
-    if scores.ndim != 2 or classes.ndim != 1 or classes.shape[0] != scores.shape[0]:
+    rows = _rows(input)
+    count, classes = tuple(rows.shape)
+    if target.ndim > 1 or target.numel() != count:
         raise RuntimeError(
-            f"inconsistent target size, expected {scores.shape[0]} but got {list(target.shape)}"
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). "
+            f"Expected target size [{count}], but got {list(target.shape)}. Input has shape {list(input.shape)}."
         )
-    own = unsqueeze(classes, 1)
-    over = (margin - gather(scores, 1, own) + scores).clamp_min(0)
-    over = over if p == 1 else over * over
-    over = over if weight is None else over * unsqueeze(weight[classes], 1)
-    loss = over.scatter(1, own, 0.0).sum(1) / scores.shape[1]
-    return _reduced(loss if input.ndim > 1 else loss[0], reduction)
+    if weight is not None and weight.numel() != classes:
+        raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    _float_needed(input, "multi_margin_loss_cpu_kernel")
+    _long_needed(target)
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"
+        )
+    values = target._host()
+    if ((values < 0) | (values >= classes)).any():
+        raise RuntimeError("target out of range")
+    index = reshape(target, (-1,))
+    got: Tensor = _multi_margin(rows, index, weight, p=int(p), margin=float(margin), reduction=reduction)
+    return reshape(got, ()) if reduction == "none" and not target.ndim else got
+
+
+def _missing(input: Tensor, index: Tensor, valid: Tensor, other: Tensor) -> Tensor:
+    """For each right class of a row, and each one that is not: by how much less than 1 the first one leads."""
+    lead = e.sub(unsqueeze(at.gather(input, 1, index), 2), unsqueeze(input, 1))
+    return e.where(
+        e.logical_and(unsqueeze(valid, 2), unsqueeze(other, 1)), e.clamp_min(e.sub(1, lead), 0), 0.0
+    )
+
+
+def _multilabel_rule(
+    g: Tensor, input: Tensor, index: Tensor, valid: Tensor, other: Tensor, reduction: str
+) -> Tensor:
+    each = to_dtype(e.gt(_missing(input, index, valid, other), 0), input.dtype)
+    each = e.mul(each, reshape(g, (-1, 1, 1)) if reduction == "none" else g)
+    each = e.div(each, input.shape[1] * (input.shape[0] if reduction == "mean" else 1))
+    return at.scatter_add(r.sum(each, 1), 1, index, e.neg(r.sum(each, 2)))
+
+
+@differentiable("MultilabelMarginLoss", input=_multilabel_rule)
+def _multilabel_margin(
+    input: Tensor, index: Tensor, valid: Tensor, other: Tensor, *, reduction: str
+) -> Tensor:
+    return _reduced(e.div(r.sum(_missing(input, index, valid, other), (1, 2)), input.shape[1]), reduction)
 
 
 def multilabel_margin_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The score of each of an example's classes, listed up to the first -1, is to be above each other's by 1."""
+    """By how much the right classes, which a row of `target` lists up to the first -1, lead the others by less than 1."""
     reduction = legacy_reduction(reduction, size_average, reduce)
-    if tuple(target.shape) != tuple(input.shape):
+    rows = _rows(input)
+    if target.numel() != input.numel() or target.ndim != input.ndim or target.shape != input.shape:
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
-    scores, classes = (t if t.ndim > 1 else unsqueeze(t, 0) for t in (input, target))
-    named = classes._host()
-    listed = np.logical_and.accumulate(named >= 0, 1)
-    others = np.ones(named.shape, bool)
-    for row, chosen in enumerate(others):
-        chosen[named[row][listed[row]]] = False
-    pairs = of_array(listed[:, :, None] & others[:, None, :])
-    own = gather(scores, 1, of_array(np.where(listed, named, 0)))
-    over = (1 - unsqueeze(own, 2) + unsqueeze(scores, 1)).clamp_min(0)
-    loss = where(pairs, over, 0.0).sum((1, 2)) / scores.shape[1]
-    return _reduced(loss if input.ndim > 1 else loss[0], reduction)
+    _float_needed(input, "multilabel_margin_loss_forward_out_frame")
+    _long_needed(target)
+    count, classes = tuple(rows.shape)
+    listed = target._host().reshape(count, classes)
+    if ((listed < -1) | (listed >= classes)).any():
+        raise RuntimeError("argument #2 'target' is out of range")
+    valid = np.cumprod(listed >= 0, 1).astype(bool)
+    index = np.where(valid, listed, 0)
+    other = np.ones((count, classes), bool)
+    row, column = np.nonzero(valid)
+    other[row, index[row, column]] = False
+    got: Tensor = _multilabel_margin(
+        rows, of_array(index), of_array(valid), of_array(other), reduction=reduction
+    )
+    return reshape(got, ()) if reduction == "none" and input.ndim < 2 else got
 
 
 def multilabel_soft_margin_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    reduction = legacy_reduction(reduction, size_average, reduce)
-    positive: Any = logsigmoid(input)
-    negative: Any = logsigmoid(-input)
-    loss = -(target * positive + (1 - target) * negative)
-    loss = loss if weight is None else loss * weight
-    return _reduced(loss.sum(input.dim() - 1) / input.shape[-1], reduction)
+    """The binary cross entropy of each class, as a mean over classes."""
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(reduction, size_average, reduce)
+    right = e.mul(target, logsigmoid(input))
+    loss = e.neg(e.add(right, e.mul(e.sub(1, target), logsigmoid(e.neg(input)))))
+    if weight is not None:
+        loss = e.mul(loss, weight)
+    loss = e.div(r.sum(loss, -1), input.shape[-1] if input.ndim else 1)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    return _reduced(loss, reduction)
 
 
 __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
-    "gumbel_softmax",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

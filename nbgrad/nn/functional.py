@@ -49,9 +49,11 @@ from nbgrad.ops.activations import (
     threshold_,
 )
 from nbgrad.ops.copy import to_dtype
+from nbgrad.ops.gather import scatter
 from nbgrad.ops.host import of_array
 from nbgrad.ops.linalg import linear
 from nbgrad.ops.movement import unsqueeze
+from nbgrad.ops.reduce import argmax
 from nbgrad.ops.special import sigmoid, tanh
 
 # ---------------------------------------------------------------- activations
@@ -151,6 +153,20 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return rows.softmax(e.neg(input), _softmax_dim("softmin", input, dim, _stacklevel), dtype)
 
 
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A draw from classes whose unnormalised log-probabilities are given, softened; `hard`, one-hot with the gradient of the soft one."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    noise = e.neg(e.log(_creation.empty_like(logits).exponential_()))
+    soft: Tensor = rows.softmax(e.div(e.add(logits, noise), tau), dim)
+    if not hard:
+        return soft
+    chosen = scatter(_creation.zeros_like(logits), dim, argmax(soft, dim, True), 1.0)
+    return e.add(e.sub(chosen, soft.detach()), soft)
+
+
 def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:
     if dim is not None:
         return dim
@@ -200,6 +216,7 @@ __all__ = [
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",

@@ -818,4 +818,42 @@ def batch_norm_fixed(
     return e.add(e.mul(_dense(input), _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim))
 
 
+# ---------------------------------------------------------------- normalisation of groups of channels
+
+
+def _groups_as_rows(input: Tensor, groups: int) -> Tensor:
+    count, channels, *inner = tuple(input.shape)
+    rows: Tensor = reshape(input, (count * groups, channels // groups * math.prod(inner)))
+    return rows
+
+
+def _by_group(input: Tensor, groups: int, eps: float) -> Tensor:
+    normed = layer_norm(_groups_as_rows(input, groups), None, None, dims=1, eps=eps)[0]
+    return reshape(normed, input.shape)
+
+
+def _group_norm_rule(
+    g: Tensor, input: Tensor, weight: Tensor | None, groups: int, eps: float, wanted: Any
+) -> Any:
+    dims, rows = _all_but_channels(input), _groups_as_rows(input, groups)
+    scaled = g if weight is None else e.mul(g, _per_channel(weight, input.ndim))
+    _, mean, rstd = layer_norm(rows, None, None, dims=1, eps=eps)
+    by_x = _layer_norm_back(
+        reshape(scaled, rows.shape), rows, None, mean, rstd, dims=1, eps=eps, trained=False, own=False
+    )
+    by_w = r.sum(e.mul(g, _by_group(input, groups, eps)), dims) if wanted[1] else None
+    by_b = r.sum(g, dims) if wanted[2] else None
+    return reshape(by_x, input.shape), by_w, by_b
+
+
+@differentiable("NativeGroupNorm", all=_group_norm_rule)
+def group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, groups: int, eps: float
+) -> Tensor:
+    """Over all that a group of channels holds, operands having been checked."""
+    got, weight, bias = _by_group(input, groups, eps), *(_per_channel(t, input.ndim) for t in (weight, bias))
+    got = got if weight is None else e.mul(got, weight)
+    return got if bias is None else e.add(got, bias)
+
+
 __all__ = ["log_softmax", "softmax"]

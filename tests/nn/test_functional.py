@@ -113,6 +113,43 @@ for red in REDUCTIONS:
         *(X, Y, Z),
     )
 case("kl_div by batch", lambda f, t: f.kl_div(*t, reduction="batchmean"), X, Y)
+SIGNS, LABELS = np.array([1, -1, 1]), np.array([[1, 2, -1, 0], [0, -1, 3, -1], [3, 3, 1, 0]])
+for red in REDUCTIONS:
+    case(
+        f"cosine embedding {red}",
+        lambda f, t, r=red: f.cosine_embedding_loss(*t, margin=0.2, reduction=r),
+        *(X, Y, SIGNS),
+    )
+    case(f"triplets {red}", lambda f, t, r=red: f.triplet_margin_loss(*t, swap=True, reduction=r), X, Y, Z)
+    case(
+        f"soft margins {red}", lambda f, t, r=red: f.multilabel_soft_margin_loss(*t, reduction=r), X, Y, Z[0]
+    )
+    for p in (1, 2):
+        case(
+            f"class margins {p} {red}",
+            lambda f, t, r=red, p=p: f.multi_margin_loss(t[0], t[1], p, 0.7, t[2].detach(), reduction=r),
+            *(X, np.array([0, 3, 1]), Z[0]),
+        )
+    case(f"label margins {red}", lambda f, t, r=red: f.multilabel_margin_loss(*t, reduction=r), X, LABELS)
+case("class margins of one", lambda f, t: f.multi_margin_loss(*t, reduction="none"), X[0], np.array(3))
+case("label margins of one", lambda f, t: f.multilabel_margin_loss(*t, reduction="none"), X[0], LABELS[0])
+case("triplets by a function", lambda f, t: f.triplet_margin_with_distance_loss(*t, margin=2.0), X, Y, Z)
+case("cosine_similarity", lambda f, t: f.cosine_similarity(*t, 0), X, Y)
+case("cosine_similarity of nothing", lambda f, t: f.cosine_similarity(t[0] * 0, t[1]), X, Y)
+case("pairwise_distance", lambda f, t: f.pairwise_distance(*t, 3.0, keepdim=True), X, Y)
+case("normalize", lambda f, t: f.normalize(*t, 3.0, 0), X)
+GROUPS = normal(2, 6, 3)
+case("group_norm", lambda f, t: f.group_norm(t[0], 3, t[1], t[2]), GROUPS, normal(6), normal(6))
+case("group_norm plain", lambda f, t: f.group_norm(t[0], 2), GROUPS)
+case("group_norm of vectors", lambda f, t: f.group_norm(t[0], 2, t[1]), normal(3, 4), normal(4))
+case(
+    "instance_norm", lambda f, t: f.instance_norm(t[0], None, None, t[1], t[2]), GROUPS, normal(6), normal(6)
+)
+case(
+    "instance_norm, fixed",
+    lambda f, t: f.instance_norm(t[0], t[1].detach(), t[2].detach() ** 2, use_input_stats=False),
+    *(GROUPS, normal(6), normal(6)),
+)
 TABLE, ROWS = normal(5, 3), np.array([[0, 2, 2], [4, 2, 0]])
 case("embedding", lambda f, t: f.embedding(t[1], t[0]), TABLE, ROWS)
 case("embedding by int32", lambda f, t: f.embedding(t[1], t[0]), TABLE, ROWS.astype(np.int32))
@@ -141,6 +178,8 @@ def second_order(module: ModuleType, name: str) -> list[Any]:
     inputs = [t for t in given if t.requires_grad]
     out = fn(module.nn.functional, given)
     grads = module.autograd.grad(out.sum() * 0.7, inputs, create_graph=True, allow_unused=True)
+    if name.startswith(("class margins", "label margins")):  # which PyTorch does not differentiate twice
+        return [out, *grads]
     total = sum(
         (g * module.tensor(np.cos(np.arange(g.numel()).reshape(g.shape)))).sum()
         for g in grads
@@ -242,6 +281,41 @@ REFUSED: dict[str, Loss] = {
         t[0], t[0][0], t[0][0], t[0][0].double()
     ),
     "cross_entropy of ints": lambda f, t: f.cross_entropy(t[0].long(), t[1]),
+    "cosine of ints": lambda f, t: f.cosine_similarity(t[1], t[1], 0),
+    "normalize ints": lambda f, t: f.normalize(t[1], dim=0),
+    "cosine embedding, target": lambda f, t: f.cosine_embedding_loss(t[0], t[0], t[0]),
+    "cosine embedding, inputs": lambda f, t: f.cosine_embedding_loss(t[0][0], t[0][0], t[1]),
+    "triplets, dims": lambda f, t: f.triplet_margin_loss(t[0], t[0], t[0][0]),
+    "triplets, margin": lambda f, t: f.triplet_margin_loss(t[0], t[0], t[0], margin=0),
+    "triplets by a function, reduction": lambda f, t: f.triplet_margin_with_distance_loss(
+        t[0], t[0], t[0], reduction="no"
+    ),
+    "class margins, p": lambda f, t: f.multi_margin_loss(t[0], t[1], p=3),
+    "class margins, weights": lambda f, t: f.multi_margin_loss(t[0], t[1], weight=t[0]),
+    "class margins, weights of others": lambda f, t: f.multi_margin_loss(t[0], t[1], weight=t[0][0, :2]),
+    "class margins, target": lambda f, t: f.multi_margin_loss(t[0], t[1][:2]),
+    "class margins, float target": lambda f, t: f.multi_margin_loss(t[0], t[0][:, 0]),
+    "class margins, beyond": lambda f, t: f.multi_margin_loss(t[0], t[1] * 4),
+    "class margins, dims": lambda f, t: f.multi_margin_loss(t[0][None], t[1]),
+    "class margins of ints": lambda f, t: f.multi_margin_loss(t[0].long(), t[1]),
+    "label margins, target": lambda f, t: f.multilabel_margin_loss(t[0], t[1]),
+    "label margins, beyond": lambda f, t: f.multilabel_margin_loss(t[0], t[0].long() * 4),
+    "label margins, float target": lambda f, t: f.multilabel_margin_loss(t[0], t[0]),
+    "label margins of ints": lambda f, t: f.multilabel_margin_loss(t[0].long(), t[0].long()),
+    "soft margins, reduction": lambda f, t: f.multilabel_soft_margin_loss(t[0], t[0], reduction="no"),
+    "group_norm of a vector": lambda f, t: f.group_norm(t[0][0], 2),
+    "group_norm, groups": lambda f, t: f.group_norm(t[0], 3),
+    "group_norm, fewer than one": lambda f, t: f.group_norm(t[0], -1),
+    "group_norm, weight": lambda f, t: f.group_norm(t[0], 2, t[0][0, :2]),
+    "group_norm, bias": lambda f, t: f.group_norm(t[0], 2, None, t[0][0, :2]),
+    "group_norm of one": lambda f, t: f.group_norm(t[0][:1], 4),
+    "group_norm of ints": lambda f, t: f.group_norm(t[0].long(), 2),
+    "group_norm, weight of another dtype": lambda f, t: f.group_norm(t[0], 2, t[0][0].double()),
+    "instance_norm of one": lambda f, t: f.instance_norm(t[0]),
+    "instance_norm without statistics": lambda f, t: f.instance_norm(
+        t[0][..., None, None], use_input_stats=False
+    ),
+    "instance_norm, weight": lambda f, t: f.instance_norm(t[0][None], weight=t[0][0]),
     "one_hot, negative": lambda f, t: f.one_hot(-t[1]),
     "one_hot, too few": lambda f, t: f.one_hot(t[1], 1),
 }
@@ -306,6 +380,29 @@ def test_running_statistics(torch: ModuleType, dtype: str) -> None:
         return [out, mean, var, mean.requires_grad, mean._version, var._version]
 
     assert_same(steps(T), steps(torch), "running statistics")
+
+
+@pytest.mark.oracle
+def test_running_statistics_of_instances(torch: ModuleType) -> None:
+    def step(module: ModuleType) -> list[Any]:
+        mean, var = module.zeros(6), module.ones(6)
+        x = module.tensor(GROUPS, dtype=module.float32)
+        return [module.nn.functional.instance_norm(x, mean, var, momentum=0.3), mean, var]
+
+    assert_same(step(T), step(torch), "running statistics")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("hard", [False, True])
+def test_gumbel_softmax_draws_as_torch_does(torch: ModuleType, hard: bool) -> None:
+    def draw(module: ModuleType) -> list[Any]:
+        module.manual_seed(2)
+        x = module.tensor(X, requires_grad=True)
+        y = module.nn.functional.gumbel_softmax(x, 0.7, hard)
+        y[:, 0].sum().backward()
+        return [y, x.grad]
+
+    assert_same(draw(T), draw(torch), "gumbel_softmax")
 
 
 def test_dropout() -> None:
