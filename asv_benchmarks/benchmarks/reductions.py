@@ -70,3 +70,32 @@ class Few:
 
     def time_four(self, lib: str, op: str) -> None:
         self.op(self.x, 0)
+
+
+class FewRecorded:
+    """The same, recorded for a gradient."""
+
+    params = (LIBS, ("sum", "amax", "max", "softmax", "cumsum", "sort", "median", "var"))
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        T = library(lib)
+        self.x, self.op = T.randn(4).requires_grad_(), getattr(T, op)
+        self.op(self.x, 0)
+
+    def time_four(self, lib: str, op: str) -> None:
+        self.op(self.x, 0)
+
+
+class FewMade:
+    """Tensors of four numbers, filled and random."""
+
+    params = (LIBS, ("empty", "zeros", "ones", "rand", "randn"))
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        self.op = getattr(library(lib), op)
+        self.op(4)
+
+    def time_four(self, lib: str, op: str) -> None:
+        self.op(4)

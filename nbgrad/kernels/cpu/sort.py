@@ -2,8 +2,9 @@
 
 Promises the ops one kernel for sort, topk, kthvalue, median and quantile: it turns elements into integers that are in the
 same order (NaN above everything, zeros of both signs equal, as PyTorch compares them), leaves out what is certainly beyond the ranks
-asked for, and sorts the rest by digits (short lines by insertion). Equal elements stay in their order, so the result is the
-only one possible, whatever runs it. Scratch memory is as long as the operand, of which a thread touches one line.
+asked for, and sorts the rest by digits (short lines by insertion; for few ranks the best so far are kept in order). Equal elements
+stay in their order, so the result is the only one possible, whatever runs it. Scratch memory is as long as the operand, of which a
+thread touches one line.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import lru_cache
 from nbgrad.kernels.cpu.walk import opening
 
 SHORT = 48  # up to here insertion is quicker than counting digits
+FEW = 16  # ranks up to which an element is compared with the last of those kept
 SELECT = 4096  # buckets of the first look, by the leading twelve bits
 
 # Which rank comes first, of n elements of which `nans` are NaN.
@@ -34,7 +36,32 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
         base = {first}
         low = -{half}
         high = {half}
-        if count * 4 < n and n > {short}:
+        wanted = base + count
+        few = wanted <= {few} and n > {short}
+        m = 0
+        if few:
+            last = 9223372036854775807
+            moves = 0
+            for k in range(n):
+                {key_there}
+                v = {entry}
+                if v < last or m < wanted:
+                    m = min(m + 1, wanted)
+                    at = m - 1
+                    while at > 0 and a[lo + at - 1] > v:
+                        a[lo + at] = a[lo + at - 1]
+                        {move_up}
+                        at -= 1
+                    a[lo + at] = v
+                    {put_place}
+                    if m == wanted:
+                        last = a[lo + m - 1]
+                    moves += m - at
+                    if moves > n:  # in an order that puts most of them to the front
+                        few = False
+                        m = 0
+                        break
+        if not few and count * 4 < n and n > {short}:
             # The buckets in which the wanted ranks lie
             for c in range({select}):
                 digits[c] = 0
@@ -55,8 +82,7 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
                 if upto >= base + count:
                     break
             base -= below
-        m = 0
-        for k in range(n):
+        for k in range(0 if few else n):
             {key}
             {keep}
         inside_a = True
@@ -163,6 +189,9 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
         select=2 * half,
         lead=lead,
         short=SHORT,
+        few=FEW,
+        entry="key" if wide else "(key << 32) | k",
+        put_place=twin("ia[lo + at] = k"),
         key_there=block(_key(code, descending), 16),
         key=block(_key(code, descending), 12),
         keep=block(keep, 12),
