@@ -19,11 +19,10 @@ from nbgrad import _dtypes, _transforms
 from nbgrad._layout import Size
 from nbgrad._op import Op
 from nbgrad._plan import _PLANS
-from nbgrad._record import record_op, save
-from nbgrad._storage import Marked, Spec, Storage
-from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import Node, sequence
-from nbgrad._tensor import Tensor, accumulator, empty, history, new, note_origin, wrap
+from nbgrad._record import op_recorder
+from nbgrad._storage import Marked, Spec
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, empty, wrap
 
 Run = Callable[[Tensor], Any]
 RunSeveral = Callable[
@@ -34,17 +33,37 @@ _bytes = np.dtype(np.uint8)
 
 
 class Prepared:
-    """An op, with settings, on tensors of one Spec (or several): `run` computes it. The rest is for the record: its rule once there
-    was one (of several tensors: by which want a gradient, what records it), and what each node keeps beside tensors."""
+    """An op, with settings, on tensors of one Spec (or several): `run` computes it. The rest is for the record: `recorders` by which
+    tensors want a gradient, what each node keeps beside tensors, and which of several results can have a gradient."""
 
-    __slots__ = ("kept", "op", "outputs", "recorders", "rule", "run", "spec", "static")
+    __slots__ = ("kept", "op", "recorders", "results", "run", "spec", "static")
 
-    def __init__(self, op: Op, sp: Any, static: dict[str, Any], run: Callable[..., Any]) -> None:
+    def __init__(self, op: Op, sp: tuple[Any, ...], static: dict[str, Any], run: Callable[..., Any]) -> None:
         self.op, self.spec, self.static, self.run = op, sp, static, run
-        self.rule: Any = None
         self.recorders: dict[int, Any] = {}
         self.kept: Any = None
-        self.outputs = 1
+        self.results: tuple[bool, ...] | None = ()  # none of one result, None if not even that has one
+
+    def recorder(self, asked: int, result: Any) -> Any:
+        """What records a first call of its kind."""
+        if self.kept is None:
+            several = not isinstance(result, Tensor)
+            specs = tuple([t._spec for t in (result if several else (result,))])
+            # Integers come last, and get no gradient; statistics none either.
+            can = [
+                sp.dtype.is_floating_point and not (k and self.op.statistics) for k, sp in enumerate(specs)
+            ]
+            self.results = tuple(can) if several else () if can[0] else None
+            self.kept = (self.static, self.spec, specs if several else specs[0])
+        return op_recorder(self, asked)
+
+    def record(self, result: Any, tensors: tuple[Any, ...]) -> None:
+        """Give new results their history."""
+        asked = shift = 0
+        for t in tensors:
+            asked |= (3 if t is None else t._rg) << shift
+            shift += 2
+        (self.recorders.get(asked) or self.recorder(asked, result))(result, *tensors)
 
 
 def prepared(
@@ -70,7 +89,9 @@ def prepared(
                 if len(known) >= _PLANS:
                     known.clear()
                 run = prepare(sp, **static)
-                found = known[key] = Prepared(op, sp, static, run if result is None else _then(run, result))
+                found = known[key] = Prepared(
+                    op, (sp,), static, run if result is None else _then(run, result)
+                )
             return found
 
         def function(input: Tensor, **static: Any) -> Any:
@@ -80,7 +101,7 @@ def prepared(
             plan = at(input._spec, static)
             got = plan.run(input)
             if input._rg and state.grad:
-                record_prepared(plan, got, input)
+                plan.record(got, (input,))
             return got
 
         function.at, function.op = at, op  # type: ignore[attr-defined]
@@ -118,7 +139,7 @@ def prepared_several(
             plan = at(*tensors, **static)
             got = plan.run(*tensors)
             if state.grad and any([t is not None and t._rg for t in tensors]):
-                record_several(plan, got, *tensors)
+                plan.record(got, tensors)
             return got
 
         function.at, function.op = at, op  # type: ignore[attr-defined]
@@ -138,114 +159,6 @@ def call_of(op: Any, input: Tensor, *others: Any, **static: Any) -> Any:
 
 def _then(run: Run, result: Callable[[Any], Any]) -> Run:
     return lambda t: result(run(t))
-
-
-def record_prepared(plan: Prepared, result: Any, a: Tensor) -> None:
-    """Give new results the history of the op: `record_op` for one input, with nothing looked up that the plan knows."""
-    op = plan.op
-    if not op.rules:
-        return
-    rule = plan.rule
-    if rule is None or (a._rg == 2 and history(a) is None):
-        record_op(op, result, (a,), plan.static)
-        plan.rule = rule = op.rules_of.get(((True,), (True,)))
-        if rule is not None:
-            outs = (result,) if rule.single else result
-            plan.kept = (
-                plan.static,
-                (plan.spec,),
-                result._spec if rule.single else tuple([o._spec for o in outs]),
-            )
-            plan.outputs = sum([o._spec.dtype.is_floating_point for o in outs])
-        return
-    node = Node()
-    node.next = (a._node or accumulator(a),)
-    if a._nr:
-        node.numbers = (a._nr,)
-    node.static = plan.kept
-    if rule.saved_names:
-        saved = (a,) if rule.inputs else ()
-        for k in (
-            rule.outputs
-        ):  # by another tensor over its memory: a node that holds its own output would be a cycle
-            o = result if rule.single else result[k]
-            y = new(Tensor)
-            y._buf, y._spec = o._buf, o._spec
-            y._rg = y._nr = 0
-            y._node = y._view = y._ad = None
-            y._storage = o._storage = Storage(o._buf)
-            saved += (y,)
-        if shared.rare or a._storage is not None:
-            node.saved, node.versions = save(saved)
-        else:
-            node.saved = saved
-    node.rule = rule
-    node.seq = next(sequence)
-    if shared.rare:
-        note_origin(node)
-    if rule.single:
-        result._node, result._rg = node, 1
-        return
-    node.outputs = plan.outputs
-    for k in range(plan.outputs):  # integers come last, and get no gradient
-        o = result[k]
-        o._node, o._nr, o._rg = node, k, 1
-
-
-def record_several(plan: Prepared, result: tuple[Tensor, ...], *tensors: Any) -> None:
-    """Give the first result the history of the op, by code that was written for which tensors there are and want a gradient."""
-    wanted, bit = 0, 1
-    for t in tensors:
-        if t is not None and t._rg:
-            if t._rg == 2 and history(t) is None:
-                record_op(plan.op, result, tensors, plan.static)
-                return
-            wanted |= bit
-        bit += bit
-    record = plan.recorders.get(wanted)
-    if record is None:
-        record_op(plan.op, result, tensors, plan.static)
-        node = result[0]._node
-        if node is not None:
-            plan.recorders[wanted] = _recorder(plan.op, node.rule, tuple([t is not None for t in tensors]))(
-                node.static, node.rule
-            )
-        return
-    record(result, *tensors)
-
-
-def _recorder(op: Op, rule: Any, given: tuple[bool, ...]) -> Any:
-    """Source of a record without loops: measured 3 us of 25 for the gradient of a small loss."""
-    names = [f"t{k}" for k in range(len(given))]
-    wanted = [t for t, wants in zip(names, rule.mask) if wants]
-    read = [names[k] for k in rule.inputs]
-    edges = [f"{t}._node or accumulator({t})" if t in wanted else "None" for t in names]
-    numbers = [f"{t}._nr" if t in wanted else "0" for t in names]
-    kept = [*read, *["shadow" if k == 0 else f"result[{k}]" for k in rule.outputs]]
-    text = f"""
-def make(static, rule):
-    def record(result, {", ".join(names)}):
-        first = result[0]
-        node = first._node = Node()
-        first._rg = 1
-        node.next = ({", ".join(edges)},)
-        if {" or ".join(f"{t}._nr" for t in wanted)}:
-            node.numbers = ({", ".join(numbers)},)
-        {"shadow = wrap(first._buf, first._spec); shadow._storage = first._storage = Storage(first._buf)" * (0 in rule.outputs)}
-        saved = ({"".join(f"{t}, " for t in kept)})
-        if {" or ".join(["shared.rare", *(f"{t}._storage is not None" for t in read)])}:
-            node.saved, node.versions = save(saved)
-        else:
-            node.saved = saved
-        node.static, node.rule, node.seq = static, rule, next(sequence)
-        if shared.rare:
-            note_origin(node)
-    return record
-"""
-    scope: dict[str, Any] = dict(Node=Node, accumulator=accumulator, wrap=wrap, Storage=Storage, save=save)
-    scope |= dict(shared=shared, sequence=sequence, note_origin=note_origin)
-    exec(text, scope)
-    return scope["make"]
 
 
 def filled(
@@ -295,7 +208,8 @@ def {name}({parameters}):
         keep(({key}), plan, {more})
     result = plan.run({tensors})
     if ({wants}) and state.grad:
-        {record}(plan, result, {tensors})
+        asked = {asked}
+        (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
     return result{first_result}
 """
 _PLAIN = {int, bool, float, str, type(None), type}
@@ -340,6 +254,11 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         f"type({p.name})" for p in settings if not isinstance(p.default, bool)
     ]
     more = [f"{p.name} is not _{p.name}" for p in named]
+    wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
+    for p in further:
+        given = p.default is p.empty
+        wants.append(f"{p.name}._rg" if given else f"({p.name} is not None and {p.name}._rg)")
+        asked.append(f"{p.name}._rg" if given else f"(3 if {p.name} is None else {p.name}._rg)")
     text = _SETTLED.format(
         name=function.__name__,
         parameters=", ".join(
@@ -350,22 +269,12 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         more=" or ".join(more) or "False",
         call=", ".join([first.name, *(p.name for p in positional), *(f"{p.name}={p.name}" for p in named)]),
         tensors=", ".join([first.name, *(p.name for p in further)]),
-        wants=" or ".join(
-            [
-                f"{first.name}._rg",
-                *(
-                    f"{p.name}._rg" if p.default is p.empty else f"({p.name} is not None and {p.name}._rg)"
-                    for p in further
-                ),
-            ]
-        ),
-        record="record_several" if others else "record_prepared",
+        wants=" or ".join(wants),
+        asked=" | ".join(f"{text} << {2 * k}" for k, text in enumerate(asked)),
         first_result="[0]" * bool(others),
     )
     scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
-    scope |= dict(
-        record_prepared=record_prepared, record_several=record_several, __name__=function.__module__
-    )
+    scope["__name__"] = function.__module__
     exec(text, scope := scope | {f"_{p.name}": p.default for p in rest})
     return update_wrapper(scope[function.__name__], function)
 

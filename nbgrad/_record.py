@@ -75,7 +75,7 @@ def recorder(plan: Plan, asked: int) -> Callable[..., None]:
                 # PyTorch's node that has no gradient knows only of inputs that want one.
                 listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
                 static = _tuple([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
-                saved = rule.tensor_positions, rule.saves_output
+                saved = (*(f"a{k}" for k in rule.tensor_positions), *["y0"] * rule.saves_output)
                 found = _recorder_maker(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
         plan.recorders[asked] = found
     return found
@@ -89,21 +89,24 @@ def _constant(t: Tensor, *args: Any) -> None:
 def _recorder_maker(
     flags: tuple[int, ...],
     listed: tuple[int, ...],
-    saved: tuple[tuple[int, ...], bool],
+    saved: tuple[str, ...],
     static: str,
+    results: tuple[bool, ...] = (),
     given: str = "",
     wants: str = "1",
 ) -> Callable[..., Any]:
     """Source of a recorder, without loops and without what does not apply: the interpreter's steps are what a small op costs. A view
     (flag 2) is asked at each call if it wants a gradient; where it does not, another recorder is due. The node knows of the operands
-    `listed` and keeps those `saved`, with the result if that is true, and `static`, text of which `given` may be a part."""
+    `listed` and keeps `static` and what is `saved`: operands a0, a1 ..., results r0, r1 ... or, as y0, y1 ..., what lies in those.
+    Of several `results` those get history for which True stands."""
     given += ", ".join([f"a{k}" for k in range(len(flags))])
+    result = "results" if results else "r0"
     lines = []
     for k, flag in enumerate(flags):
         if flag == 2:
             lines += [
                 f"if a{k}._node is None and not requires(a{k}):",
-                f"    return recorder(owner, asked - {2 << 2 * k})(t, {given})",
+                f"    return recorder(owner, asked - {2 << 2 * k})({result}, {given})",
             ]
     for k, flag in enumerate(flags):
         if flag == 2:
@@ -111,35 +114,40 @@ def _recorder_maker(
         elif flag == 1:
             lines.append(f"e{k} = a{k}._node or accumulator(a{k})")
     number = [{1: f"a{k}._nr", 2: f"n{k}"}.get(flags[k], "0") for k in listed]
+    if results:
+        lines.append(f"{_tuple([f'r{k}' for k in range(len(results))])} = results")
     lines += [
-        "node = t._node = Node()",
+        f"node = {'' if results else 'r0._node = '}Node()",
         f"node.next = {_tuple([f'e{k}' if flags[k] in (1, 2) else 'None' for k in listed])}",
         f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {_tuple(number)}",
     ]
-    operands, saves_output = saved
-    kept, changed = [f"a{k}" for k in operands], [f"a{k}._storage is not None" for k in operands]
-    if saves_output:  # by another tensor over its memory: a node that holds its own output would be a cycle
+    changed = [f"{t}._storage is not None" for t in saved if t[0] == "a"]
+    for at in [t[1:] for t in saved if t[0] == "y"]:
+        # By another tensor over its memory: a node that holds its own output would be a cycle.
         lines += [
-            "y = new(Tensor)",
-            "y._buf, y._spec = t._buf, t._spec",
-            "y._rg = y._nr = 0",
-            "y._node = y._view = y._ad = None",
-            "o = y._storage = t._storage",
-            "if o is None: o = t._storage = y._storage = Storage(t._buf)",
+            f"y{at} = new(Tensor)",
+            f"y{at}._buf, y{at}._spec = r{at}._buf, r{at}._spec",
+            f"y{at}._rg = y{at}._nr = 0",
+            f"y{at}._node = y{at}._view = y{at}._ad = None",
+            f"o{at} = y{at}._storage = r{at}._storage",
+            f"if o{at} is None: o{at} = r{at}._storage = y{at}._storage = Storage(r{at}._buf)",
         ]
-        kept.append("y")
-        changed.append("o.version")
-    if kept:
-        lines += [
-            f"node.saved = {_tuple(kept)}",
-            f"if {' or '.join(changed)}: node.versions = versions(node.saved)",
-        ]
+        changed.append(f"o{at}.version")
+    if saved:
+        lines.append(f"node.saved = {_tuple(saved)}")
+    if changed:
+        lines.append(f"if {' or '.join(changed)}: node.versions = versions(node.saved)")
     if static:
         lines.append(f"node.static = {static}")
     lines += ["node.rule = rule", "node.seq = next(sequence)", "if shared.rare:"]
-    if kept:
+    if saved:
         lines.append("    node.saved, node.versions = save(node.saved)")
-    lines += ["    note_origin(node)", f"t._rg = {wants}"]
+    lines.append("    note_origin(node)")
+    recorded = [k for k, has in enumerate(results) if has]
+    if len(recorded) > 1:
+        lines.append(f"node.outputs = {len(recorded)}")
+    lines += [f"r{k}._node, r{k}._nr = node, {k}" for k in recorded]
+    lines += [f"r{k}._rg = {wants}" for k in recorded or [0]]
     body = "".join([f"        {line}\n" for line in lines])
     scope: dict[str, Any] = dict(
         requires=requires,
@@ -152,7 +160,7 @@ def _recorder_maker(
     )
     scope |= dict(versions=_versions, sequence=sequence, shared=shared, save=save, note_origin=note_origin)
     exec(
-        f"def make(rule, owner, asked, recorder):\n    def record(t, {given}):\n{body}    return record",
+        f"def make(rule, owner, asked, recorder):\n    def record({result}, {given}):\n{body}    return record",
         scope,
     )
     return scope["make"]
@@ -868,26 +876,27 @@ def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
     return t
 
 
-def _op_recorder(op: Op, asked: int) -> Callable[..., None]:
-    """As `recorder`, for an `Op` of one result; 3 stands for an operand that is not there."""
-    found = op.recorders.get(asked)
+def op_recorder(owner: Any, asked: int) -> Callable[..., None]:
+    """As `recorder`, for an `Op` or what was prepared of one; 3 stands for an operand that is not there. An op of one result is
+    given its static arguments at each call, what was prepared knows what to keep, and which of `results` can have history."""
+    found = owner.recorders.get(asked)
     if found is None:
+        op, results = (owner, ()) if isinstance(owner, Op) else (owner.op, owner.results)
         flags = tuple([asked >> 2 * k & 3 for k in range(len(op.inputs))])
         mask = tuple([flag in (1, 2) for flag in flags])
         found = _nothing
-        if any(mask):
-            rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), False)
-            specs = _tuple(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
-            make = _recorder_maker(
-                flags,
-                tuple(range(len(flags))),
-                (rule.inputs, bool(rule.outputs)),
-                f"(static, {specs}, t._spec)",
-                "static, ",
-                "1 if t._view is None else 2",
-            )
-            found = make(rule, op, asked, _op_recorder)
-        op.recorders[asked] = found
+        if any(mask) and op.rules and results is not None:
+            rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), bool(results))
+            saved = [f"a{k}" for k in rule.inputs]
+            saved += [f"{'r' if k and op.statistics else 'y'}{k}" for k in rule.outputs]
+            every = tuple(range(len(flags)))
+            if owner is op:
+                specs = _tuple(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
+                own = (f"(static, {specs}, r0._spec)", (), "static, ", "1 if r0._view is None else 2")
+            else:
+                own = ("owner.kept", results, "", "1")
+            found = _recorder_maker(flags, every, tuple(saved), *own)(rule, owner, asked, op_recorder)
+        owner.recorders[asked] = found
     return found
 
 
@@ -911,7 +920,7 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
             for t in tensors:
                 asked |= (3 if t is None else t._rg) << shift
                 shift += 2
-            (op.recorders.get(asked) or _op_recorder(op, asked))(result, static, *tensors)
+            (op.recorders.get(asked) or op_recorder(op, asked))(result, static, *tensors)
         return result
     mask = tuple([t is not None and requires(t) for t in tensors])
     if True not in mask:
