@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+import os
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -310,6 +311,12 @@ def test_workers_end_with_their_pass() -> None:
     del stays
     gc.collect()
     assert multiprocessing.active_children() == before
+
+
+def test_a_worker_that_dies_is_told() -> None:
+    loader = T.utils.data.DataLoader(range(2), num_workers=1, collate_fn=lambda batch: os._exit(1))
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly"):
+        next(iter(loader))
 
 
 def test_what_a_worker_cannot_send_is_raised() -> None:
