@@ -130,7 +130,7 @@ class Op:
     `tangent` is the rule of forward mode: LINEAR, PRODUCT, or a function that reads `t` (the tangent of the only input) or
     `<input>_t` (None where there is none) and what other rules read. `batch` is vmap's: given, for a single input, the tensor of all
     examples (along its first dimension) and the static arguments, for several inputs first a tuple saying which have that dimension,
-    it gives the results of all examples, along their first dimension; without it each example is computed by itself.
+    it gives the results of all examples, along their first dimension, or NotImplemented; without it each example is computed by itself.
     """
 
     def __init__(

@@ -307,14 +307,14 @@ def _result(
         return function(*[_bare(t, None) for t in tensors], **static)
     peeled = [(None, False) if t is None else peel(t, level) for t in tensors]
     inners, has = [i for i, _ in peeled], tuple([h for _, h in peeled])
+    made: Any = NotImplemented
     if True not in has:
         made = function(*inners, **static)
-    elif op.batch is None:
+    elif op.batch is not None:
+        single = len(inners) == 1 and not op.variadic
+        made = op.batch(*inners, **static) if single else op.batch(has, *inners, **static)
+    if made is NotImplemented:
         made = _one_by_one(function, inners, has, static, level)
-    elif len(inners) == 1 and not op.variadic:
-        made = op.batch(*inners, **static)
-    else:
-        made = op.batch(has, *inners, **static)
     found = True in has
     return (
         batched(made, level, found)

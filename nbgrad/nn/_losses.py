@@ -68,7 +68,17 @@ Rule = Callable[..., Tensor]
 def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
     """The mean or sum of `each(input, target, numbers)` as one node; `by_*(g, input, target, scale, numbers)` are its gradients."""
 
-    @differentiable(node, input=by_input, target=by_target)
+    def batch(
+        has: Any, input: Tensor, target: Tensor, *, scale: float, reduction: str, **numbers: float
+    ) -> Tensor:
+        loss = each(input, target, *numbers.values())
+        dims = tuple(range(1, loss.ndim))
+        if not dims:
+            return loss
+        found: Tensor = (r.mean if reduction == "mean" else r.sum)(loss, dims)
+        return found
+
+    @differentiable(node, batch=batch, input=by_input, target=by_target)
     def total(input: Tensor, target: Tensor, *, scale: float, reduction: str, **numbers: float) -> Tensor:
         return _reduced(each(input, target, *numbers.values()), reduction)
 

@@ -8,7 +8,7 @@ stands in these rules as functions of the input; nothing differentiates a saved 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -31,7 +31,8 @@ from nbgrad.ops import elementwise as e
 from nbgrad.ops import gather as at
 from nbgrad.ops import reduce as r
 from nbgrad.ops.copy import contiguous, full, to_dtype, zeros
-from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
+from nbgrad.ops.host import of_array
+from nbgrad.ops.movement import expand, reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
 
 # ---------------------------------------------------------------- running a program
@@ -152,6 +153,19 @@ def _at_dim(program: Program, sp: Spec, dim: int) -> Runner:
 
 def _dense(t: Tensor) -> Tensor:
     return t if t._spec.contiguous else contiguous(t)
+
+
+def _all_have(has: Sequence[bool], *tensors: Any) -> list[Any]:
+    """For a batch rule: each tensor with a first dimension that counts the examples."""
+    size = next(t.shape[0] for t, h in zip(tensors, has) if h)
+    return [t if h or t is None else expand(t, (size, *t.shape)) for t, h in zip(tensors, has)]
+
+
+def _merged(t: Tensor) -> Tensor:
+    """The rows of all examples as those of one."""
+    count, rows, *rest = tuple(t.shape)
+    lined: Tensor = reshape(t, (count * rows, *rest))
+    return lined
 
 
 _x, _y, _g, _w, _b, _n = (var(name) for name in "xygwbn")
@@ -349,26 +363,74 @@ def _nll_rule(g: Tensor, input_spec: Spec, index: Tensor, y1: Tensor) -> Tensor:
     return _nll_back(e.mul(g, y1), index, like=input_spec.dense())
 
 
-@differentiable("NllLossBackward", raw=True, grad=lambda g, index: e.neg(_at_class(g, index)))
+def _classes_batch(
+    op: Any,
+    has: Sequence[bool],
+    input: Tensor,
+    index: Tensor,
+    weight: Tensor | None,
+    ignore: int,
+    reduction: str,
+) -> Any:
+    """All rows of all examples, which are then reduced by example."""
+    if has[2]:
+        return NotImplemented
+    input, index = _all_have(has[:2], input, index)
+    lined = (input, index) if input.ndim == 2 else (_merged(input), _merged(index))
+    got = op(*lined, weight, ignore=ignore, reduction="none")
+    loss, share, *stats = [reshape(t, index.shape) for t in got]
+    dims = tuple(range(1, index.ndim))
+    if reduction != "none" and dims:
+        loss = r.sum(loss, dims)
+    if reduction == "mean":
+        total = r.sum(share, dims, True) if dims else share
+        loss = e.div(loss, reshape(total, loss.shape))
+        share = e.where(e.eq(share, 0), 0.0, e.div(share, total))
+    return loss, share, *stats
+
+
+def _nll_back_batch(has: Sequence[bool], grad: Tensor, index: Tensor, like: Spec) -> Tensor:
+    grad, index = _all_have(has, grad, index)
+    shape = (index.shape[0], *tuple(like.shape))
+    if like.ndim > 1:
+        shape, grad, index = (shape[0] * shape[1], *shape[2:]), _merged(grad), _merged(index)
+    got = _nll_back(grad, index, like=like.like(shape))
+    return reshape(got, (-1, *tuple(like.shape))) if like.ndim > 1 else got
+
+
+@differentiable(
+    "NllLossBackward", raw=True, batch=_nll_back_batch, grad=lambda g, index: e.neg(_at_class(g, index))
+)
 def _nll_back(grad: Tensor, index: Tensor, *, like: Spec) -> Tensor:
     return _at_dim(_PLACE, like, _class_dim(like))(grad, index)
 
 
-@prepared_several("NllLoss", input=_nll_rule)
+@prepared_several("NllLoss", batch=lambda *a, **s: _classes_batch(nll, *a, **s), input=_nll_rule)
 def nll(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
     """Of log-probabilities along dimension 1 (of the only one, 0), operands having been checked."""
     return _by_class(_PICK, input, weight is not None, ignore, reduction)
 
 
-@prepared_several("NllLoss2D", input=_nll_rule)
+@prepared_several("NllLoss2D", batch=lambda *a, **s: _classes_batch(nll_2d, *a, **s), input=_nll_rule)
 def nll_2d(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
     """The same under the name that PyTorch shows where there are more than two dimensions."""
     return _by_class(_PICK, input, weight is not None, ignore, reduction)
 
 
+def _low_back_batch(has: Sequence[bool], *tensors: Tensor) -> Tensor:
+    parts = _all_have(has, *tensors)
+    input = parts[1]
+    return (
+        _low_back(*parts)
+        if input.ndim == 2
+        else reshape(_low_back(*[_merged(t) for t in parts]), input.shape)
+    )
+
+
 @differentiable(
     "LogSoftmaxBackwardData",
     raw=True,
+    batch=_low_back_batch,
     # Of c (p - 1 at the class), p being the softmax: the sum along the row, and its derivative by what p is made of.
     grad=lambda g, input, index: e.sub(
         squeeze(_total(e.mul(g, _softmax(input, dim=input.ndim - 1)), -1), -1), _at_class(g, index)
@@ -383,6 +445,7 @@ def _low_back(grad: Tensor, input: Tensor, index: Tensor, top: Tensor, low: Tens
 
 @prepared_several(
     "NllLoss",
+    batch=lambda *a, **s: _classes_batch(cross_entropy, *a, **s),
     input=lambda g, input, index, y1, y2, y3: _low_back(e.mul(g, y1), input, index, y2, y3),
 )
 def cross_entropy(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
@@ -437,9 +500,25 @@ def _looked_up(g: Tensor, index: Tensor, like: Spec, padding: int, by_freq: bool
     return reshape(got, (*tuple(index.shape), tuple(like.shape)[1]))
 
 
+def _embedding_back_batch(
+    has: Sequence[bool], grad: Tensor, index: Tensor, like: Spec, padding: int, by_freq: bool
+) -> Any:
+    """All examples' rows one below the other."""
+    if padding >= 0 or by_freq:
+        return NotImplemented
+    grad, index = _all_have(has, grad, index)
+    (rows, n), count = tuple(like.shape), index.shape[0]
+    below = of_array(np.arange(count).reshape(count, *(1,) * (index.ndim - 1)) * rows)
+    got = _embedding_back(
+        grad, e.add(index, below), like=like.like((count * rows, n)), padding=-1, by_freq=False
+    )
+    return reshape(got, (count, rows, n))
+
+
 @differentiable(
     "EmbeddingDenseBackward",
     raw=True,
+    batch=_embedding_back_batch,
     grad=lambda g, index, like, padding, by_freq: _looked_up(g, index, like, padding, by_freq),
 )
 def _embedding_back(grad: Tensor, index: Tensor, *, like: Spec, padding: int, by_freq: bool) -> Tensor:
@@ -449,6 +528,7 @@ def _embedding_back(grad: Tensor, index: Tensor, *, like: Spec, padding: int, by
 
 @prepared_several(
     "Embedding",
+    batch=lambda has, weight, index, **s: NotImplemented if has[0] else embedding(weight, index, **s),
     weight=lambda g, weight_spec, index, padding, by_freq: _embedding_back(
         g, index, like=weight_spec.dense(), padding=padding, by_freq=by_freq
     ),
@@ -639,7 +719,61 @@ def _norm_second_rule(centred: bool) -> Any:
     return rule
 
 
-@differentiable("NativeLayerNormBackward", raw=True, all=_norm_second_rule(True))
+def _norm_batch(
+    op: Any, has: Sequence[bool], input: Tensor, *affine: Tensor | None, dims: int, eps: float
+) -> Any:
+    """All rows of all examples; by what an example has of its own, they are scaled and shifted afterwards."""
+    input, *_ = _all_have(has, input, *affine)
+    count, own = input.shape[0], any(has[1:])
+    got, *stats = op(input, *([None] * len(affine) if own else affine), dims=dims, eps=eps)
+    for change, t, h in zip((e.mul, e.add), affine if own else (), has[1:]):
+        if t is not None:
+            got = change(got, _over_rows(t, input.ndim) if h else t)
+    return got, *[reshape(s, (count, s.numel() // max(count, 1))) for s in stats]
+
+
+def _over_rows(t: Tensor, ndim: int) -> Tensor:
+    """What each example has of its own, shaped to broadcast over its rows."""
+    count, *own = tuple(t.shape)
+    shaped: Tensor = reshape(t, (count, *(1,) * (ndim - len(own) - 1), *own))
+    return shaped
+
+
+def _norm_back_batch(
+    op: Any,
+    has: Sequence[bool],
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    *stats: Tensor,
+    dims: int,
+    eps: float,
+    trained: bool,
+    own: bool,
+) -> Any:
+    """Likewise; sums over rows are by example."""
+    grad, input, _, *stats_ = _all_have(has, grad, input, weight, *stats)
+    ndim, scaled, kept = input.ndim, grad, weight
+    if weight is not None and has[2]:
+        scaled, kept = e.mul(grad, _over_rows(weight, ndim)), None
+    lines = [reshape(s, (-1,)) for s in stats_]
+    got = op(scaled, input, kept, *lines, dims=dims, eps=eps, trained=False, own=False)
+    if not trained:
+        return got
+    between = tuple(range(1, ndim - dims))
+    shape = (*tuple(input.shape)[: ndim - dims], *(1,) * dims)
+    *mean, rstd = [reshape(s, shape) for s in stats_]
+    each = e.mul(grad, e.mul(e.sub(input, mean[0]) if mean else input, rstd))
+    sums = [each, grad][: 1 + len(mean)]
+    return got, *[r.sum(s, between) if between else s for s in sums]
+
+
+@differentiable(
+    "NativeLayerNormBackward",
+    raw=True,
+    batch=lambda *a, **s: _norm_back_batch(_layer_norm_back, *a, **s),
+    all=_norm_second_rule(True),
+)
 def _layer_norm_back(
     grad: Tensor,
     input: Tensor,
@@ -671,7 +805,9 @@ def _layer_norm_rule(
     return got if trained else (got, None, None)
 
 
-@prepared_several("NativeLayerNorm", all=_layer_norm_rule)
+@prepared_several(
+    "NativeLayerNorm", batch=lambda *a, **s: _norm_batch(layer_norm, *a, **s), all=_layer_norm_rule
+)
 def layer_norm(input: Spec, weight: Spec | None, bias: Spec | None, *, dims: int, eps: float) -> Runner:
     """Over the last `dims` dimensions, operands having been checked; its statistics are mean and 1/std of each row."""
     return _given(_norm(True, input, weight is not None, bias is not None, dims, eps), weight, bias)
@@ -686,7 +822,12 @@ def _given(run: Runner, *optional: Spec | None) -> Runner:
     return lambda input, *others: run(input, *[t for t in others if t is not None])
 
 
-@differentiable("MulBackward", raw=True, all=_norm_second_rule(False))
+@differentiable(
+    "MulBackward",
+    raw=True,
+    batch=lambda *a, **s: _norm_back_batch(_rms_norm_back, *a, **s),
+    all=_norm_second_rule(False),
+)
 def _rms_norm_back(
     grad: Tensor,
     input: Tensor,
@@ -709,7 +850,7 @@ def _rms_norm_rule(
     return got if wanted[1] else (got, None)
 
 
-@prepared_several("Mul", all=_rms_norm_rule)
+@prepared_several("Mul", batch=lambda *a, **s: _norm_batch(rms_norm, *a, **s), all=_rms_norm_rule)
 def rms_norm(input: Spec, weight: Spec | None, *, dims: int, eps: float) -> Runner:
     """The same without a mean and without a bias."""
     return _given(_norm(False, input, weight is not None, False, dims, eps), weight)
