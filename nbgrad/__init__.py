@@ -78,13 +78,16 @@ from nbgrad.nn.functional import layer_norm as layer_norm
 from nbgrad.nn.functional import pairwise_distance as pairwise_distance
 from nbgrad.nn.functional import rms_norm as rms_norm
 from nbgrad.ops import return_types as return_types
+from nbgrad.ops import turned as _turned  # noqa: F401  views in place: methods
 from nbgrad.ops.activations import *  # noqa: F403
 from nbgrad.ops.arrange import *  # noqa: F403
+from nbgrad.ops.calculus import *  # noqa: F403
 from nbgrad.ops.contract import *  # noqa: F403
 from nbgrad.ops.copy import *  # noqa: F403
 from nbgrad.ops.counting import *  # noqa: F403
 from nbgrad.ops.decompositions import *  # noqa: F403
 from nbgrad.ops.diagonals import *  # noqa: F403
+from nbgrad.ops.distances import *  # noqa: F403
 from nbgrad.ops.elementwise import *  # noqa: F403
 from nbgrad.ops.gather import *  # noqa: F403
 from nbgrad.ops.host import *  # noqa: F403
@@ -95,6 +98,7 @@ from nbgrad.ops.linear_systems import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.norm import *  # noqa: F403
 from nbgrad.ops.numeric import *  # noqa: F403
+from nbgrad.ops.padding import *  # noqa: F403
 from nbgrad.ops.parts import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise

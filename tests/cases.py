@@ -866,6 +866,79 @@ case("allclose_self", lambda T, x: T.allclose(x, x * 1), *UNARY, **NO_GRAD)
 case("equal", lambda T, x, y: T.equal(x, y), ((3,), (3,)), ((2,), (3,)), ((0,), (0,)), **NO_GRAD)
 case("equal_self", lambda T, x: x.equal(x.clone()), *UNARY, **NO_GRAD)
 
+# ---- distances, padding, calculus
+op("dist", ((3, 4), (3, 4)), ((3, 1), (4,)), forms="m", dtypes=FLOATS, strides=False)
+for p in (1, 3, float("inf")):
+    op(f"dist/p_{p}", ((3, 4), (3, 4)), forms="m", args=(p,), dtypes=FLOATS)
+PAIRED: tuple[Operands, ...] = (((3, 4), (5, 4)), ((2, 3, 4), (1, 2, 4)), ((0, 4), (5, 4)))
+# PyTorch has no second derivative of these, nor of padding that repeats elements: tests/ops/test_linalg.py.
+for p in (0, 1, 2, 3, float("inf")):
+    op(f"cdist/p_{p}", *PAIRED, forms="", args=(p,), dtypes=FLOATS, tol=10, differentiable=False)
+op("cdist/product", ((30, 4), (5, 4)), forms="", dtypes=FLOATS, tol=100)
+op("pdist", ((4, 3),), ((1, 3),), forms="", where=F, dtypes=FLOATS, tol=10, differentiable=False)
+op("pdist/p_1", ((4, 3),), forms="", where=F, args=(1,), dtypes=FLOATS, differentiable=False)
+op("pairwise_distance", ((3, 4), (3, 4)), ((4,), (3, 4)), forms="", where=F, dtypes=FLOATS)
+op("cosine_similarity", ((3, 4), (3, 4)), ((3, 1, 4), (2, 4)), forms="", where=F, dtypes=FLOATS)
+op("normalize", ((3, 4),), ((2, 3, 2),), forms="", where=F, dtypes=FLOATS)
+op("normalize/p_1", ((3, 4),), forms="", where=F, args=(1, 0), dtypes=FLOATS)
+op("renorm", ((3, 4),), ((2, 3, 2),), args=(2, 0, 1.0), dtypes=FLOATS)
+op("renorm/p_1", ((3, 4),), forms="m", args=(1, -1, 2.0), dtypes=FLOATS)
+op("pad", ((3, 4),), ((2, 3, 2),), ((0, 2),), forms="", where=F, args=((1, 2),))
+op("pad/value", ((3, 4),), ((2, 3, 2),), forms="", where=F, args=((1, 0, -1, 2), "constant", 1.5))
+for mode in ("reflect", "replicate", "circular"):
+    more = {"dtypes": FLOATS, "strides": False, "differentiable": False}
+    op(f"pad/{mode}", ((3, 4),), ((2, 3, 4),), forms="", where=F, args=((2, 1), mode), **more)
+    op(f"pad/{mode}_2d", ((2, 3, 4),), ((1, 2, 3, 3),), forms="", where=F, args=((2, 1, 1, 0), mode), **more)
+SAMPLED: dict[str, Any] = {"dtypes": (*FLOATS, "int64"), "strides": False}
+for name in ("trapezoid", "cumulative_trapezoid"):
+    op(name, ((3, 4),), ((5,),), forms="", **SAMPLED)
+    op(f"{name}/dx", ((3, 4),), forms="", kwargs=(("dx", 0.5), ("dim", 0)), **SAMPLED)
+    case(
+        f"{name}_x", lambda T, y, x, n=name: getattr(T, n)(y, x), ((3, 4), (4,)), ((3, 4), (3, 4)), **SAMPLED
+    )
+for order in (1, 2):
+    more = {"edge_order": order}
+    case(f"gradient_{order}", lambda T, x, k=more: T.gradient(x, **k), ((3, 4),), ((5,),), dtypes=FLOATS)
+    case(
+        f"gradient_{order}_places",
+        lambda T, x, k=more: T.gradient(x, spacing=(T.tensor([0, 1, 3, 4.5], dtype=x.dtype),), dim=1, **k),
+        ((3, 4),),
+        dtypes=FLOATS,
+    )
+case("gradient_spacing", lambda T, x: T.gradient(x, spacing=(0.5, 2.0)), ((3, 4),), dtypes=FLOATS)
+op("cov", ((3, 4),), ((5,),), forms="m", dtypes=(*FLOATS, "int64"), tol=4)
+case(
+    "cov_weights",
+    lambda T, x, w: T.cov(x, fweights=T.tensor([1, 2, 1, 3]), aweights=w, correction=2),
+    ((3, 4), (4,)),
+    domain=((-2.0, 2.0), POSITIVE),
+    dtypes=FLOATS,
+    tol=4,
+)
+op("corrcoef", ((3, 9),), ((5,),), forms="m", dtypes=FLOATS, tol=4, kinks=(9,))
+case(
+    "gumbel_softmax",
+    lambda T, x: T.nn.functional.gumbel_softmax(x).sum(-1) > 0.99,
+    ((3, 4),),
+    dtypes=FLOATS,
+    **NO_GRAD,
+)
+for name, args in {
+    "t": (),
+    "transpose": (0, -1),
+    "unsqueeze": (1,),
+    "squeeze": (0,),
+    "swapaxes": (0, 1),
+}.items():
+
+    def turned(T: ModuleType, x: Any, name: str = name, args: tuple[int, ...] = args) -> Any:
+        y = x * 1
+        return getattr(y, f"{name}_")(*args) * y
+
+    case(f"inplace_{name}", turned, ((3, 4),), ((1, 4),))
+for name in ("tril", "triu"):
+    op(f"{name}/written", ((3, 4),), ((2, 3, 3),), forms="mi", args=(1,), layouts=False)
+
 # ---- views and copies
 ANY: tuple[Operands, ...] = (((3, 4),), ((2, 3, 4),), ((0, 3),))
 FLAT = {"layouts": False}  # legal for a contiguous tensor only

@@ -17,43 +17,9 @@ from nbgrad.ops import gather as at
 from nbgrad.ops import reduce as r
 from nbgrad.ops.activations import logsigmoid
 from nbgrad.ops.copy import to_dtype
+from nbgrad.ops.distances import cosine_similarity, normalize, pairwise_distance
 from nbgrad.ops.host import of_array
 from nbgrad.ops.movement import reshape, squeeze, unsqueeze
-from nbgrad.ops.norm import norm, vector_norm
-
-# ---------------------------------------------------------------- distances
-
-
-def _at_least(x: Tensor, bound: float) -> Tensor:
-    """Not below the bound; the gradient passes it: it is one of values, not of the graph."""
-    values = x.detach()
-    return e.add(x, e.sub(e.clamp_min(values, bound), values))
-
-
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    d = _dtypes.promote_types(x1.dtype, x2.dtype)
-    if not d.is_floating_point:
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d.scalar_name}")
-    x1, x2 = to_dtype(x1, d), to_dtype(x2, d)
-    first = e.div(x1, _at_least(vector_norm(x1, 2, dim, True), eps))
-    second = e.div(x2, _at_least(vector_norm(x2, 2, dim, True), eps))
-    total: Tensor = r.sum(e.mul(first, second), dim)
-    return total
-
-
-def pairwise_distance(
-    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
-    got: Tensor = norm(e.add(e.sub(x1, x2), eps), p, -1, keepdim)
-    return got
-
-
-def normalize(
-    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
-) -> Tensor:
-    """Each vector along `dim` over its norm."""
-    return e.div(input, e.clamp_min(norm(input, p, dim, keepdim=True), eps), out=out)
-
 
 # ---------------------------------------------------------------- of pairs and triplets
 

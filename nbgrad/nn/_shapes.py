@@ -2,83 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from nbgrad import _creation
 from nbgrad._tensor import Tensor
-from nbgrad.ops.gather import index_select
-from nbgrad.ops.host import of_array
-from nbgrad.ops.join import cat
-from nbgrad.ops.movement import narrow, permute, reshape
-
-_At = Callable[[Any, int], Any]
-# Which place of a dimension of n each place of the padded one shows.
-_PLACES: dict[str, _At] = {
-    "reflect": lambda k, n: (n - 1) - np.abs((n - 1) - np.abs(k)),
-    "replicate": lambda k, n: np.clip(k, 0, n - 1),
-    "circular": lambda k, n: k % n,
-}
-
-
-def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """Before and behind each dimension, from the last one on: `pad` has a pair of lengths for each; negative ones cut."""
-    pairs = [(int(a), int(b)) for a, b in zip(pad[::2], pad[1::2])]
-    if len(pad) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    if len(pairs) > input.ndim:
-        raise RuntimeError(
-            f"Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} and "
-            f"input of dimension {input.ndim}"
-        )
-    if mode == "constant":
-        return _constant(input, pairs, 0.0 if value is None else value)
-    if value is not None and value != 0:
-        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in _PLACES:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if not 0 <= input.ndim - len(pairs) - 1 <= 1:
-        raise NotImplementedError(
-            f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
-            "Supported combinations for non-constant padding:\n"
-            "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
-            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
-            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
-        )
-    got = input
-    for k, (before, behind) in enumerate(pairs):
-        dim, n = input.ndim - 1 - k, input.shape[input.ndim - 1 - k]
-        _check(mode, before, behind, dim, n, input)
-        places = _PLACES[mode](np.arange(-before, n + behind), n)
-        got = index_select(got, dim, of_array(places.astype(np.int64)))
-    return got
-
-
-def _check(mode: str, before: int, behind: int, dim: int, n: int, input: Any) -> None:
-    if mode == "reflect" and (before >= n or behind >= n):
-        raise RuntimeError(
-            "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
-            f"({before}, {behind}) at dimension {dim} of input {list(input.shape)}"
-        )
-    if mode == "circular" and (before > n or behind > n):
-        raise RuntimeError("Padding value causes wrapping around more than once.")
-
-
-def _constant(input: Any, pairs: list[tuple[int, int]], value: float) -> Tensor:
-    got = input
-    for k, (before, behind) in enumerate(pairs):
-        dim = input.ndim - 1 - k
-        cut = narrow(got, dim, max(-before, 0), got.shape[dim] + min(before, 0) + min(behind, 0))
-        parts = [cut]
-        for at, n in ((0, before), (len(parts), behind)):
-            if n > 0:
-                shape = [*cut.shape[:dim], n, *cut.shape[dim + 1 :]]
-                parts.insert(at and len(parts), _creation.full(shape, value, dtype=input.dtype))
-        got = cat(parts, dim) if len(parts) > 1 else cut
-    found: Tensor = got.clone() if got is input else got
-    return found
+from nbgrad.ops.movement import permute, reshape
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
@@ -143,4 +70,4 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
     return reshape(permute(split, (0, 2, 1, *range(3, input.ndim + 1))), tuple(input.shape))
 
 
-__all__ = ["channel_shuffle", "pad", "pixel_shuffle", "pixel_unshuffle"]
+__all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

@@ -28,7 +28,7 @@ from nbgrad.nn._maps import bilinear, embedding
 from nbgrad.nn._margins import *  # noqa: F403
 from nbgrad.nn._margins import __all__ as _margins
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
-from nbgrad.nn._shapes import channel_shuffle, pad, pixel_shuffle, pixel_unshuffle
+from nbgrad.nn._shapes import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from nbgrad.ops import activations as a
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import rows
@@ -49,10 +49,12 @@ from nbgrad.ops.activations import (
     threshold_,
 )
 from nbgrad.ops.copy import to_dtype
+from nbgrad.ops.distances import pdist
 from nbgrad.ops.gather import scatter
 from nbgrad.ops.host import of_array
 from nbgrad.ops.linalg import linear
 from nbgrad.ops.movement import unsqueeze
+from nbgrad.ops.padding import pad
 from nbgrad.ops.reduce import argmax
 from nbgrad.ops.special import sigmoid, tanh
 
@@ -233,6 +235,7 @@ __all__ = [
     "multi_head_attention_forward",
     "one_hot",
     "pad",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "prelu",

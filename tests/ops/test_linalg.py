@@ -188,3 +188,36 @@ def test_large_products_are_cut(turn: str, sizes: tuple[int, int, int]) -> None:
     assert_close(array(x @ y), a[0] @ b[0], "matrices")
     assert_close(array(T.tensor(a) @ T.tensor(b)), a @ b, "batch")
     assert_close(array(T.tensor(a) @ T.tensor(b[:1]).expand(3, -1, -1)), a @ b[:1], "expanded")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, float("inf")])
+def test_distances_that_pytorch_differentiates_once(torch: Any, p: float) -> None:
+    a, b = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(2, 5, 4))
+
+    def gradients(module: Any) -> list[np.ndarray]:
+        x, y = (module.tensor(v, requires_grad=True) for v in (a, b))
+        within = module.nn.functional.pdist(x[0], p)
+        total = (module.cdist(x, y, p) ** 2).sum() + (within**3).sum()
+        return [array(g) for g in module.autograd.grad(total, (x, y))]
+
+    for got, want in zip(gradients(T), gradients(torch), strict=True):
+        assert_close(got, want, f"p = {p}", 10)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_padding_that_repeats_elements(torch: Any, mode: str) -> None:
+    a = RNG.normal(size=(2, 3, 4, 5))
+
+    def gradient(module: Any) -> np.ndarray:
+        x = module.tensor(a, requires_grad=True)
+        padded = module.nn.functional.pad(x, (2, 1, 0, 3), mode)
+        return array(module.autograd.grad((padded**3).sum(), x)[0])
+
+    assert_close(gradient(T), gradient(torch), mode)
+
+
+def test_cdist_has_a_second_derivative() -> None:
+    x, y = T.tensor(RNG.normal(size=(3, 2)), requires_grad=True), T.tensor(RNG.normal(size=(4, 2)))
+    assert T.autograd.gradgradcheck(lambda a: T.cdist(a, y), x)

@@ -1,0 +1,35 @@
+"""Views made in place: a tensor that reads its own memory in another shape from now on, with the history of that view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nbgrad._tape.modes import state
+from nbgrad._tensor import Tensor, check_write, requires, set_history, written
+from nbgrad.ops.arrange import tril, triu
+from nbgrad.ops.copy import in_place
+from nbgrad.ops.movement import squeeze, t, transpose, unsqueeze
+
+
+def _turn(view: Callable[..., Tensor]) -> None:
+    def method(self: Tensor, *args: Any, **static: Any) -> Tensor:
+        check_write(self, state.grad and requires(self), filled=True)
+        turned = view(self, *args, **static)
+        if self._view is not None:
+            self._view = turned._view
+        self._buf, self._spec = turned._buf, turned._spec
+        if turned._node is not None:
+            set_history(self, turned._node, turned._nr)
+        written(self)
+        return self
+
+    method.__name__ = method.__qualname__ = view.__name__ + "_"
+    setattr(Tensor, view.__name__ + "_", method)
+
+
+for _view in (squeeze, t, transpose, unsqueeze):
+    _turn(_view)
+Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
+for _triangle in (tril, triu):
+    in_place(_triangle)
