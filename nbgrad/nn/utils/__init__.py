@@ -2,6 +2,9 @@
 
 from nbgrad.nn.utils import clip_grad as clip_grad
 from nbgrad.nn.utils import convert_parameters as convert_parameters
+from nbgrad.nn.utils import parametrizations as parametrizations
+from nbgrad.nn.utils import parametrize as parametrize
+from nbgrad.nn.utils import rnn as rnn
 from nbgrad.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,

@@ -1,0 +1,41 @@
+"""Sequences of different lengths as one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nbgrad._creation import full
+from nbgrad._tensor import Tensor
+from nbgrad.ops.join import cat, stack
+
+
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Stacked, each filled up to the longest one's length."""
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
+    listed = list(sequences)
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    if not listed:
+        raise RuntimeError("received an empty list of sequences")
+    longest = max(s.shape[0] for s in listed)
+
+    def filled(s: Any) -> Any:
+        fill = full((longest - s.shape[0], *s.shape[1:]), padding_value, dtype=s.dtype)
+        return cat([s, fill] if padding_side == "right" else [fill, s])
+
+    return stack([filled(s) for s in listed], 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+    """The sequences that were padded."""
+    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [row[: int(n)] for row, n in zip(rows, lengths)]
+
+
+__all__ = ["pad_sequence", "unpad_sequence"]
