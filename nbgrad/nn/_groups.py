@@ -6,7 +6,7 @@ from math import prod
 
 from nbgrad._tensor import Tensor
 from nbgrad.nn._norms import batch_norm
-from nbgrad.ops import rows
+from nbgrad.ops import normalise
 from nbgrad.ops.movement import expand, reshape
 
 
@@ -46,7 +46,7 @@ def group_norm(
         raise NotImplementedError(f"\"GroupNormKernelImpl\" not implemented for '{d.scalar_name}'")
     if any(t is not None and t.dtype is not d for t in (weight, bias)):
         raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}")
-    got: Tensor = rows.group_norm(input, weight, bias, groups=num_groups, eps=float(eps))
+    got: Tensor = normalise.group_norm(input, weight, bias, groups=num_groups, eps=float(eps))
     return got
 
 

@@ -19,6 +19,7 @@ from nbgrad._prepared import call_of, settled_by
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
+from nbgrad.ops import classes as class_losses
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import gather as at
 from nbgrad.ops import reduce as r
@@ -607,7 +608,13 @@ def nll_loss(
     _tensors("nll_loss_nd", input, target)
     _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
     return _of_classes(
-        rows.nll if input.ndim <= 2 else rows.nll_2d, input, target, weight, ignore_index, reduction, told
+        class_losses.nll if input.ndim <= 2 else class_losses.nll_2d,
+        input,
+        target,
+        weight,
+        ignore_index,
+        reduction,
+        told,
     )
 
 
@@ -695,7 +702,7 @@ def cross_entropy(
     if plain:
         _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
     if plain and input.ndim <= 2:
-        return _of_classes(rows.cross_entropy, input, target, weight, ignore_index, reduction, told)
+        return _of_classes(class_losses.cross_entropy, input, target, weight, ignore_index, reduction, told)
     dim = _class_dim(input._spec)
     low = rows.log_softmax(input, dim)
     loss = nll_loss(low, target, weight, ignore_index=ignore_index, reduction=reduction)

@@ -8,9 +8,9 @@ from nbgrad._dtypes import int64
 from nbgrad._prepared import call_of, settled_by
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
+from nbgrad.ops import classes, linalg
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import gather as at
-from nbgrad.ops import linalg, rows
 from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.movement import permute, reshape, squeeze, unsqueeze
 from nbgrad.ops.norm import vector_norm
@@ -64,8 +64,8 @@ def _embedding(
         "by_freq": bool(scale_grad_by_freq),
     }
     if max_norm is None and input.dtype is int64:
-        return call_of(rows.embedding, weight, input, **settings)
-    return rows.embedding(weight, to_dtype(input, int64), **settings)[0]
+        return call_of(classes.embedding, weight, input, **settings)
+    return classes.embedding(weight, to_dtype(input, int64), **settings)[0]
 
 
 def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:

@@ -12,7 +12,7 @@ from nbgrad._prepared import call_of, settled_by
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
-from nbgrad.ops import rows
+from nbgrad.ops import normalise
 from nbgrad.ops.copy import to_dtype
 
 
@@ -74,7 +74,7 @@ def layer_norm(
 ) -> Any:
     own = _own("layer_norm", input, normalized_shape)
     _check_shapes("layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
-    return call_of(rows.layer_norm, input, weight, bias, dims=len(own), eps=float(eps))
+    return call_of(normalise.layer_norm, input, weight, bias, dims=len(own), eps=float(eps))
 
 
 def native_layer_norm(
@@ -82,7 +82,7 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     own = _own("native_layer_norm", input, normalized_shape)
     _check_shapes("native_layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
-    got, mean, rstd = rows.layer_norm(input, weight, bias, dims=len(own), eps=float(eps))
+    got, mean, rstd = normalise.layer_norm(input, weight, bias, dims=len(own), eps=float(eps))
     shape = (*tuple(input.shape)[: input.ndim - len(own)], *(1,) * len(own))
     return got, mean.reshape(shape), rstd.reshape(shape)
 
@@ -97,7 +97,7 @@ def rms_norm(
     eps = float(finfo(d).eps) if eps is None else float(eps)
     if weight is not None and weight.dtype is not d:
         return to_dtype(e.mul(rms_norm(input, own, None, eps), weight), d)
-    return call_of(rows.rms_norm, input, weight, dims=len(own), eps=eps)
+    return call_of(normalise.rms_norm, input, weight, dims=len(own), eps=eps)
 
 
 def batch_norm(
@@ -135,10 +135,12 @@ def batch_norm(
                 )
             raise RuntimeError(f"expected scalar type {d.scalar_name} but found {t.dtype.scalar_name}")
     if not training:
-        fixed: Tensor = rows.batch_norm_fixed(input, weight, bias, running_mean, running_var, eps=float(eps))
+        fixed: Tensor = normalise.batch_norm_fixed(
+            input, weight, bias, running_mean, running_var, eps=float(eps)
+        )
         return fixed
     got: Tensor
-    got, mean, _, variance = rows.batch_norm(input, weight, bias, eps=float(eps))
+    got, mean, _, variance = normalise.batch_norm(input, weight, bias, eps=float(eps))
     n = input.numel() // max(channels, 1)
     # As in PyTorch, these writes are not counted: a graph that read the old statistics stays usable.
     if running_mean is not None:
