@@ -45,10 +45,10 @@ _dtypes.on_new_default.append(_known.clear)
 
 def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
     """How a new tensor is to lie; arguments are checked if they are not what they were before."""
-    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+    if len(size) == 1 and type(size[0]) is not int and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
     key = None
-    if device is None and not requires_grad and (dtype is None or type(dtype) is _dtype):
+    if device is None and (dtype is None or type(dtype) is _dtype) and not requires_grad:
         for n in size:
             if type(n) is not int:
                 break

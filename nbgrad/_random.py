@@ -302,12 +302,14 @@ def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> A
         # rounded once
         return _few_normals(gen, n, _dtypes.float64, mean, std).view(np.float64).astype(d.np).view(_BYTES)
     address, run = _kernel(kind)
-    out = np.empty(n * d.itemsize, _BYTES)
-    with gen.lock:
-        kept = gen._kept
+    out, kept, lock = np.empty(n * d.itemsize, _BYTES), gen._kept, gen.lock
+    lock.acquire()  # as above
+    try:
         missing = n - 1 if n and kept[15] else n  # the flag is 1.0, whose last byte is not 0
         words, at = gen.take(2 * (missing + (missing & 1)))
         run(address, n, out, kept, words, at, mean, std)
+    finally:
+        lock.release()
     return out
 
 
