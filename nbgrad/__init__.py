@@ -81,6 +81,7 @@ from nbgrad.ops import return_types as return_types
 from nbgrad.ops import turned as _turned  # noqa: F401  views in place: methods
 from nbgrad.ops.activations import *  # noqa: F403
 from nbgrad.ops.arrange import *  # noqa: F403
+from nbgrad.ops.attributes import *  # noqa: F403
 from nbgrad.ops.calculus import *  # noqa: F403
 from nbgrad.ops.contract import *  # noqa: F403
 from nbgrad.ops.copy import *  # noqa: F403
@@ -100,6 +101,7 @@ from nbgrad.ops.norm import *  # noqa: F403
 from nbgrad.ops.numeric import *  # noqa: F403
 from nbgrad.ops.padding import *  # noqa: F403
 from nbgrad.ops.parts import *  # noqa: F403
+from nbgrad.ops.put import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad.ops.rows import *  # noqa: F403

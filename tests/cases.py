@@ -866,6 +866,38 @@ case("allclose_self", lambda T, x: T.allclose(x, x * 1), *UNARY, **NO_GRAD)
 case("equal", lambda T, x, y: T.equal(x, y), ((3,), (3,)), ((2,), (3,)), ((0,), (0,)), **NO_GRAD)
 case("equal_self", lambda T, x: x.equal(x.clone()), *UNARY, **NO_GRAD)
 
+unary("angle", forms="m", kinks=(0,), strides=False, **NO_HALF)
+
+# ---- copies with elements of another tensor
+case("index_copy", lambda T, x, y: x.index_copy(0, T.tensor([2, 0]), y), ((3, 4), (2, 4)), ((3,), (2,)))
+case("index_copy_last", lambda T, x, y: T.index_copy(x, -1, T.tensor([1]), y), ((3, 4), (3, 1)))
+case(
+    "inplace_index_copy",
+    lambda T, x, y: (x * 1).index_copy_(1, T.tensor([3, 0]), y) ** 2,
+    ((3, 4), (3, 2)),
+    dtypes=FLOATS,
+)
+case(
+    "masked_scatter",
+    lambda T, x, y: T.masked_scatter(x, x > 0.3, y),
+    ((3, 4), (3, 5)),
+    ((), (2,)),
+    dtypes=FLOATS,
+)
+case(
+    "inplace_masked_scatter",
+    lambda T, x, y: (x * 1).masked_scatter_(x > 0.3, y) ** 2,
+    ((3, 4), (12,)),
+    dtypes=FLOATS,
+)
+for accumulate in (False, True):
+    case(
+        f"put_{accumulate}",
+        lambda T, x, y, a=accumulate: T.put(x, T.tensor([1, -1]), y, accumulate=a),
+        ((3, 4), (2,)),
+        ((3,), (2, 1)),
+    )
+
 # ---- distances, padding, calculus
 op("dist", ((3, 4), (3, 4)), ((3, 1), (4,)), forms="m", dtypes=FLOATS, strides=False)
 for p in (1, 3, float("inf")):

@@ -1,0 +1,161 @@
+"""What tensors of real numbers on a CPU answer to questions that PyTorch asks of all its kinds: which parts they have, how they are
+laid out, where they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nbgrad import _dtypes
+from nbgrad._tensor import Tensor
+from nbgrad.expr import prims as p
+from nbgrad.ops.copy import fill_, zero_
+from nbgrad.ops.movement import transpose
+from nbgrad.ops.registry import method, stanza
+
+# ---------------------------------------------------------------- parts of numbers
+
+
+def real(input: Tensor) -> Tensor:
+    return input
+
+
+def imag(input: Tensor) -> Tensor:
+    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+
+
+@method
+def conj(input: Tensor) -> Tensor:
+    return input
+
+
+@method
+def conj_physical(input: Tensor) -> Tensor:
+    return input
+
+
+@method
+def resolve_conj(input: Tensor) -> Tensor:
+    return input
+
+
+@method
+def is_conj(input: Tensor) -> bool:
+    return False
+
+
+# Of a number without imaginary part: pi below 0.
+angle = stanza(
+    lambda input: p.where(p.isnan(input), math.nan, p.where(p.lt(input, 0), math.pi, 0.0)),
+    name="angle",
+    promote="float",
+    inplace=False,
+)
+
+
+@method
+def adjoint(input: Tensor) -> Tensor:
+    if input.ndim == 1:
+        raise RuntimeError(
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return transpose(input, -2, -1)
+
+
+Tensor.real = property(real)  # type: ignore[attr-defined]
+
+# ---------------------------------------------------------------- layout and place
+
+
+class layout:
+    """How elements are stored; here always with strides."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+
+class memory_format(layout):
+    """In which order of dimensions; here always the usual one."""
+
+
+strided = layout("strided")
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+newaxis = None
+
+Tensor.layout = property(lambda self: strided)  # type: ignore[attr-defined]
+
+
+def _always(answer: bool) -> property:
+    return property(lambda self: answer)
+
+
+for _name in ("is_meta", "is_mps", "is_nested"):
+    setattr(Tensor, _name, _always(False))
+Tensor.is_cpu = _always(True)  # type: ignore[attr-defined]
+
+
+@method
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    return False
+
+
+@method
+def is_shared(self: Tensor) -> bool:
+    return False
+
+
+@method
+def get_device(input: Tensor) -> int:
+    return -1
+
+
+@method
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """Dimensions from the one with the largest steps on."""
+    return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
+
+
+def is_signed(input: Tensor) -> bool:
+    return input.dtype not in (_dtypes.uint8, _dtypes.bool_)
+
+
+# ---------------------------------------------------------------- methods that are functions too
+
+
+def detach(input: Tensor) -> Tensor:
+    return input.detach()
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    return fill_(input.clone(), value)
+
+
+__all__ = [
+    *(
+        "adjoint",
+        "angle",
+        "conj",
+        "conj_physical",
+        "contiguous_format",
+        "detach",
+        "fill",
+        "fill_",
+        "get_device",
+        "imag",
+    ),
+    *(
+        "is_conj",
+        "is_signed",
+        "layout",
+        "memory_format",
+        "newaxis",
+        "preserve_format",
+        "real",
+        "resolve_conj",
+        "strided",
+    ),
+    "zero_",
+]
