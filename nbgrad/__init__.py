@@ -116,6 +116,7 @@ from nbgrad.random import set_rng_state as set_rng_state
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
+    from nbgrad import backends as backends
     from nbgrad import cuda as cuda
     from nbgrad import optim as optim
     from nbgrad import profiler as profiler
@@ -125,6 +126,7 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _lazy = {
+    "backends": "nbgrad.backends",
     "cuda": "nbgrad.cuda",
     "load": "nbgrad._serialization",
     "optim": "nbgrad.optim",

@@ -34,6 +34,7 @@ LAYERS = [
         "testing",
         "_serialization",
         "serialization",
+        "backends",
         "cuda",
     ],
     ["__init__", "__main__"],

@@ -156,6 +156,10 @@ class LRScheduler:
             )
 
 
+class _LRScheduler(LRScheduler):
+    """The base under its old name, from which scripts still derive."""
+
+
 class _ByFactor(LRScheduler):
     """A schedule that is the same for all groups: each step multiplies their rates by one number."""
 
