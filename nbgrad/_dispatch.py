@@ -9,7 +9,7 @@ transforms cost the short way nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,26 @@ _bytes = np.dtype(np.uint8)
 def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[..., Any]:
     """The op as a function of tensors and numbers. As an operator it gives `foreign` (NotImplemented) for an operand that is neither."""
     keep(op)
+    op.function = _maker_of(op, foreign is not None)(op, op.plans.get, foreign, None, None)
+    return op.function
+
+
+def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function with a keyword beside its operands the op as long as the keyword has its usual value."""
+    ((name, value),) = keyword.items()
+
+    def make(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        function: Callable[..., Any] = _maker_of(op, False, name)(op, op.plans.get, None, value, otherwise)
+        return update_wrapper(function, otherwise)
+
+    return make
+
+
+def _maker_of(op: ElementwiseOp, operator: bool, keyword: str = "") -> Callable[..., Any]:
     numbers = tuple([p in op.settings or p in op.fits for p in op.params])
     tensors = tuple([k == 0 or p in op.tensors for k, p in enumerate(op.params)])
     fits = tuple([p in op.fits for p in op.params])
-    made = _function_maker(numbers, tensors, fits, op.promote not in ("compare", "bool"), foreign is not None)
-    op.function = made(op, op.plans.get, foreign)
-    return op.function
+    return _function_maker(numbers, tensors, fits, op.promote not in ("compare", "bool"), operator, keyword)
 
 
 @lru_cache
@@ -63,6 +77,7 @@ def _function_maker(
     fits: tuple[bool, ...],
     differentiable: bool,
     operator: bool,
+    keyword: str,
 ) -> Callable[..., Any]:
     """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
     call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
@@ -92,7 +107,8 @@ def _function_maker(
                 *([f"    asked += {4**k} * {v}._rg"] if differentiable else []),
             ]
     text = _FUNCTION.format(
-        signature=f"{listed}, {'/, ' if len(names) > 2 else ''}*, out=None",
+        signature=f"{listed}, {'/, ' if len(names) > 2 else ''}*, {f'{keyword}=usual, ' if keyword else ''}out=None",
+        keyword=_KEYWORD.format(names=listed, keyword=keyword) if keyword else "",
         names=listed,
         operands="".join([f"            {line}\n" for line in lines]),
         keys=", ".join(keys),
@@ -112,9 +128,9 @@ def _function_maker(
 
 
 _FUNCTION = """
-def make(op, find, foreign):
+def make(op, find, foreign, usual, otherwise):
     def function({signature}):
-        try:
+{keyword}        try:
 {operands}            plan = find(({keys},))
         except AttributeError:
             plan = None
@@ -131,6 +147,9 @@ def make(op, find, foreign):
         t._nr = 0
 {history}        return t
     return function
+"""
+_KEYWORD = """        if {keyword} is not usual:
+            return otherwise({names}, {keyword}={keyword}, out=out)
 """
 _FOREIGN = """            if not isinstance(other, Tensor) and number_type(other) is None:
                 return foreign

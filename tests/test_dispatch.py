@@ -174,3 +174,44 @@ def test_what_fits_64_bits_unsigned_wraps() -> None:
     i = T.tensor([1, 2])
     assert (i + 2**63).tolist() == [1 - 2**63, 2 - 2**63]
     assert (i + 2**63).tolist() == [1 - 2**63, 2 - 2**63], "by the plan that is known by then"
+
+
+def test_comparisons_record_nothing() -> None:
+    x, w = (T.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    for _ in range(2):  # the first call makes the plan, the second finds it
+        for got in (x < w, T.isnan(x), T.logical_and(x, w), x == 1.0):
+            assert got.dtype is T.bool and not got.requires_grad and got.grad_fn is None
+
+
+def test_view_is_asked_at_each_call_if_it_wants_a_gradient() -> None:
+    base, w = T.tensor([1.0, 2.0]), T.tensor([3.0, 4.0], requires_grad=True)
+    leaf = T.tensor([1.0, 2.0], requires_grad=True)
+    for x, wants in ((base.view(2), False), (leaf.view(2), True), (base.view(2), False)):
+        product = x * w
+        assert [f is not None for f, _ in product.grad_fn.next_functions] == [wants, True]
+        assert (product.grad_fn._saved_other is not None) == wants
+    late = base.view(2)
+    base.mul_(w)  # now the base, and its view, have a history
+    (late * late).sum().backward()
+    assert w.grad.tolist() == [2 * 1.0 * 3.0, 2 * 4.0 * 4.0]
+
+
+def test_integers_are_not_divided_by_zero_at_any_call() -> None:
+    x, zero = T.tensor([5, 6]), T.tensor([1, 0])
+    for _ in range(3):
+        assert (x % 4).tolist() == [1, 2] and T.fmod(x, T.tensor([2, 4])).tolist() == [1, 2]
+        for call in (lambda: x % 0, lambda: T.fmod(x, zero), lambda: x // zero, lambda: x.remainder_(0)):
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                call()
+        assert x.tolist() == [5, 6]
+        assert (x.float() % 0.0).isnan().all()
+
+
+def test_keywords_that_are_not_as_usual() -> None:
+    x = T.tensor([1.0, 2.0], requires_grad=True)
+    for alpha in (1, 1.0, 3):
+        assert T.add(x, x.detach(), alpha=alpha).tolist() == [1.0 + alpha, 2.0 + 2 * alpha]
+    assert T.div(x, 2, rounding_mode="floor").tolist() == [0.0, 1.0]
+    assert T.add(x, 1, alpha=2).grad_fn.name() == T.add(x, 1).grad_fn.name() == "AddBackward0"
+    with pytest.raises(RuntimeError, match="alpha must not be a floating point"):
+        T.add(T.tensor([1]), 1, alpha=0.5)

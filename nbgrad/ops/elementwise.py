@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._dispatch import add_into, check_out, elementwise_function, inplace, operands_of
+from nbgrad._dispatch import add_into, check_out, elementwise_function, inplace, operands_of, usually
 from nbgrad._op import ElementwiseOp
 from nbgrad._plan import dtypes_of, number_type
 from nbgrad._storage import Spec
@@ -694,17 +694,15 @@ def _alpha(input: Any, other: Any, alpha: Any) -> None:
 
 
 @method
+@usually(_add.op, alpha=1)
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    if type(alpha) is int and alpha == 1:
-        return _add(input, other, out=out)
     _alpha(input, other, alpha)
     return _add_scaled(input, other, alpha, out=out)
 
 
 @method
+@usually(_sub.op, alpha=1)
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    if type(alpha) is int and alpha == 1:
-        return _sub(input, other, out=out)
     _alpha(input, other, alpha)
     return _sub_scaled(input, other, alpha, out=out)
 
@@ -776,9 +774,8 @@ def _int_trunc_divide(input, other):
 
 
 @method
+@usually(_true_divide.op, rounding_mode=None)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    if rounding_mode is None:
-        return _true_divide(input, other, out=out)
     op, args = _divided(input, other, rounding_mode)
     return op.function(*args, out=out)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad import _dtypes
 from nbgrad._dispatch import inplace as write
-from nbgrad._dispatch import into
+from nbgrad._dispatch import into, usually
 from nbgrad._plan import number_type
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
@@ -69,9 +69,8 @@ def _rounding(input: Tensor, decimals: int) -> tuple[Any, tuple[Any, ...]]:
 
 
 @method
+@usually(_round.op, decimals=0)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    if decimals == 0:
-        return _round(input, out=out)
     op, args = _rounding(input, decimals)
     return op.function(*args, out=out)
 
