@@ -93,7 +93,7 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
         n, low, high = input.shape[d], pad[2 * k], pad[2 * k + 1]
         if mode == "reflect" and (low >= n or high >= n):
             raise RuntimeError(
-                f"Argument #{2 * (input.ndim - count) + 2}: Padding size should be less than the corresponding input dimension, "
+                f"Argument #{2 * k + 4}: Padding size should be less than the corresponding input dimension, "
                 f"but got: padding ({low}, {high}) at dimension {d} of input {list(input.shape)}"
             )
         if mode == "circular" and (low > n or high > n):
