@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 from support.plot import save_plot
+from support.progress import progress
 
 import nbgrad as torch
 
@@ -64,10 +65,9 @@ def main() -> None:
         if torch.rand(()) < torch.exp(before - energy(end) - p.dot(p) / 2):
             q, accepted = end, accepted + 1
         chain.append(q)
-        if sample % 100 == 0:
-            print(f"\rsample {sample:5d}/{samples}   accepted {accepted / sample:.0%}", end="", flush=True)
+        progress(sample, samples, f"sample {sample:5d}/{samples}   accepted {accepted / sample:.0%}")
     seconds = time.perf_counter() - start
-    print(f"\n{samples * (args.leaps + 1)} gradients in {seconds:.1f} s")
+    print(f"{samples * (args.leaps + 1)} gradients in {seconds:.1f} s")
 
     drawn = torch.stack(chain[samples // 10 :])
     mean, deviation = drawn.mean(0), drawn.std(0)

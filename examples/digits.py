@@ -16,6 +16,7 @@ import os
 import tempfile
 
 from support.plot import save_plot
+from support.progress import progress
 
 import nbgrad as torch
 from nbgrad import nn
@@ -90,12 +91,8 @@ def main() -> None:
             optimizer.step()
         schedule.step()
         right = (readings(net, images) == labels).float().mean()
-        print(
-            f"\repoch {epoch:3d}/{epochs}   loss {loss.item():.4f}   accuracy {right:6.1%}",
-            end="",
-            flush=True,
-        )
-    print()
+        text = f"epoch {epoch:3d}/{epochs}   loss {loss.item():.4f}   accuracy {right:6.1%}"
+        progress(epoch, epochs, text)
 
     with tempfile.TemporaryDirectory() as directory:
         file = os.path.join(directory, "digits.pt")

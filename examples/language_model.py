@@ -15,6 +15,7 @@ import math
 from pydoc_data.topics import topics
 
 from support.plot import save_plot
+from support.progress import progress
 
 import nbgrad as torch
 from nbgrad import nn
@@ -90,9 +91,7 @@ def main() -> None:
         optimizer.step()
         schedule.step()
         losses.append(loss.item())
-        if step % 100 == 0:
-            print(f"\rstep {step:5d}/{steps}   loss {sum(losses[-100:]) / 100:.3f}", end="", flush=True)
-    print()
+        progress(step, steps, f"step {step:5d}/{steps}   loss {sum(losses[-100:]) / len(losses[-100:]):.3f}")
 
     with torch.no_grad():
         by_pairs = F.nll_loss(pairs(text, len(alphabet))[unseen[:-1]], unseen[1:]).item()

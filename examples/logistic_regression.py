@@ -17,6 +17,7 @@ scikit-learn        0.9216 -1.9188  0.4768  0.2824
 import argparse
 
 import numpy as np
+from support.progress import progress
 
 import nbgrad as torch
 from nbgrad import nn
@@ -40,9 +41,7 @@ def by_descent(x: torch.Tensor, y: torch.Tensor, steps: int) -> list[float]:
         loss = objective(torch.cat([model.weight[0], model.bias]), x, y)
         loss.backward()
         optimizer.step()
-        if step % 50 == 0:
-            print(f"\rstep {step:4d}/{steps}   objective {loss.item():.6f}", end="", flush=True)
-    print()
+        progress(step, steps, f"step {step:4d}/{steps}   objective {loss.item():.6f}")
     return [*model.weight[0].tolist(), model.bias.item()]
 
 

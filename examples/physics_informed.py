@@ -14,6 +14,7 @@ import argparse
 import math
 
 from support.plot import save_plot
+from support.progress import progress
 
 import nbgrad as torch
 from nbgrad import nn
@@ -61,9 +62,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         schedule.step()
-        if step % 50 == 0:
-            print(f"\rstep {step:5d}/{steps}   mean squared residual {loss.item():.2e}", end="", flush=True)
-    print()
+        progress(step, steps, f"step {step:5d}/{steps}   mean squared residual {loss.item():.2e}")
 
     with torch.no_grad():
         t = torch.linspace(0, END, 301)[:, None]

@@ -1,6 +1,6 @@
 """Train a two-layer network to tell the arms of three spirals apart, on points that it draws itself.
 
-Prints the loss and accuracy of each epoch on one line that it writes over, then the accuracy on points not trained on, and
+Prints the loss and accuracy as it goes (on a terminal, on one line that it writes over), then the accuracy on points not trained on, and
 stops with an error if that is below 95 % (with --short, 85 %). The plot shows which arm the network sees where.
 
 $ python examples/two_layer_classifier.py
@@ -13,6 +13,7 @@ import argparse
 import time
 
 from support.plot import save_plot
+from support.progress import progress
 
 import nbgrad as torch
 from nbgrad import nn
@@ -89,8 +90,8 @@ def main() -> None:
             schedule.step()
             total += loss.item() * len(points)
         text = f"epoch {epoch:3d}/{epochs}   loss {total / len(x):.4f}   accuracy {accuracy(net, x, labels):6.1%}"
-        print(f"\r{text}", end="", flush=True)
-    print(f"\n{epochs * len(batches)} steps in {time.perf_counter() - start:.1f} s")
+        progress(epoch, epochs, text)
+    print(f"{epochs * len(batches)} steps in {time.perf_counter() - start:.1f} s")
 
     save_plot(args.plot, lambda axes: draw(axes, net, unseen, unseen_labels))
     reached = accuracy(net, unseen, unseen_labels)
