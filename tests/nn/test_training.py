@@ -6,7 +6,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 from nbgrad.utils import safetensors
@@ -14,9 +13,8 @@ from tests.support import T
 
 pytestmark = pytest.mark.oracle
 
-Training = tuple[
-    Any, Any, Iterator[float]
-]  # the module, the optimiser, and the losses: to draw one is to take a step
+# The module, the optimiser, and what gives the losses: to draw one is to take a step.
+Training = tuple[Any, Any, Callable[[], Iterator[float]]]
 
 
 def classifier(t: ModuleType) -> Training:
@@ -96,12 +94,24 @@ def test_going_on(program: Program, there: bool, torch: ModuleType, tmp_path: Pa
     assert abs(gone_on[after][0] - last) < 0.5
 
 
-def test_safetensors_hold_a_module(torch: ModuleType) -> None:
-    """PyTorch's state_dict, as a file's bytes and back, makes nbgrad's module compute the same."""
-    theirs, _, losses = classifier(torch)
-    next(losses())
-    arrays = {name: T.from_numpy(t.numpy()) for name, t in theirs.state_dict().items()}
-    mine = classifier(T)[0]
-    mine.load_state_dict(safetensors.load(safetensors.save(arrays)))
-    got = mine.eval()(T.ones(2, 10)).detach().numpy()
-    np.testing.assert_allclose(got, theirs.eval()(torch.ones(2, 10)).detach().numpy(), rtol=0, atol=1e-6)
+@BOTH
+def test_safetensors_carry_a_training(program: Program, torch: ModuleType) -> None:
+    """PyTorch's module and optimiser after 32 steps, each a file's bytes: nbgrad reads them and goes on alike."""
+    net, optimizer, losses = program(torch)
+    *_, last = itertools.islice(losses(), 32)
+    state = optimizer.state_dict()
+    tensors = {f"net.{name}": t for name, t in net.state_dict().items()}
+    tensors |= {f"{k}.{name}": t for k, entry in state["state"].items() for name, t in entry.items()}
+    data = safetensors.save({name: T.from_numpy(t.numpy()) for name, t in tensors.items()})
+
+    loaded = safetensors.load(data)
+    mine, my_optimizer, my_losses = program(T)
+    mine.load_state_dict({name: loaded[f"net.{name}"] for name in net.state_dict()})
+    entries = {k: {name: loaded[f"{k}.{name}"] for name in entry} for k, entry in state["state"].items()}
+    my_optimizer.load_state_dict({"state": entries, "param_groups": state["param_groups"]})
+    gone_on = []
+    for t, each in ((torch, losses), (T, my_losses)):
+        t.manual_seed(1)
+        gone_on.append(list(itertools.islice(each(), 20)))
+    assert gone_on[1] == pytest.approx(gone_on[0], rel=0, abs=1e-5)
+    assert abs(gone_on[1][0] - last) < 0.5
