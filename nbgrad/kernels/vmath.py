@@ -48,6 +48,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import lower_builtin, type_callable
 
+from nbgrad.expr import prims
+
 Text = tuple[list[str], str]
 Fn = Callable[[list[str], Callable[[], str]], Text]
 
@@ -156,6 +158,10 @@ def or_tan(v: Any, x: Any) -> Any:
 
 def or_fmod(v: Any, x: Any, y: Any) -> Any:
     return v if v == v else np.fmod(x, y)
+
+
+def or_pow(v: Any, x: Any, y: Any) -> Any:
+    return v if v == v else np.float64(prims.pow.python(float(x), float(y)))
 
 
 def widen(x: Any) -> Any:
@@ -299,7 +305,10 @@ _lowered(
 )
 for _or in (or_sin, or_cos, or_tan):
     _lowered(_or, lambda v, x: v if _is_float(v, x) else None, (types.Float,) * 2, _emit_or(_or.__name__[3:]))
-_lowered(or_fmod, lambda v, x, y: v if _is_float(v, x, y) else None, (types.Float,) * 3, _emit_or("fmod"))
+for _or in (or_fmod, or_pow):
+    _lowered(
+        _or, lambda v, x, y: v if _is_float(v, x, y) else None, (types.Float,) * 3, _emit_or(_or.__name__[3:])
+    )
 _lowered(truncated, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("trunc"))
 _lowered(down, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("floor"))
 _lowered(root, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("sqrt"))
@@ -327,7 +336,7 @@ _lowered(narrow, lambda x: types.float32 if x == types.float64 else None, (types
 HELPERS = (
     *("F", "f2i", "i2f4", "i2f8", "wrap4", "wrap8", "mad", "fma", "poly", "select", "select_int"),
     *("truncated", "down", "fabs", "copysign", "root", "widen", "narrow"),
-    *("or_sin", "or_cos", "or_tan", "or_fmod"),
+    *("or_sin", "or_cos", "or_tan", "or_fmod", "or_pow"),
 )
 # The digest changes a kernel's text, and so its place in the cache, whenever a helper's meaning may have changed.
 _DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
@@ -453,6 +462,13 @@ _define(
     LO=(-105.0, -746.0),
 )
 
+# (2^r - 1) / r on |r| <= 1/2, Remez; degree 5: 2^-29, degree 10: 2^-58 of 2^r
+_EXP2_POLY = (
+        (0.6931472, 0.2402265, 0.05550328, 0.009618004, 0.0013400296, 0.00015476329),
+        (0.6931471805599453, 0.24022650695910133, 0.05550410866482174, 0.009618129107593276,
+         0.0013333558146379036, 0.00015403530458156801, 1.5252733867545145e-05, 1.3215434775520963e-06,
+         1.0178046458205174e-07, 7.073867731639563e-09, 4.457387891105178e-10),
+)  # fmt: skip
 _define(
     "exp2",
     "x",
@@ -468,13 +484,7 @@ _define(
     """,
     HI=(129.0, 1025.0),
     LO=(-151.0, -1076.0),
-    # (2^r - 1) / r on |r| <= 1/2, Remez; degree 5: 2^-29, degree 10: 2^-58 of 2^r
-    EXP2_POLY=(
-        (0.6931472, 0.2402265, 0.05550328, 0.009618004, 0.0013400296, 0.00015476329),
-        (0.6931471805599453, 0.24022650695910133, 0.05550410866482174, 0.009618129107593276,
-         0.0013333558146379036, 0.00015403530458156801, 1.5252733867545145e-05, 1.3215434775520963e-06,
-         1.0178046458205174e-07, 7.073867731639563e-09, 4.457387891105178e-10),
-    ),
+    EXP2_POLY=_EXP2_POLY,
 )  # fmt: skip
 
 # (2^n - 1) + 2^n * (r + o + r^2 * p), where o is what r lost: the two large parts are summed with what the sum lost
@@ -1242,4 +1252,58 @@ _define_wide(
                0.29087425508957987),
     EXP2_POLY=(0.6931471805416257, 0.24022651076303012, 0.05550410962687649, 0.00961803683780431,
                0.0013333430683889354, 0.00015467135602297135, 1.5314972130879518e-05),
+)  # fmt: skip
+
+# float64 x ** y: log2 |x| with what it lost, of 1 + f = (1 + s) / (1 - s) by the series of s, whose first two terms are carried in two
+# parts each. What is not a normal number to a power that gives one is left to C, and so is a negative one to no small integer.
+_define_double(
+    "pow",
+    "x y",
+    """
+    b = fabs(x)
+    k = (f2i(b) - OFFSET) >> MBITS
+    f = i2f(f2i(b) - (k << MBITS)) - 1.0
+    d = 2.0 + f
+    q = 1.0 / d
+    s = f * q
+    o = q * (mad(-s, d, f) - s * (f - (d - 2.0)))
+    z = s * s
+    w = mad(s, s, -z) + 2.0 * s * o
+    u = z * poly(z, LOG_SERIES)
+    p = THIRD + u
+    c = THIRD - p + u + THIRD_LO
+    a = s * z  # s^3 and its rest
+    e = mad(s, z, -a) + mad(s, w, o * z)
+    h = a * p  # times the series
+    l = mad(a, p, -h) + mad(a, c, e * p)
+    a = s + h
+    e = s - a + h + (o + l)
+    h = a * SCALE  # in binary, and the exponent
+    l = mad(a, SCALE, -h) + mad(a, SCALE_LO, e * SCALE)
+    g = i2f(k + MAGIC_BITS) - MAGIC
+    a = g + h
+    e = g - a + h + l
+    h = y * a  # times y
+    l = mad(y, a, -h) + y * e
+    t = h + BIASED
+    r = h - (t - BIASED) + l
+    v = mad(r, poly(r, EXP2_POLY), 1.0) * i2f(f2i(t) << MBITS)
+    n = y + MAGIC
+    v = i2f(f2i(v) ^ ((f2i(n) << 63) & f2i(x)))
+    g = select((x > 0.0) | (n - MAGIC == y), fabs(h), INF)
+    g = select((b > TINY) & (b < INF) & (fabs(y) < BIG), g, INF)
+    v = or_pow(select(g < 1020.0, v, NAN), x, y)
+    """,
+    OFFSET=_LOG_CONSTANTS["OFFSET"][1],
+    MAGIC_BITS=_LOG_CONSTANTS["MAGIC_BITS"][1],
+    TINY=2.0**-1022,
+    BIG=2.0**51,
+    SCALE=2.8853900817779268,
+    SCALE_LO=4.0710547481862066e-17,
+    THIRD=0.3333333333333333,
+    THIRD_LO=1.850371707708594e-17,
+    # ((atanh(s) / s - 1) / s^2 - 1/3) / s^2 in s^2 on |s| <= 1/5, Remez, degree 7: 2^-67 of atanh(s)
+    LOG_SERIES=(0.1999999999999986, 0.14285714285789938, 0.1111111109539602, 0.09090910783559658, 0.0769220229235197,
+        0.06670601556817435, 0.057957395565441876, 0.06288421667520268),
+    EXP2_POLY=_EXP2_POLY[1],
 )  # fmt: skip
