@@ -20,6 +20,7 @@ from .prims import (
     cos,
     div,
     eq,
+    erf,
     erfc,
     exp,
     exp2,
@@ -152,6 +153,12 @@ def _over_x(w: Any, farthest: bool) -> Any:
 def erfinv(x: Any) -> Any:
     a = abs(x)
     return where(eq(a, 1), copysign(inf, x), x * _over_x(-log((1 - a) * (1 + a)), farthest=False))
+
+
+@primitive(lambda x, y: exp(-0.5 * (x * x)) / _SQRT_2PI, spell={})
+def ndtr(x: Any) -> Any:
+    """The normal distribution's function."""
+    return 0.5 * (1 + erf(x * math.sqrt(0.5)))
 
 
 @primitive(lambda p, y: _SQRT_2PI * exp(0.5 * (y * y)), spell={})
@@ -379,6 +386,7 @@ __all__ = [
     "log_ndtr",
     "logaddexp",
     "logaddexp2",
+    "ndtr",
     "ndtri",
     "polygamma",
     "xlog1py",

@@ -487,31 +487,28 @@ _define(
     EXP2_POLY=_EXP2_POLY,
 )  # fmt: skip
 
-# (2^n - 1) + 2^n * (r + o + r^2 * p), where o is what r lost: the two large parts are summed with what the sum lost
-# (the first is the larger, or 0), at an exponent of at most TOP, so that 2^n is finite; z doubles what was over it.
+# (2^n - 1) + 2^n * (r + o + r^2 * p), where o is what r lost, by halves, so that 2^n is finite: the two large parts are summed with
+# what the sum lost (the first is the larger, or 0).
 _define(
     "expm1",
     "x",
     """
     c = select(x > HI, HI, x)
     c = select(c < LO, LO, c)
-    t = mad(c, LOG2E, BIASED)
-    n = t - BIASED
+    t = mad(c, LOG2E, BIASED - 1.0)
+    n = t - (BIASED - 1.0)
     g = mad(n, -LN2_HI, c)
     r = mad(n, -LN2_LO, g)
     o = mad(n, -LN2_LO, g - r)
-    t = select(t > TOP, TOP, t)
-    z = 1.0 + (n - (t - BIASED))
     s = i2f(f2i(t) << MBITS)
-    a = s - 1.0
+    a = s - 0.5
     b = s * r
     h = a + b
     l = b - (h - a)
-    v = copysign((h + mad(s, mad(r * r, poly(r, EXPM1_POLY), o), l)) * z, x)
+    v = copysign(2.0 * (h + mad(s, mad(r * r, poly(r, EXPM1_POLY), o), l)), x)
     """,
     HI=(89.0, 710.0),
     LO=(-20.0, -40.0),
-    TOP=(1.5 * 2.0**23 + 254, 1.5 * 2.0**52 + 2046),
     EXPM1_POLY=(_SHARED["EXP_POLY"][0][1:], _SHARED["EXP_POLY"][1][1:]),
 )
 
@@ -744,6 +741,31 @@ _define(
          8.606346399155792e-07, -1.2732551358339632e-07, 1.3818911913959316e-08, -1.0415075982663063e-09,
          4.8764709523649297e-11, -1.0686820829229738e-12),
     ),
+)  # fmt: skip
+
+# The normal distribution's function below 0 is 2^-g, g a polynomial; from -CAP down it is 0, and above 0 it is 1 minus that. In float64
+# it is a definition in expr/special.py.
+_define(
+    "ndtr",
+    "x",
+    """
+    a = fabs(x)
+    g = poly(select(a > CAP, CAP, a), NDTR_LOG)
+    t = BIASED - g
+    r = BIASED - t - g
+    h = mad(r, poly(r, EXP2_POLY), 1.0) * i2f(f2i(t) << MBITS)
+    h = select(a > CAP, 0.0, h)
+    v = select(x > 0.0, 1.0 - h, h)
+    """,
+    ("f4",),
+    CAP=(5.6, None),
+    # -log2 of it on [0, 5.6], Lawson's iteration weighted by its power 3/4: 2^-27.7 of 1, to 3 below 0 4e-7 of it
+    NDTR_LOG=(
+        (1.0, 1.15110504, 0.459213426, 0.0524660485, -0.00699042745, 4.62233479e-05, 0.000248358446, -6.30024549e-05,
+         7.47285881e-06, -3.65257579e-07),
+        None,
+    ),
+    EXP2_POLY=_EXP2_POLY,
 )  # fmt: skip
 
 # Below 1/2: 1 - erf(x); above: e^-a^2 * q * P(q), q = 1 / (a + SHIFT), with what a^2 and q lost.

@@ -306,7 +306,7 @@ def erfcx(input):
 
 @stanza(node="MulBackward1", promote="float", method=False)
 def ndtr(input):
-    return 0.5 * (1 + p.erf(input * math.sqrt(0.5)))
+    return s.ndtr(input)
 
 
 @stanza(node="SpecialNdtriBackward0", promote="float", method=False, kernel=_no_half("ndtri_cpu"))

@@ -55,6 +55,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "erf": _erf,
     "erfc": _erfc,
     "erfinv": _erfinv,
+    "ndtr": lambda x: 1 - 0.5 * _erfc(x * math.sqrt(0.5)),
     "sin": np.sin,
     "cos": np.cos,
     "pow": np.power,
@@ -75,6 +76,7 @@ ULPS |= {
     "sin": 1.2,
     "cos": 1.1,
     "erfc": 2.4,
+    "ndtr": 1.3,
     "erfinv": 2.7,
     "tan": 2.2,
     "atan": 1.3,
@@ -83,7 +85,7 @@ ULPS |= {
     "cosh": 1.4,
     "acosh": 2.1,
 }
-FLOAT32_ONLY = ("erfinv",)
+FLOAT32_ONLY = ("erfinv", "ndtr")
 WIDE = ("pow", "atan2")  # whose float32 text computes in float64
 CASES = [(kind, prim) for prim in REFERENCE for kind in KINDS if not (kind == "f8" and prim in FLOAT32_ONLY)]
 
@@ -156,6 +158,8 @@ def points(kind: str, n: int) -> Any:
 def inputs_of(kind: str, prim: str, n: int) -> list[Any]:
     """An array of points for each argument; an exponent is drawn so that not all results are 0 or infinite."""
     x = points(kind, n)
+    if prim == "ndtr":
+        return [np.abs(x)]  # for the others see test_ndtr_below_zero
     if arity(prim) == 1:
         return [x]
     rng = np.random.default_rng(8)
@@ -205,6 +209,7 @@ EDGES: dict[str, list[tuple[float, float]]] = {
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (30, 1), (-1e30, -1)],
     "erfc": [(0.0, 1), (-0.0, 1), (INF, 0.0), (-INF, 2), (30, 0.0), (-30, 2)],
     "erfinv": [(0.0, 0.0), (-0.0, -0.0), (1, INF), (-1, -INF), (1.5, NAN), (-INF, NAN)],
+    "ndtr": [(0.0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (30, 1), (-30, 0)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (1e-40, 1e-40), (INF, NAN), (-INF, NAN)],
     "cos": [(0.0, 1), (-0.0, 1), (1e-40, 1), (INF, NAN), (-INF, NAN)],
     "pow": [],
@@ -231,17 +236,27 @@ def test_edges(kind: str, prim: str) -> None:
     np.testing.assert_array_equal(np.signbit(got[signed]), np.signbit(want[signed]))
 
 
-def test_edges_of_pow() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_edges_of_pow(kind: str) -> None:
     """Every pair of special bases and exponents, as C has it (NumPy's float64 power is C's)."""
     values = [0.0, 1.0, 2.0, 3.0, 0.5, 2.5, 1e30, 1e-30, 1e-42, 2.0**24 - 1, 2.0**24, INF]
-    special = np.array([*values, *(-v for v in values), NAN], "f4")
+    special = np.array([*values, *(-v for v in values), NAN], kind)
     x, y = (a.ravel() for a in np.meshgrid(special, special))
     with np.errstate(all="ignore"):
-        want = np.power(x.astype(np.float64), y.astype(np.float64)).astype("f4")
-    got = run("f4", "pow", x, y)
+        want = np.power(x.astype(np.float64), y.astype(np.float64)).astype(kind)
+    got = run(kind, "pow", x, y)
     np.testing.assert_array_equal(got, want)
     signed = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(got[signed]), np.signbit(want[signed]))
+
+
+def test_ndtr_below_zero() -> None:
+    """It is as exact as one minus what it is above zero, and to -3 in proportion."""
+    x = np.linspace(-8, 0, 100_000, dtype="f4")
+    want = 0.5 * _erfc(-x.astype(np.float64) * math.sqrt(0.5))
+    error = np.abs(run("f4", "ndtr", x) - want)
+    assert error.max() < 2.0**-24
+    assert (error[x > -3] / want[x > -3]).max() < 2e-6
 
 
 @pytest.mark.parametrize("kind", KINDS)
