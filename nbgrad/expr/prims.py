@@ -102,6 +102,17 @@ def div(a: Number, b: Number) -> Number:
     return nan if a == 0 or a != a else math.copysign(inf, a) * math.copysign(1.0, b)
 
 
+@primitive(
+    lambda a, b, c, y: b,
+    lambda a, b, c, y: a,
+    lambda a, b, c, y: 1,
+    spell={"float": "{0} * {1} + {2}", "cpu:float": "mad({0}, {1}, {2})"},
+)
+def mad(a: Number, b: Number, c: Number) -> Number:
+    """a * b + c, in one rounding where the machine has the instruction: a step of the long polynomials in `special.py`."""
+    return a * b + c
+
+
 @primitive(lambda x, y: -1, spell={"float": "-{0}", "int": "F(-{0})"})
 def neg(x: Number) -> Number:
     return -x

@@ -37,6 +37,7 @@ from .prims import (
     logical_and,
     logical_or,
     lt,
+    mad,
     maximum,
     minimum,
     nan,
@@ -115,7 +116,7 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     """Horner's rule, the constant one first."""
     total: Any = coefficients[-1]
     for c in coefficients[-2::-1]:
-        total = total * x + c
+        total = mad(total, x, c)
     return total
 
 
@@ -123,8 +124,8 @@ def _chebyshev(t: Any, coefficients: Sequence[float]) -> Any:
     """Clenshaw's rule, T0's coefficient first."""
     twice, b, before = 2 * t, coefficients[-1], 0.0
     for c in coefficients[-2:0:-1]:
-        b, before = twice * b - before + c, b
-    return t * b - before + coefficients[0]
+        b, before = mad(twice, b, c - before), b
+    return mad(t, b, coefficients[0] - before)
 
 
 # --- the error function's relatives -------------------------------------------------------------------------

@@ -656,16 +656,18 @@ _define(
     **_LOG_CONSTANTS,
 )
 
-# Below 1: x + x^3 P(x^2)/Q(x^2); above: 1 - 2/(e^2x + 1), where what the quotient loses hardly shows. One division.
+# Below 1: x + x^3 P(x^2)/Q(x^2); above: 1 - 2/(e^2x + 1), where what the quotient loses hardly shows, nor what the exponential does
+# (so that it is 2^(x * TWICE), reduced in one step). One division.
 _define(
     "tanh",
     "x",
-    f"""
+    """
     a = fabs(x)
     c = select(a > CAP, CAP, a)
-    c = c + c
-    {_EXP_CORE}
-    y = mad(r, p, 1.0) * i2f(f2i(t) << MBITS)
+    t = mad(c, TWICE, BIASED)
+    n = t - BIASED
+    r = mad(c, TWICE, -n)
+    y = mad(r, poly(r, EXP2_POLY), 1.0) * i2f(f2i(t) << MBITS)
     z = a * a
     b = a < 0.875
     s = select(b, a, 1.0)
@@ -674,6 +676,8 @@ _define(
     v = copysign(mad(s, num / den, s), x)
     """,
     CAP=(10.0, 20.0),
+    TWICE=(2.8853900817779268, 2.8853900817779268),
+    EXP2_POLY=_EXP2_POLY,
     # (tanh(x)/x - 1) / x^2 in x^2 on [0, 1]: weighted least squares, Lawson's iteration; 2^-32, 2^-60 of tanh(x)
     TANH_P=(
         (-0.3333333, -0.014688445),

@@ -97,6 +97,10 @@ def test_polygamma(n):
         check(PRIMS["polygamma"](x, n), {"x": at})
 
 
+def test_mad():
+    check(PRIMS["mad"](x, w, PRIMS["sin"](x)), {"x": 0.7, "w": -1.2})
+
+
 @pytest.mark.parametrize("name", COMPOSITE)
 def test_composite_first_and_second_order(name):
     e = trace(COMPOSITE[name])[1]
@@ -120,7 +124,7 @@ def test_second_order_through_the_saved_output(name):
 
 def test_every_smooth_primitive_is_covered():
     differentiable = {n for n, prim in PRIMS.items() if any(prim.partials)}
-    assert differentiable <= {*UNARY, *BINARY, "ipow", "polygamma"}
+    assert differentiable <= {*UNARY, *BINARY, "ipow", "mad", "polygamma"}
 
 
 def reads(e, name="x"):
