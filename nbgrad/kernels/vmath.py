@@ -593,7 +593,7 @@ for _prim, _scaled, _scales in (
         **(_LOG_CONSTANTS | _scales),
     )
 
-# x * P(w), w = -log(1 - x^2), below w = EDGE; above a polynomial in the root of w. In float64 it is a definition in expr/special.py.
+# x * P(w), w = -log(1 - x^2), one polynomial to 6.25 and one from there on. In float64 it is a definition in expr/special.py.
 _define(
     "erfinv",
     "x",
@@ -607,22 +607,21 @@ _define(
     {_LOG_E + _LOG_SUM}
     w = -v
     b = w < 6.25
-    s = root(select(b, 6.25, w))
-    v = x * select(b, poly(mad(w, 0.32, -1.0), NEAR), poly(mad(s, FAR_SCALE, FAR_SHIFT), FAR))
+    v = x * select(b, poly(mad(w, 0.32, -1.0), NEAR), poly(mad(w, FAR_SCALE, FAR_SHIFT), FAR))
     v = select(c < 1.0, v, select(c == 1.0, copysign(INF, x), NAN))
     """,
     ("f4",),
-    FAR_SCALE=(1 / 0.75, None),
-    FAR_SHIFT=(-3.25 / 0.75, None),
-    # erfinv(x) / x on w in [0, 6.25] and on sqrt(w) in [2.5, 4], both mapped to [-1, 1]; degrees 11 and 9: 2^-27
+    FAR_SCALE=(1 / 5.25, None),
+    FAR_SHIFT=(-11.5 / 5.25, None),
+    # erfinv(x) / x on w in [0, 6.25] and in [6.25, 16.75], both mapped to [-1, 1]; degrees 11 and 10: 2^-27
     NEAR=(
         (1.6536546, 0.7504943, -0.058922954, -0.022604302, 0.017812906, -0.0041390457, -0.0012911827, 0.0012401178,
          -0.00022648746, -0.00013252553, 5.9301685e-05, 6.5434557e-07),
         None,
     ),
     FAR=(
-        (3.0838857, 0.7539442, 0.0030213683, -0.0015825699, 0.00078646577, -0.00040039764, 0.00017489638,
-         -4.8105256e-05, -3.7514012e-06, 6.0628563e-06),
+        (3.22589036, 0.779160535, -0.0865063249, 0.0185267125, -0.00466044052, 0.00111073969, -0.000162768623, -3.37026964e-5,
+         6.21079328e-5, -6.18925359e-5, 2.48170028e-5),
         None,
     ),
     **_LOG_CONSTANTS,
