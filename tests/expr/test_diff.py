@@ -30,7 +30,20 @@ DOMAINS = {
 TRIGONOMETRIC = ["sin", "cos", "tan", "asin", "acos", "atan"]
 HYPERBOLIC = ["sinh", "cosh", "tanh", "asinh", "acosh", "atanh"]
 EXPONENTIAL = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "erf", "erfc"]
-SPECIAL = ["erfcx", "erfinv", "ndtri", "log_ndtr", "lgamma", "digamma", "i0", "i0e", "i1", "i1e", "entr"]
+SPECIAL = [
+    "erfcx",
+    "erfinv",
+    "ndtr",
+    "ndtri",
+    "log_ndtr",
+    "lgamma",
+    "digamma",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "entr",
+]
 STEPS = ["sign", "floor", "ceil", "trunc", "round"]
 UNARY = [
     "neg",
