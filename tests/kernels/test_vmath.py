@@ -245,7 +245,9 @@ def test_edges_of_pow(kind: str) -> None:
     with np.errstate(all="ignore"):
         want = np.power(x.astype(np.float64), y.astype(np.float64)).astype(kind)
     got = run(kind, "pow", x, y)
-    np.testing.assert_array_equal(got, want)
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(np.where(finite, 0, got), np.where(finite, 0, want))
+    np.testing.assert_array_max_ulp(got[finite], want[finite], maxulp=0 if kind == "f4" else 1)
     signed = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(got[signed]), np.signbit(want[signed]))
 
