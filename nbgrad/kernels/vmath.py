@@ -306,9 +306,12 @@ _lowered(
 )
 for _or in (or_sin, or_cos, or_tan):
     _lowered(_or, lambda v, x: v if _is_float(v, x) else None, (types.Float,) * 2, _emit_or(_or.__name__[3:]))
-for _or in (or_fmod, or_pow):
+for _or_2 in (or_fmod, or_pow):
     _lowered(
-        _or, lambda v, x, y: v if _is_float(v, x, y) else None, (types.Float,) * 3, _emit_or(_or.__name__[3:])
+        _or_2,
+        lambda v, x, y: v if _is_float(v, x, y) else None,
+        (types.Float,) * 3,
+        _emit_or(_or_2.__name__[3:]),
     )
 _lowered(truncated, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("trunc"))
 _lowered(down, lambda x: x if _is_float(x) else None, (types.Float,), _emit_intrinsic("floor"))
