@@ -26,7 +26,7 @@ from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.ops.registry import method
 
 _copies: dict[tuple[Spec, Spec], Kernel] = {}
-_fills: dict[Spec, tuple[Kernel, float, float]] = {}
+_fills: dict[Spec, tuple[Kernel, float, float, Callable[[Any, Any], Any]]] = {}
 _bytes = np.dtype(np.uint8)
 _X = var("x")
 
@@ -57,26 +57,26 @@ def fill_memory(t: Tensor, value: Any) -> None:
         return
     if not sp.numel:
         return
-    k, low, high = _fills.get(sp) or _filling(sp)
+    k, low, high, fitting = _fills.get(sp) or _filling(sp)
     if value.__class__ is not float or not low <= value <= high:
-        value = _dtypes.fitting(value, sp.dtype)
+        value = fitting(value, sp.dtype)
     k.launch(k.address, k.n, t._buf, value)
 
 
-def _filling(sp: Spec) -> tuple[Kernel, float, float]:
-    """What writes a number to memory laid out so, and between which floats one is taken as it is."""
+def _filling(sp: Spec) -> tuple[Kernel, float, float, Callable[[Any, Any], Any]]:
+    """What writes a number to memory laid out so, between which floats one is taken as it is, and what is made of any other."""
     if len(_fills) > 4096:
         _fills.clear()
     d = sp.dtype
     real = d.kind[0] == "f"
     k = Kernel.of("fill", (_X,), ("x",), (), (float if real else int,), (sp,), d.kind)
     low, high = _dtypes.limits(d) if real else (1.0, 0.0)
-    if sp.numel == 1 and d is _dtypes.float16:
-        low, high = (
-            -math.inf,
-            math.inf,
-        )  # one alone PyTorch converts without a look: what is too large becomes inf
-    found = _fills[sp] = k, low, high
+    fitting = _dtypes.fitting
+    if (
+        sp.numel == 1 and d is _dtypes.float16
+    ):  # PyTorch converts it without a look: what is too large becomes inf
+        low, high, fitting = -math.inf, math.inf, lambda value, d: float(value)
+    found = _fills[sp] = k, low, high, fitting
     return found
 
 
