@@ -26,7 +26,7 @@ def _keep_freed_memory() -> None:
     """Tells glibc to keep freed blocks of up to 32 MB for the next result, 256 MB in all, unless the user has told it something else.
     By itself it gives large ones back to the system, whose pages then return one fault at a time: `(a * b) * (a + b)` of a
     million float64 took 3.5 ms in place of 1.3."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt is not None and not any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
         for option, size in ((-1, 256 << 20), (-3, 32 << 20)):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
             mallopt(option, size)

@@ -330,7 +330,6 @@ def differentiable(
     raw: bool = False,
     tangent: Callable[..., Any] | str | None = None,
     batch: Callable[..., Any] | None = None,
-    statistics: bool = False,
     **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make `forward(*tensors, **static)` an op with these rules (`Op` says which there are); it runs on the inputs with recording
@@ -338,7 +337,7 @@ def differentiable(
 
     def make(forward: Callable[..., Any]) -> Callable[..., Any]:
         name = node_name + "Backward0" if not node_name[-1].isdigit() else node_name
-        op = Op(forward, rules, name, tangent, batch, statistics)
+        op = Op(forward, rules, name, tangent, batch)
 
         def function(*tensors: Any, **static: Any) -> Any:
             if state.active and _transforms.wrapped(tensors):

@@ -25,9 +25,7 @@ from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, empty, wrap
 
 Run = Callable[[Tensor], Any]
-RunSeveral = Callable[
-    ..., tuple[Tensor, ...]
-]  # of tensors, those that are optional being None where they are not given
+RunSeveral = Callable[..., tuple[Tensor, ...]]  # of tensors, those not given being None
 _empty = np.empty
 _bytes = np.dtype(np.uint8)
 
