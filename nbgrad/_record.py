@@ -108,17 +108,22 @@ def _recorder_maker(
                 f"if a{k}._node is None and not requires(a{k}):",
                 f"    return recorder(owner, asked - {2 << 2 * k})({result}, {given})",
             ]
-    for k, flag in enumerate(flags):
-        if flag == 2:
-            lines.append(f"e{k}, n{k} = edge(a{k})")
-        elif flag == 1:
-            lines.append(f"e{k} = a{k}._node or accumulator(a{k})")
+    lines.append("node = Node()")
+    asking = [k for k, flag in enumerate(flags) if flag in (1, 2)]
+    for k in asking:
+        held = f"a{k}" if k == asking[0] else f"(a{k}, node.leaves)"
+        if flags[k] == 2:
+            lines += [f"e{k}, n{k} = edge(a{k})", f"if a{k}._node is None: node.leaves = {held}"]
+        else:
+            lines += [
+                f"e{k} = a{k}._node",
+                f"if e{k} is None: e{k}, node.leaves = accumulator(a{k}), {held}",
+            ]
     number = [{1: f"a{k}._nr", 2: f"n{k}"}.get(flags[k], "0") for k in listed]
     if results:
         lines.append(f"{_tuple([f'r{k}' for k in range(len(results))])} = results")
     lines += [
-        f"node = {'' if results else 'r0._node = '}Node()",
-        f"node.next = {_tuple([f'e{k}' if flags[k] in (1, 2) else 'None' for k in listed])}",
+        f"node.next = {_tuple([f'e{k}' if k in asking else 'None' for k in listed])}",
         f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {_tuple(number)}",
     ]
     changed = [f"{t}._storage is not None" for t in saved if t[0] == "a"]
@@ -146,7 +151,7 @@ def _recorder_maker(
     recorded = [k for k, has in enumerate(results) if has]
     if len(recorded) > 1:
         lines.append(f"node.outputs = {len(recorded)}")
-    lines += [f"r{k}._node, r{k}._nr = node, {k}" for k in recorded]
+    lines += [f"r{k}._node, r{k}._nr = node, {k}" for k in recorded] or ["r0._node = node"]
     lines += [f"r{k}._rg = {wants}" for k in recorded or [0]]
     body = "".join([f"        {line}\n" for line in lines])
     scope: dict[str, Any] = dict(
@@ -235,7 +240,7 @@ class Packed:
         target, number = self.edge
         if target is not None and target.rule is accumulation:
             out._rg = 1  # a leaf again, whose gradient goes where that of the saved one goes
-            meta(out).accumulator = weakref.ref(target)
+            meta(out).sink = target
         elif target is not None:
             out._node, out._nr, out._rg = target, number, 1
         return out
@@ -935,6 +940,8 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
             target, number = edge(t)  # of a view, after its history was brought up to date
             edges.append(target)
             numbers.append(number)
+            if t._node is None:
+                node.leaves = t, node.leaves
         else:
             edges.append(None)
             numbers.append(0)

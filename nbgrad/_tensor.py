@@ -37,7 +37,7 @@ _SAME = object()  # as the tensor's own dtype
 class AutogradMeta:
     """What few tensors have: a gradient, hooks, a wish to keep a gradient."""
 
-    __slots__ = ("accumulator", "grad", "grad_dtype", "hooks", "lock", "post_hooks", "retains")
+    __slots__ = ("grad", "grad_dtype", "hooks", "lock", "post_hooks", "retains", "sink")
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
@@ -45,7 +45,7 @@ class AutogradMeta:
         self.post_hooks: list[Any] = []
         self.retains = False
         self.grad_dtype: Any = _SAME  # what a leaf's gradient is cast to: None keeps what comes
-        self.accumulator: weakref.ref[Node] | None = None
+        self.sink: Node | None = None
         self.lock = threading.RLock()
 
 
@@ -509,26 +509,34 @@ def edge(t: Tensor) -> tuple[Node | None, int]:
     return None, 0
 
 
+_UNUSED = 3  # references to a sink that no graph has: its leaf's, the one here, and getrefcount's argument
+
+
 def accumulator(leaf: Tensor) -> Node:
-    """The leaf's sink: one as long as any graph holds it; held weakly here, so that leaf and graph are no cycle."""
+    """The leaf's sink, which is the leaf's own: it refers back weakly, so that the two are no cycle, and a node that points at it
+    holds the leaf too (`leaves`). What no graph has any more is as new: it has lost the hooks on it, and its number is of now, by
+    which it runs as soon as it has all its gradients. The number is drawn before the look, so that another thread, which may
+    take the sink right after it, draws a larger one."""
     ad = leaf._ad or meta(leaf)
-    held = ad.accumulator
-    node = None if held is None else held()
-    if node is None:
-        ad.lock.acquire()  # a `with` block takes three times as long
-        try:
-            held = ad.accumulator
-            node = None if held is None else held()  # another thread may have been here
-            if node is None:
-                node = Node()
-                node.static, node.rule = leaf, accumulation
-                node.seq = next(sequence)
-                if ad.hooks or ad.post_hooks:
-                    node.tensor_hooks, node.hooked = {0: ad.hooks}, True
-                ad.accumulator = weakref.ref(node)
-        finally:
-            ad.lock.release()
-    return node
+    sink = ad.sink
+    if sink is None or sink.hooked:
+        return _sink_with_hooks(leaf, ad)
+    number = next(sequence)
+    if getrefcount(sink) == _UNUSED:
+        sink.seq = number
+    return sink
+
+
+def _sink_with_hooks(leaf: Tensor, ad: AutogradMeta) -> Node:
+    with ad.lock:
+        sink = ad.sink
+        if sink is None or getrefcount(sink) == _UNUSED + 1:  # its caller has it too
+            sink = Node()
+            sink.static, sink.rule, sink.seq = weakref.ref(leaf), accumulation, next(sequence)
+            if ad.hooks or ad.post_hooks:
+                sink.tensor_hooks, sink.hooked = {0: ad.hooks}, True
+            ad.sink = sink
+    return sink
 
 
 class ViewRule:
@@ -698,6 +706,7 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
             (0,),
             None,
         )  # PyTorch, too, lets go of what was written
+        slices.leaves = node.leaves
         slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
         slices.seq = next(sequence)
         set_history(base, slices)
@@ -766,7 +775,9 @@ class Accumulation:
     def apply(node: Node, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
         """Add to the leaf's `.grad`. The first gradient is taken over if nobody else has it, else copied; later ones are added
         in place, but for create_graph, where the sum is a new tensor."""
-        leaf = node.static
+        leaf = node.static()
+        if leaf is None:
+            return ()  # its graph would hold it: nobody has any
         ad = leaf._ad
         ad.lock.acquire()  # a `with` block takes three times as long
         try:
@@ -797,7 +808,7 @@ class Accumulation:
 
     @staticmethod
     def layouts(node: Node) -> tuple[Spec, ...]:
-        return (node.static._spec,)
+        return (node.static()._spec,)
 
 
 accumulation = Accumulation()

@@ -31,7 +31,6 @@ from nbgrad._tensor import (
     check_write,
     edge,
     hooks,
-    meta,
     new,
     rebase,
     requires,
@@ -104,7 +103,7 @@ def primal(t: Tensor, k: int) -> Tensor:
     if type(t._spec) is not Marked or not t._spec.tangents:
         return t
     if t._rg == 1 and t._node is None:
-        meta(t)  # a leaf's gradients arrive where this is, which the two share
+        accumulator(t)  # a leaf's gradients arrive here, which the two share
     out: Tensor = new(Tensor)
     for slot in ("_buf", "_storage", "_view", "_ad", "_node", "_nr", "_rg"):
         setattr(out, slot, getattr(t, slot))

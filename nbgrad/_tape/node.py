@@ -37,6 +37,7 @@ class Node:
     saved: tuple[Any, ...] | None = ()
     versions: tuple[int, ...] = (0,) * 8
     static: Any = ()
+    leaves: Any = ()  # whose sinks it points at: a tensor, or one with the others
     outputs = 1
     undefined = False  # runs even where nothing but missing gradients arrive
     through_view: weakref.ref[Node] | None = (
@@ -101,7 +102,7 @@ def _know_attributes() -> None:
     """CPython shares the table of attribute names among objects of a class only if early ones have all names: an object with a name that
     came late gets a dictionary of its own, and every write to it takes 60 ns more."""
     node = Node()
-    for name in ("next", "numbers", "saved", "versions", "static", "rule", "seq"):
+    for name in ("next", "numbers", "saved", "versions", "static", "leaves", "rule", "seq"):
         setattr(node, name, None)
 
 
@@ -115,7 +116,7 @@ class AccumulateGrad(Node):
 
     @property
     def variable(self) -> Any:
-        return self.static
+        return self.static()
 
 
 class RemovableHandle:

@@ -210,7 +210,9 @@ class Function(metaclass=FunctionMeta):
                 if a._rg and requires(a):
                     needs.append(True)
                     target, number = (a._node, a._nr) if a._rg == 1 else edge(a)
-                    targets.append(accumulator(a) if target is None and a._rg == 1 else target)
+                    if a._node is None:
+                        target, node.leaves = target or accumulator(a), (a, node.leaves)
+                    targets.append(target)
                     numbers.append(number)
                     continue
                 targets.append(None)

@@ -485,7 +485,7 @@ def _unknown(t: Tensor) -> Tensor:
     target, number = edge(t)
     node: Node = new(node_type("UndefinedGradBackward0"))
     node.next, node.numbers, node.saved, node.versions, node.static = (target,), (number,), (), (), (t._spec,)
-    node.rule, node.seq = _Unknown, next(sequence)
+    node.rule, node.seq, node.leaves = _Unknown, next(sequence), t
     out = t.detach()
     out._node, out._nr, out._rg = node, 0, 1
     return out

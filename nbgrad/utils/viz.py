@@ -92,7 +92,7 @@ def _boxes(results: Any, params: Mapping[str, Tensor] | None, saved: bool) -> li
     for node in nodes:
         box = Box("result" if node in roots else "op", _label(node))
         if isinstance(shown(node), AccumulateGrad):
-            box.kind, box.lines = "leaf", [*filter(None, [names.get(node)]), _shape(node.static)]
+            box.kind, box.lines = "leaf", [*filter(None, [names.get(node)]), _shape(node.static())]
         elif node in names:
             box.lines.insert(0, names[node])
         box.sources = [place[source] for source in node.next if source is not None]
