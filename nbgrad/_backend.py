@@ -47,10 +47,11 @@ class CPU:
         return buffer[offset:] if offset else buffer
 
     @staticmethod
-    def launch(buffers: int, numbers: str, n: int) -> _launch.Launch:
+    def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> _launch.Launch:
+        """For a range of `n` steps of about an element each; of `quick` ones, no step takes much longer."""
         if n == 0:
             return _nothing
-        return _launch.launcher(buffers, numbers, n >= _launch.PARALLEL_FROM)
+        return _launch.launcher(buffers, numbers, n >= _launch.PARALLEL_FROM, quick=quick)
 
     @staticmethod
     def to_host(buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:

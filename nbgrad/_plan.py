@@ -147,11 +147,11 @@ class Kernel:
         backend = _backend.of(outs[0].device)
         numel = outs[0].numel
         if flat:
-            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, numel), numel)
+            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, numel, True), numel)
         n = sizes[-1] if sizes else 1
         rows = numel // n if n else 0
         meta = _meta(sizes, strides, given, len(outs))
-        launch = backend.launch(len(outs) + len(specs) + 1, numbers, numel)
+        launch = backend.launch(len(outs) + len(specs) + 1, numbers, numel, True)
         return Kernel(made.address, _with_meta(launch, meta), rows)
 
 

@@ -1,4 +1,4 @@
-"""What threads need to share the pieces of a launch: atomic integers, sleep, calls by address. For kernels only.
+"""What threads need to share the pieces of a launch: atomic integers and sleep. For kernels only.
 
 A crew is a block of int64 that all its threads see. Its ticket holds how many helpers may take part, and the pieces of the launch
 that nobody has taken: from the first up to the last. The caller takes the first and helpers the last, so that the same memory mostly
@@ -15,6 +15,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from nbgrad.kernels.cpu.call import call
 
 # Places in the block, in cache lines of their own: the ticket; pieces done; of the launch: what runs a piece, its arguments, length
 # of the range and of a piece; functions of the C library; who sleeps, and what they sleep on.
@@ -91,19 +93,6 @@ def pause(typing: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), codegen
-
-
-@intrinsic
-def call(typing: Any, address: Any, args: Any) -> Any:
-    """The C function at an address, of integers."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        given = cgutils.unpack_tuple(builder, values[1])
-        function = ir.FunctionType(ir.VoidType(), [_INT] * len(given))
-        builder.call(builder.inttoptr(values[0], function.as_pointer()), given)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, args), codegen
 
 
 @intrinsic
