@@ -25,6 +25,7 @@ def @NAME@({names}):
 '''
 
 _block: Any = None
+_address = 0
 _hired = 0
 
 
@@ -40,17 +41,17 @@ def share() -> int:
 
 
 def hire(count: int) -> int:
-    global _block, _hired
+    global _block, _address, _hired
     if _block is None:
         _block = _new_block()
-    crew = int(_block.ctypes.data)
+        _address = int(_block.ctypes.data)
     if _hired < count:
         address = _kernel("The life of a helper.", "help_always", "crew, helper", "crew, helper")
         live = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(address)  # without the GIL
         while _hired < count:
-            _thread.start_new_thread(live, (crew, _hired))
+            _thread.start_new_thread(live, (_address, _hired))
             _hired += 1
-    return crew
+    return _address
 
 
 def _new_block() -> Any:

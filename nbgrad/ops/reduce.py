@@ -61,6 +61,9 @@ ALL = Reduction("all", "all", prologue=p.ne(_x, 0))
 _SPLIT = 1 << 15  # a reduction to few elements is cut into runs of this length, so that threads share it
 
 
+_LIGHT = 4  # elements that are reduced in the time of one of a multiply: measured break-even of two threads near 65k
+
+
 def reduction(
     kind: Reduction,
     sp: Spec,
@@ -72,7 +75,7 @@ def reduction(
     length: int = 0,
 ) -> Run:
     """What reduces tensors of a Spec over sorted dims; the result is contiguous. `accumulate` is the code of the lanes' dtype. Of rows
-    that lie in one run, `length` is that of all of them, where the last one is shorter."""
+    that lie in one run (and of columns), `length` is that of all of them, where the last one is shorter."""
     shape = _layout.reduced_shape(tuple(sp.shape), dims, keepdim)
     out = spec(out_dtype, shape, None, sp.device)
     kept = [(n, s) for d, (n, s) in enumerate(zip(sp.shape, sp.strides)) if d not in dims]
@@ -82,11 +85,10 @@ def reduction(
     kept, gone = _merge(kept), _merge(gone)
     total = math.prod(n for n, _ in gone)
     results = math.prod(n for n, _ in kept)
-    # A product that underflows passes through denormal numbers, which are slow, once in each run: fewer of them
-    split = 8 * _SPLIT if kind.combine == "prod" else _SPLIT
-    if results and not kept and len(gone) == 1 and total >= 2 * split:
-        return _in_two_steps(kind, sp, gone[0], split, out, accumulate, numbers)
     columns = bool(kept) and kept[-1][1] == 1 and kept[-1][0] >= 8 and not (gone and gone[-1][1] == 1)
+    split = _split(kept, columns, gone[0][1]) if results and len(gone) == 1 else 0
+    if split and total >= 2 * split:
+        return _in_two_steps(kind, sp, gone[0], kept, split, out, accumulate, numbers)
     code = sp.dtype.code
     compute = sp.dtype.kind if kind.combine not in ("sum", "prod") or code[0] == "f" else "i8"
     identity = (kind.identity or {}).get(accumulate, "")
@@ -115,7 +117,7 @@ def reduction(
         m = kept[-1][0]
         blocks = -(-m // templates.WIDTH)
         outer, inner = kept[:-1], gone
-        head = [len(outer), len(inner), m, blocks, total]
+        head = [len(outer), len(inner), m, blocks, total, length or total * results]
         items = math.prod(n for n, _ in outer) * blocks
     else:
         n, step = gone[-1] if gone else (1, 1)
@@ -124,9 +126,8 @@ def reduction(
         items = results
     meta = np.array([*head, *_reversed(outer), *_reversed(inner)], np.int64).view(np.uint8)
     letters = ("d" if compute[0] == "f" else "q") * len(kind.numbers)
-    launch = _backend.of(sp.device).launch(
-        3, letters, builtins.max(sp.numel, results) if items > 1 else items
-    )
+    work = builtins.max(sp.numel // _LIGHT, results)
+    launch = _backend.of(sp.device).launch(3, letters, work if items > 1 else items)
     return filled(launch, made.address, items, meta, (out,), numbers)
 
 
@@ -147,32 +148,41 @@ def _reversed(dims: list[tuple[int, int]]) -> list[int]:
     return [n for n, _ in reversed(dims)] + [s for _, s in reversed(dims)]
 
 
+def _split(kept: list[tuple[int, int]], columns: bool, step: int) -> int:
+    """How much of what is reduced one thread takes where results alone are too few to share; 0 where they are not (or rows overlap)."""
+    if not kept:
+        return _SPLIT
+    few = columns and len(kept) == 1 and kept[0][0] <= builtins.min(step, 16 * templates.WIDTH)
+    return builtins.max(64, 2 * _SPLIT // kept[0][0]) if few else 0
+
+
 def _in_two_steps(
     kind: Reduction,
     sp: Spec,
     run_of: tuple[int, int],
+    beside: list[tuple[int, int]],
     split: int,
     out: Spec,
     accumulate: str,
     numbers: tuple[float, ...],
 ) -> Run:
     """Runs of a fixed length first, by as many threads as there are, then their results: the order of additions is the same for any
-    number of threads."""
+    number of threads. `beside` are the columns of which each is such a run, if it is not one alone."""
     n, step = run_of
     count = -(-n // split)
+    sizes, steps = [k for k, _ in beside], [k for _, k in beside]
     middle = next(d for d in _dtypes.all_dtypes if d.code == accumulate)
     first = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
     last = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
-    runs = spec(sp.dtype, (count, split), (step * split, step), sp.device)
+    runs = spec(sp.dtype, (count, split, *sizes), (step * split, step, *steps), sp.device)
     parts = reduction(first, runs, (1,), False, middle, accumulate, *numbers, length=n)
-    ending = reduction(
-        last, spec(middle, (count,), None, sp.device), (0,), False, out.dtype, accumulate, *numbers
-    )
+    made = spec(middle, (count, *sizes), None, sp.device)
+    ending = reduction(last, made, (0,), False, out.dtype, accumulate, *numbers)
     return lambda t: wrap(ending(parts(t))._buf, out)
 
 
 def _lanes(d: _dtype) -> str:
-    """Sums of floats are taken in float64, of integers in int64."""
+    """Sums and products of floats are taken in float64, of integers in int64."""
     return "f8" if d.is_floating_point else "i8"
 
 
@@ -387,8 +397,7 @@ def _others(x: Tensor, dim: int, cat: Any) -> Tensor:
 
 def _prod_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
     d = input.dtype
-    lanes = d.kind if d.is_floating_point else "i8"
-    return reduction(PROD, input, dims, keepdim, _sum_dtype(d, None), lanes)
+    return reduction(PROD, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
 
 
 @prepared(

@@ -85,7 +85,7 @@ def test_reduction_bodies(combine: str, columns: bool) -> None:
     body = python(source)
     if columns:
         out = np.zeros(70, values.dtype)
-        meta = np.array([0, 1, 70, 1, 9, 9, 70])
+        meta = np.array([0, 1, 70, 1, 9, 630, 9, 70])
         body(0, 1, meta, out, values.reshape(-1))
         axis = 0
     else:

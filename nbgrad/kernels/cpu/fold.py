@@ -1,4 +1,4 @@
-"""Two operations that may be carried out in any order: what lets LLVM keep a running total in several vector registers.
+"""Operations that may be carried out in any order: what lets LLVM keep a running total in several vector registers.
 
 The leave is given for these operations alone, where a kernel says it; all other arithmetic of a kernel stays as it is written. The order
 that LLVM takes depends on the loop and the machine, never on values, so a kernel gives the same on every call. Un-jitted, the order
@@ -24,8 +24,25 @@ def larger(top: Any, x: Any) -> Any:
     return x if x > top else top
 
 
+def multiply_up(total: Any, x: Any) -> Any:
+    return total * x
+
+
+def highest(top: Any, x: Any) -> Any:
+    """The larger of the two; if one is a NaN, that."""
+    return top if top > x or top != top else x
+
+
+def lowest(bottom: Any, x: Any) -> Any:
+    """The smaller of the two; if one is a NaN, that."""
+    return bottom if bottom < x or bottom != bottom else x
+
+
 @type_callable(add_up)
+@type_callable(multiply_up)
 @type_callable(larger)
+@type_callable(highest)
+@type_callable(lowest)
 def _same_type(context: Any) -> Any:
     return lambda a, b: a if a == b else None
 
@@ -33,6 +50,24 @@ def _same_type(context: Any) -> Any:
 @lower_builtin(add_up, types.Float, types.Float)
 def _emit_add_up(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.fadd(*args, flags=("reassoc", "nsz", "contract"))
+
+
+@lower_builtin(multiply_up, types.Float, types.Float)
+def _emit_multiply_up(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.fmul(*args, flags=("reassoc", "nsz", "contract"))
+
+
+def _emit_extreme(function: Any, name: str) -> None:
+    @lower_builtin(function, types.Float, types.Float)
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        of = ir.FunctionType(args[0].type, [a.type for a in args])
+        return builder.call(
+            builder.module.declare_intrinsic(name, [args[0].type], of), args, fastmath=("nsz",)
+        )
+
+
+_emit_extreme(highest, "llvm.maximum")
+_emit_extreme(lowest, "llvm.minimum")
 
 
 @lower_builtin(larger, types.Float, types.Float)

@@ -1,9 +1,9 @@
 """Reductions, as source with holes: a prologue per element, how two partial results combine, a finish.
 
-Promises the ops: sums of floats are accumulated in float64 over 64 lanes, and what leaves the lanes is added with compensation, so
-they are at least as accurate as pairwise summation; the order of additions depends on shapes and strides alone, never on threads.
-Two loops exist: `runs` (what is summed lies together, or one result at a time) and `columns` (results lie together, so
-many are accumulated side by side).
+Promises the ops: of floats a block of elements is combined in the dtype they are computed in, in any order, and blocks in the
+accumulator's: float64 for sums, those of float64 with compensation. So sums are at least as accurate as pairwise summation; the order
+depends on shapes and strides alone, never on threads. Two loops exist: `runs` (what is reduced lies together, or one result at a
+time) and `columns` (results lie together, so many are accumulated side by side).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
-LANES = 64
-BLOCK = 1024  # float64s after which the lanes are emptied with compensation, a multiple of LANES; of other dtypes eight times as many
+BLOCK = 512  # elements combined in any order: 16 of them in each of 32 lanes
+FEW = 64  # of a product, which in more of them becomes denormal: each such multiplication costs a hundred others
+ROWS = 16  # of columns, as elements in a lane
+WIDTH = 1024  # columns side by side: what is kept of them stays in the nearest cache
 
 COMBINE = {
     "sum": "{a} + {b}",
@@ -25,9 +27,15 @@ COMBINE = {
     "any": "{a} | {b}",
     "all": "{a} & {b}",
 }
+_IN_ANY_ORDER = {  # of floats; integers LLVM reorders by itself
+    "sum": "add_up({a}, {b})",
+    "prod": "multiply_up({a}, {b})",
+    "amax": "highest({a}, {b})",
+    "amin": "lowest({a}, {b})",
+}
 _IDENTITY = {"sum": "0", "prod": "1", "any": "False", "all": "True"}
 
-_HEAD = '''"""{title}: {combine} over {text}, then {finish}; lanes of {acc}."""
+_HEAD = '''"""{title}: {combine} over {text}, then {finish}; in {acc}."""
 from math import inf, nan
 import math
 import numpy as np
@@ -37,17 +45,16 @@ A = {accumulator}
 
 '''
 
-_COMPENSATED = """
-        # Neumaier's sum: what an addition loses is kept apart
-        t = total + {part}
-        lost += ((total - t) + {part}) if abs(total) >= abs({part}) else (({part} - t) + total)
-        total = t
-"""
+# Neumaier's sum: what an addition loses is kept apart
+_COMPENSATED = [
+    "t = total + part",
+    "lost += ((total - t) + part) if abs(total) >= abs(part) else ((part - t) + total)",
+    "total = t",
+]
 
 _RUNS = """
 def @NAME@(start, stop, meta, o, x{numbers}):
     {once}
-    lane = {lanes}
     dk = meta[0]
     dr = meta[1]
     n = meta[2]
@@ -71,49 +78,30 @@ def @NAME@(start, stop, meta, o, x{numbers}):
                 size = meta[6 + 2 * dk + e]
                 p += (rest % size) * meta[6 + 2 * dk + dr + e]
                 rest //= size
-            whole = length // {LANES} * {LANES}
-            at = 0
-            while at < whole:
-                upto = {upto}
-                for k in range({LANES}):
-                    lane[k] = {identity}
-                while at < upto:
-                    for k in range({LANES}):
-                        q = p + (at + k){times}
-                        {load}
-                        {prologue}
-                        u = lane[k]
-                        lane[k] = {combine_lane}
-                    at += {LANES}
-                half = {LANES} // 2
-                while half > 0:
-                    for k in range(half):
-                        u = lane[k]
-                        v = lane[k + half]
-                        lane[k] = {combine_lanes}
-                    half //= 2
-                part = lane[0]
-                {add_block}
-            while at < length:
-                q = p + at{times}
-                {load}
-                {prologue_tail}
-                part = {value}
-                {add_one}
-                at += 1
+            for at in range(0, length, {block}):
+                up = {first}
+                for k in range(at, min(at + {block}, length)):
+                    q = p + k{times}
+                    {load}
+                    {prologue}
+                    up = {fold}
+                part = {part}
+                {add}
         {finish}
 """
 
 _COLUMNS = """
 def @NAME@(start, stop, meta, o, x{numbers}):
     {once}
-    acc = {accumulators}
-    {sums}
+    up = {parts}
+    totals = {accumulators}
+    {kept_apart}
     dk = meta[0]
     dr = meta[1]
     m = meta[2]
     blocks = meta[3]
     outer = meta[4]
+    total_length = meta[5]
     for item in range(start, stop):
         first = (item % blocks) * {WIDTH}
         row = item // blocks
@@ -121,40 +109,41 @@ def @NAME@(start, stop, meta, o, x{numbers}):
         rest = row
         begin = first
         for e in range(dk):
-            size = meta[5 + e]
-            begin += (rest % size) * meta[5 + dk + e]
+            size = meta[6 + e]
+            begin += (rest % size) * meta[6 + dk + e]
             rest //= size
+        length = min(outer, total_length - row * outer)
         for j in range(width):
-            acc[j] = {identity}
-        {clear}
-        for r in range(outer):
-            rest = r
-            p = begin
-            for e in range(dr):
-                size = meta[5 + 2 * dk + e]
-                p += (rest % size) * meta[5 + 2 * dk + dr + e]
-                rest //= size
+            totals[j] = {identity}
+            {clear}
+        for at in range(0, length, {ROWS}):
             for j in range(width):
-                q = p + j
-                {load}
-                {prologue}
-                u = acc[j]
-                acc[j] = {combine_lane}
-            {flush}
+                up[j] = {first}
+            for r in range(at, min(at + {ROWS}, length)):
+                rest = r
+                p = begin
+                for e in range(dr):
+                    size = meta[6 + 2 * dk + e]
+                    p += (rest % size) * meta[6 + 2 * dk + dr + e]
+                    rest //= size
+                for j in range(width):
+                    q = p + j
+                    {load}
+                    {prologue}
+                    u = up[j]
+                    up[j] = {side_by_side}
+            for j in range(width):
+                part = {part_of_column}
+                total = totals[j]
+                {lost}
+                {add}
+                totals[j] = total
+                {keep_lost}
         for j in range(width):
-            {take}
+            total = totals[j]
+            {lost_of_all}
             {finish}
 """
-WIDTH = 256
-
-_FLUSH = """if r % 64 == 63 or r == outer - 1:
-                for j in range(width):
-                    part = acc[j]
-                    was = sums[j]
-                    t = was + part
-                    lost_of[j] += ((was - t) + part) if abs(was) >= abs(part) else ((part - t) + was)
-                    sums[j] = t
-                    acc[j] = {identity}"""
 
 
 @lru_cache(maxsize=1024)
@@ -175,23 +164,30 @@ def reduction(
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `prologue` is of `x` and numbers, computed in `kind`; `finish` of `r` (and numbers), in
     the accumulator's dtype."""
-    imports = (
-        vmath_helpers() + halves((code, out)) + f"from nbgrad.kernels.cpu.stack import stack_{accumulator}"
+    any_order = combine in _IN_ANY_ORDER and kind[0] == "f" and target == "cpu"
+    helpers = (
+        halves((code, out)) + f"from nbgrad.kernels.cpu.stack import stack_{kind}, stack_{accumulator}\n"
     )
-    stack = f"stack_{accumulator}({{0}})"
+    imports = (
+        vmath_helpers() + helpers + "from nbgrad.kernels.cpu.fold import add_up, highest, lowest, multiply_up"
+    )
+    stack = "stack_{0}({1})"
     if target == "cuda":
-        imports, stack = "from numba import cuda", f"cuda.local.array({{0}}, {SCALARS[accumulator]})"
+        imports, stack = "from numba import cuda", "cuda.local.array({1}, {2})"
     names = {"x": "a"} | {n: f"m{k}" for k, n in enumerate(numbers)}
     before = emit.emit((prologue,), target, kind, names)
-    kept = accumulator if accumulator != "b1" else "b1"
-    after = emit.emit((finish,), target, kept, {"r": "total"} | {n: f"w{k}" for k, n in enumerate(numbers)})
-    value = before.results[0] if accumulator == kind else f"A({before.results[0]})"
-    compensated = combine == "sum" and accumulator == "f8"
+    after = emit.emit(
+        (finish,), target, accumulator, {"r": "total"} | {n: f"w{k}" for k, n in enumerate(numbers)}
+    )
+    value = before.results[0]
+    compensated = combine == "sum" and kind == accumulator == "f8"
     identity = identity or _IDENTITY[combine]
-    first = identity if accumulator == "b1" else f"A({identity})"
-    pair = COMBINE[combine]
-    join = lambda a, b: f"A({pair.format(a=a, b=b)})" if accumulator[0] in "iu" else pair.format(a=a, b=b)  # noqa: E731
-    indent = lambda text, by: text.strip("\n").replace("\n        ", "\n" + " " * by).strip()  # noqa: E731
+    typed = lambda text, c, scalar: f"{scalar}({text})" if c[0] in "fiu" else text  # noqa: E731
+
+    def join(a: str, b: str, c: str, scalar: str) -> str:
+        text = COMBINE[combine].format(a=a, b=b)
+        return f"{scalar}({text})" if c[0] in "iu" else text
+
     once = [f"m{k} = F(n{k})" for k in range(len(numbers))] + [f"w{k} = A(n{k})" for k in range(len(numbers))]
     result = f"{write(after.results[0], out, accumulator)}"
     if out == "b1" and accumulator != "b1":
@@ -201,18 +197,16 @@ def reduction(
         return ("\n" + " " * by).join(lines) or "pass"
 
     tail = (["total = total + lost if lost == lost else total"] if compensated else []) + list(after.lines)
+    held = accumulator if accumulator == "b1" else kind  # of a block; the truth of a float is one
+    same = held == accumulator
+    add = _COMPENSATED if compensated else [f"total = {join('total', 'part', accumulator, 'A')}"]
     common = dict(
         numbers="".join(f", n{k}" for k in range(len(numbers))),
         once=block(once, 4),
-        lanes=stack.format(LANES),
-        accumulators=stack.format(WIDTH),
-        LANES=LANES,
-        upto=f"min(at + {BLOCK if code == 'f8' else 8 * BLOCK}, whole)" if compensated else "whole",
-        WIDTH=WIDTH,
-        identity=first,
-        value=value,
+        identity=typed(identity, accumulator, "A"),
+        first=typed(identity, held, "F"),
         load=f"a = {read('x[q]', code, kind, False)}",
-        combine_lane=join("u", value),
+        add=block(add, 16),
     )
     head = _HEAD.format(
         title=title,
@@ -225,29 +219,33 @@ def reduction(
         accumulator=SCALARS[accumulator],
     )
     if columns:
+        kept = stack.format(accumulator, WIDTH, SCALARS[accumulator])
         body = _COLUMNS.format(
             **common,
-            prologue=block(list(before.lines), 16),
-            sums=f"sums = {stack.format(WIDTH)}\n    lost_of = {stack.format(WIDTH)}"
-            if compensated
-            else "pass",
-            clear="for j in range(width):\n            sums[j] = 0.0\n            lost_of[j] = 0.0"
-            if compensated
-            else "pass",
-            flush=_FLUSH.format(identity=first) if compensated else "pass",
-            take="total = sums[j]\n            lost = lost_of[j]" if compensated else "total = acc[j]",
+            ROWS=ROWS,
+            WIDTH=WIDTH,
+            parts=stack.format(held, WIDTH, SCALARS[held]),
+            accumulators=kept,
+            kept_apart=f"losses = {kept}" if compensated else "pass",
+            clear="losses[j] = 0.0" if compensated else "pass",
+            lost="lost = losses[j]" if compensated else "pass",
+            keep_lost="losses[j] = lost" if compensated else "pass",
+            lost_of_all="lost = losses[j]" if compensated else "pass",
+            prologue=block(list(before.lines), 20),
+            side_by_side=join("u", value, held, "F"),
+            part_of_column="up[j]" if same else "A(up[j])",
             finish=block([*tail, f"o[row * m + first + j] = {result}"], 12),
         )
     else:
-        add = _COMPENSATED.format(part="part") if compensated else f"total = {join('total', 'part')}"
         body = _RUNS.format(
             **common,
-            prologue=block(list(before.lines), 24),
-            prologue_tail=block(list(before.lines), 16),
-            combine_lanes=join("u", "v"),
+            block=FEW if combine == "prod" else BLOCK,
+            prologue=block(list(before.lines), 20),
+            fold=_IN_ANY_ORDER[combine].format(a="up", b=value)
+            if any_order
+            else join("up", value, held, "F"),
+            part="up" if same else "A(up)",
             times="" if contiguous else " * step",
-            add_block=indent(add, 16),
-            add_one=indent(add, 16),
             finish=block([*tail, f"o[row] = {result}"], 8),
         )
     number = "f8" if kind[0] == "f" else "i8"
