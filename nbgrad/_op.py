@@ -69,6 +69,7 @@ class ElementwiseOp:
             None  # what shows as grad_fn where a number is among the operands, if something else
         )
         self.refuses: str | None = None  # PyTorch's name of an op that it has no derivative for
+        self.lacks: dict[str, str] = {}  # by input, PyTorch's name of a gradient that it does not have
         self.flat: frozenset[str] = frozenset()  # inputs that only comparisons read: the graph ends there
         self.tensors: tuple[str, ...] = (
             self.params if len(self.params) == 1 else ()
@@ -94,9 +95,12 @@ class ElementwiseOp:
         found = diff.vjp(self.body, wrt, g=GRAD, out=OUT, rule=self.rule, inputs=wrt if self.rule else None)
         return {p: found.get(p, diff.ZERO) for p in self.params}
 
-    def check_derivative(self) -> None:
+    def check_derivative(self, mask: tuple[bool, ...]) -> None:
         if self.refuses is not None:
             raise RuntimeError(f"derivative for {self.refuses} is not implemented")
+        for name, wanted in zip(self.params, mask):
+            if wanted and name in self.lacks:
+                raise NotImplementedError(f"the derivative for '{self.lacks[name]}' is not implemented.")
 
     def tangent(self, given: tuple[str, ...]) -> Any:
         """The tangent of the output, an Expr of the inputs and, for those that are `given` one, of their tangents `t_<input>`."""

@@ -458,7 +458,7 @@ class ElementwiseRule:
     def by_op(self, mask: tuple[bool, ...]) -> Callable[..., Any]:
         """The function that calls an op for each gradient that is wanted, on g, what is saved, and the numbers."""
         op = self.plan.op
-        op.check_derivative()
+        op.check_derivative(mask)
         names = (GRAD, *self.saved_names, *self.number_names)
         calls: list[tuple[Any, tuple[int, ...], Any]] = []
         for p, wanted, operand in zip(op.params, mask, self.plan.operands):
@@ -481,7 +481,7 @@ class ElementwiseRule:
     def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
         """Build the function that turns g and the saved values into gradients: one launch for all that need computing."""
         op, plan = self.plan.op, self.plan
-        op.check_derivative()
+        op.check_derivative(mask)
         by_name: dict[str, Any] = {GRAD: g, OUT: plan.out, **dict(zip(op.params, plan.operands))}
         results: list[
             tuple[str, Any, Any]

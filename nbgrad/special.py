@@ -1,5 +1,29 @@
 """`nbgrad.special`: special functions under the names that `torch.special` gives them."""
 
+from nbgrad.ops.bessel import airy_ai as airy_ai
+from nbgrad.ops.bessel import bessel_j0 as bessel_j0
+from nbgrad.ops.bessel import bessel_j1 as bessel_j1
+from nbgrad.ops.bessel import bessel_y0 as bessel_y0
+from nbgrad.ops.bessel import bessel_y1 as bessel_y1
+from nbgrad.ops.bessel import chebyshev_polynomial_t as chebyshev_polynomial_t
+from nbgrad.ops.bessel import chebyshev_polynomial_u as chebyshev_polynomial_u
+from nbgrad.ops.bessel import chebyshev_polynomial_v as chebyshev_polynomial_v
+from nbgrad.ops.bessel import chebyshev_polynomial_w as chebyshev_polynomial_w
+from nbgrad.ops.bessel import hermite_polynomial_h as hermite_polynomial_h
+from nbgrad.ops.bessel import hermite_polynomial_he as hermite_polynomial_he
+from nbgrad.ops.bessel import laguerre_polynomial_l as laguerre_polynomial_l
+from nbgrad.ops.bessel import legendre_polynomial_p as legendre_polynomial_p
+from nbgrad.ops.bessel import modified_bessel_i0 as modified_bessel_i0
+from nbgrad.ops.bessel import modified_bessel_i1 as modified_bessel_i1
+from nbgrad.ops.bessel import modified_bessel_k0 as modified_bessel_k0
+from nbgrad.ops.bessel import modified_bessel_k1 as modified_bessel_k1
+from nbgrad.ops.bessel import scaled_modified_bessel_k0 as scaled_modified_bessel_k0
+from nbgrad.ops.bessel import scaled_modified_bessel_k1 as scaled_modified_bessel_k1
+from nbgrad.ops.bessel import shifted_chebyshev_polynomial_t as shifted_chebyshev_polynomial_t
+from nbgrad.ops.bessel import shifted_chebyshev_polynomial_u as shifted_chebyshev_polynomial_u
+from nbgrad.ops.bessel import shifted_chebyshev_polynomial_v as shifted_chebyshev_polynomial_v
+from nbgrad.ops.bessel import shifted_chebyshev_polynomial_w as shifted_chebyshev_polynomial_w
+from nbgrad.ops.bessel import spherical_bessel_j0 as spherical_bessel_j0
 from nbgrad.ops.numeric import round as round
 from nbgrad.ops.rows import log_softmax as log_softmax
 from nbgrad.ops.rows import softmax as softmax
@@ -12,6 +36,8 @@ from nbgrad.ops.special import erfinv as erfinv
 from nbgrad.ops.special import exp2 as exp2
 from nbgrad.ops.special import expit as expit
 from nbgrad.ops.special import expm1 as expm1
+from nbgrad.ops.special import gammainc as gammainc
+from nbgrad.ops.special import gammaincc as gammaincc
 from nbgrad.ops.special import gammaln as gammaln
 from nbgrad.ops.special import i0 as i0
 from nbgrad.ops.special import i0e as i0e
@@ -28,4 +54,5 @@ from nbgrad.ops.special import psi as psi
 from nbgrad.ops.special import sinc as sinc
 from nbgrad.ops.special import xlog1py as xlog1py
 from nbgrad.ops.special import xlogy as xlogy
+from nbgrad.ops.special import zeta as zeta
 from nbgrad.ops.statistics import logsumexp as logsumexp

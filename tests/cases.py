@@ -277,6 +277,50 @@ for name in ("expit", "ndtr", "entr"):
 unary("ndtri", domain=(0.05, 0.95), where="special", forms="", **NO_HALF)
 unary("logit", domain=(0.1, 0.9), ref=lambda x: np.log(x / (1 - x)), **NO_HALF)
 unary("logit/eps", domain=(0.05, 0.95), args=(0.2,), kinks=(0.2, 0.8), **NO_HALF)
+# Each kernel of these is long, so they meet few dtypes and layouts; more values: tests/expr/test_loops.py. PyTorch's Bessel functions
+# are good to 1e-9, Airy's to 1e-6.
+TAKEN: dict[str, Any] = {
+    "where": "special",
+    "forms": "",
+    "layouts": False,
+    "dtypes": (*FLOATS, "float16", "int64"),
+}
+for name in ("igamma", "igammac"):
+    op(name, ((3, 4), (3, 4)), forms="mio", domain=(POSITIVE, (0.3, 9.0)), layouts=False, **NO_GRAD)
+
+    def part(T: ModuleType, x: Any, name: str = name) -> Any:
+        return getattr(T, name)(T.tensor([0.4, 1.0, 2.5, 30.0], dtype=x.dtype), x)
+
+    case(f"{name}_other", part, ((3, 4),), domain=POSITIVE, dtypes=("float64",), layouts=False, tol=10)
+op("zeta", ((3, 4), (3, 4)), domain=((1.2, 5.0), POSITIVE), **TAKEN, **NO_GRAD)
+case(
+    "zeta_other",
+    lambda T, q: T.special.zeta(2.5, q),
+    ((3, 4),),
+    domain=POSITIVE,
+    dtypes=("float64",),
+    layouts=False,
+    tol=10,
+)
+BESSEL = ("j0", "j1", "y0", "y1", "modified_i0", "modified_i1", "modified_k0", "modified_k1", "spherical_j0")
+for name in (*BESSEL, "scaled_modified_k0", "scaled_modified_k1", "airy_ai"):
+    name = name if name == "airy_ai" else f"{name[:-2]}bessel_{name[-2:]}"
+    op(name, ((3, 4),), domain=POSITIVE, tol=1e5 if name == "airy_ai" else 100, **TAKEN, **NO_GRAD)
+for name in ("chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h", "hermite_he"):
+    family, _, kind = name.partition("_")
+    op(
+        f"{family}_polynomial_{kind}",
+        ((3, 4), (3, 4)),
+        domain=((-1.2, 1.2), (-2.0, 11.0)),
+        **TAKEN,
+        **NO_GRAD,
+    )
+for name in (
+    *(f"shifted_chebyshev_polynomial_{k}" for k in "tuvw"),
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+):
+    op(name, ((3, 4), (3, 4)), domain=((-0.2, 1.1), (-2.0, 11.0)), tol=10, **TAKEN, **NO_GRAD)
 for name in ("floor", "ceil", "trunc", "fix"):
     unary(name, ref=getattr(np, name))
 unary("round", ref=np.round)

@@ -7,7 +7,7 @@ kernels' bodies. Nothing of nbgrad, NumPy or Numba is imported; the op layer and
 this.
 """
 
-from . import diff, emit, evaluate, node, prims, simplify, special
+from . import bessel, diff, emit, evaluate, loops, node, prims, simplify, special
 from .diff import ZERO, Zero, tangent, vjp
 from .node import (
     PRIMS,
@@ -37,11 +37,13 @@ __all__ = [
     "Zero",
     "as_expr",
     "const",
+    "bessel",
     "diff",
     "emit",
     "evaluate",
     "free_vars",
     "is_bool",
+    "loops",
     "node",
     "ordered_vars",
     "postorder",

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from . import loops  # noqa: F401  its primitives have texts
 from .node import PRIMS, Const, Expr, Number, Prim, Var, as_expr, postorder
 from .prims import Fresh, Lines
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from nbgrad.expr import emit
+from nbgrad.expr import emit, loops
 from nbgrad.expr.node import PRIMS, Expr
 
 _HEAD = '''"""{title}
@@ -66,6 +66,21 @@ def vmath_helpers() -> str:
     return vmath.PREAMBLE
 
 
+# What precedes each function that a kernel calls: Numba compiles it with the kernel.
+_CALLED = {
+    "cpu": ("from numba.extending import register_jitable", '@register_jitable(error_model="numpy")'),
+    "cuda": ("from numba import cuda", "@cuda.jit(device=True)"),
+    "python": ("", ""),
+}
+
+
+def called(helpers: Iterable[str], target: str) -> str:
+    """The functions of `expr/loops.py` that the emitted lines call, written out."""
+    line, decorator = _CALLED[target]
+    text = loops.text(frozenset(helpers), decorator)
+    return f"{line}\n\n{text}\n" if text else ""
+
+
 def halves(codes: Iterable[str]) -> str:
     """What a kernel imports if its memory holds float16."""
     lines = "import numpy as np\nfrom nbgrad.kernels.cpu.half import from_half, to_half\n"
@@ -91,7 +106,7 @@ def elementwise(
         title=title,
         text="; ".join(str(e) for e in exprs),
         scalar=SCALARS[kind],
-        preamble=helpers + halves([*outputs, *(v.code for v in inputs)]),
+        preamble=helpers + halves([*outputs, *(v.code for v in inputs)]) + called(emitted.helpers, target),
     )
     arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]

@@ -35,13 +35,16 @@ def stanza(
     number_node: str | None = None,
     tensors: tuple[str, ...] = (),
     refuses: str | None = None,
+    lacks: dict[str, str] | None = None,
+    constant: bool = False,
     method: bool = True,
     inplace: bool = True,
     shared: bool = True,
     backward_op: bool = False,
 ) -> Any:
     """A stanza of nbgrad's own: the op of a scalar function, as function, method and in-place method. `elementwise` says what
-    a body and a `vjp` are; the rest are PyTorch's particulars. With `backward_op` PyTorch's gradient is one op, which has a gradient
+    a body and a `vjp` are; the rest are PyTorch's particulars: `lacks` names the gradients that PyTorch refuses, by input, and a `constant`
+    has no history. With `backward_op` PyTorch's gradient is one op, which has a gradient
     in all that it reads, where a choice among others would end the graph at what only its conditions read."""
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -54,7 +57,8 @@ def stanza(
             number_node,
         )
         op.fits, op.opmath, op.integers = fits, opmath, integers
-        op.tensors, op.refuses = tensors or op.tensors, refuses
+        op.tensors, op.refuses, op.lacks = tensors or op.tensors, refuses, lacks or {}
+        op.flat = frozenset(op.params if constant else ())
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name
         f.__doc__ = body.__doc__

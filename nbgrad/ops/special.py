@@ -13,6 +13,7 @@ from nbgrad import _dtypes
 from nbgrad._dispatch import inplace as write
 from nbgrad._plan import number_type
 from nbgrad._tensor import Tensor
+from nbgrad.expr import loops as q
 from nbgrad.expr import prims as p
 from nbgrad.expr import special as s
 from nbgrad.expr.prims import where as choose
@@ -396,6 +397,43 @@ def mvlgamma_(input: Tensor, p: int) -> Tensor:
 Tensor.polygamma = lambda self, n: polygamma(n, self)  # type: ignore[attr-defined]
 Tensor.polygamma_ = lambda self, n: write(_order(n).op, (self,))  # type: ignore[attr-defined]
 
+# ---------------------------------------------------------------- incomplete gamma functions, Hurwitz's zeta function
+
+
+def _part(name: str, body: Any) -> Any:
+    """A regularised incomplete gamma function, in its second argument; PyTorch has no gradient of the first."""
+    return stanza(
+        lambda input, other: body(input, other),
+        name=name,
+        tensors=("input", "other"),
+        kernel=refuse(f"{name}_cpu", ints=True, bools=True),
+        lacks={"input": f"{name}: input"},
+    )
+
+
+igamma, igammac = _part("igamma", q.gammainc), _part("igammac", q.gammaincc)
+
+
+_ZETA: dict[str, Any] = {
+    "name": "zeta",
+    "promote": "float",
+    "method": False,
+    "lacks": {"input": "zeta"},
+    "kernel": _no_half("zeta_cpu"),
+}
+_zeta = stanza(
+    lambda input, other: q.zeta(input, other),
+    node="SpecialZetaBackward0",
+    number_node="SpecialZetaBackward1",
+    **_ZETA,
+)
+_zeta_number = stanza(lambda input, other: q.zeta(input, other), node="SpecialZetaBackward2", **_ZETA)
+
+
+def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    return (_zeta if isinstance(other, Tensor) else _zeta_number)(input, other, out=out)
+
+
 # ---------------------------------------------------------------- Bessel functions
 
 
@@ -449,6 +487,7 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
 
 arcsin, arccos, arctan, arctan2, arcsinh, arccosh, arctanh = asin, acos, atan, atan2, asinh, acosh, atanh
 expit, gammaln, psi, multigammaln = sigmoid, lgamma, digamma, mvlgamma
+gammainc, gammaincc = igamma, igammac
 
 for _name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh"):
     for _suffix in ("", "_"):
@@ -519,6 +558,8 @@ __all__ = [
         "float_power",
         "hypot",
         "i0",
+        "igamma",
+        "igammac",
         "lgamma",
         "log10",
         "log1p",
