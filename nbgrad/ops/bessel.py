@@ -8,40 +8,57 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad import _dtypes
+from nbgrad._tensor import Tensor
 from nbgrad.expr import bessel, loops
-from nbgrad.ops.registry import stanza
+from nbgrad.ops.registry import no_tensor, stanza
 
 
-def _constant(name: str, body: Any, **particulars: Any) -> Any:
+def _constant(name: str, body: Any) -> Any:
     def no_half(compute: Any, operands: Any) -> None:
         if compute is _dtypes.float16:
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Half'")
 
-    return stanza(
-        body, name=name, promote="float", constant=True, method=False, kernel=no_half, **particulars
-    )
+    return stanza(body, name=f"special_{name}", promote="float", constant=True, method=False, kernel=no_half)
 
 
-def _of_one(name: str, prim: Any) -> Any:
+def _of_input(name: str, prim: Any) -> Any:
     return _constant(name, lambda input: prim(input))
 
 
+def _of_x(name: str, prim: Any) -> Any:
+    op = _constant(name, lambda x: prim(x))
+
+    def function(x: Tensor, *, out: Tensor | None = None) -> Tensor:
+        return op(x, out=out)
+
+    function.__name__ = function.__qualname__ = op.__name__
+    return function
+
+
 def _of_degree(name: str, prim: Any, shifted: bool = False) -> Any:
-    return _constant(name, lambda x, n: prim(x + x - 1 if shifted else x, n))
+    op = _constant(name, lambda x, n: prim(x + x - 1 if shifted else x, n))
+
+    def function(x: Any, n: Any, *, out: Tensor | None = None) -> Tensor:
+        if not isinstance(x, Tensor) and not isinstance(n, Tensor):
+            raise no_tensor(f"special_{name}", x, n)
+        return op(x, n, out=out)
+
+    function.__name__ = function.__qualname__ = op.__name__
+    return function
 
 
-airy_ai = _of_one("airy_ai", bessel.airy_ai)
-bessel_j0 = _of_one("bessel_j0", bessel.bessel_j0)
-bessel_j1 = _of_one("bessel_j1", bessel.bessel_j1)
-bessel_y0 = _of_one("bessel_y0", bessel.bessel_y0)
-bessel_y1 = _of_one("bessel_y1", bessel.bessel_y1)
-modified_bessel_i0 = _of_one("modified_bessel_i0", bessel.modified_bessel_i0)
-modified_bessel_i1 = _of_one("modified_bessel_i1", bessel.modified_bessel_i1)
-modified_bessel_k0 = _of_one("modified_bessel_k0", bessel.modified_bessel_k0)
-modified_bessel_k1 = _of_one("modified_bessel_k1", bessel.modified_bessel_k1)
-scaled_modified_bessel_k0 = _of_one("scaled_modified_bessel_k0", bessel.scaled_modified_bessel_k0)
-scaled_modified_bessel_k1 = _of_one("scaled_modified_bessel_k1", bessel.scaled_modified_bessel_k1)
-spherical_bessel_j0 = _of_one("spherical_bessel_j0", bessel.spherical_bessel_j0)
+airy_ai = _of_x("airy_ai", bessel.airy_ai)
+bessel_j0 = _of_input("bessel_j0", bessel.bessel_j0)
+bessel_j1 = _of_input("bessel_j1", bessel.bessel_j1)
+bessel_y0 = _of_input("bessel_y0", bessel.bessel_y0)
+bessel_y1 = _of_input("bessel_y1", bessel.bessel_y1)
+modified_bessel_i0 = _of_input("modified_bessel_i0", bessel.modified_bessel_i0)
+modified_bessel_i1 = _of_input("modified_bessel_i1", bessel.modified_bessel_i1)
+modified_bessel_k0 = _of_input("modified_bessel_k0", bessel.modified_bessel_k0)
+modified_bessel_k1 = _of_input("modified_bessel_k1", bessel.modified_bessel_k1)
+scaled_modified_bessel_k0 = _of_x("scaled_modified_bessel_k0", bessel.scaled_modified_bessel_k0)
+scaled_modified_bessel_k1 = _of_x("scaled_modified_bessel_k1", bessel.scaled_modified_bessel_k1)
+spherical_bessel_j0 = _of_x("spherical_bessel_j0", bessel.spherical_bessel_j0)
 
 chebyshev_polynomial_t = _of_degree("chebyshev_polynomial_t", loops.chebyshev_polynomial_t)
 chebyshev_polynomial_u = _of_degree("chebyshev_polynomial_u", loops.chebyshev_polynomial_u)

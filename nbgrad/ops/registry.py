@@ -154,6 +154,19 @@ def refuse(kernel: str, *, floats: bool = False, ints: bool = False, bools: bool
     return check
 
 
+def no_tensor(name: str, first: Any, second: Any, names: tuple[str, str] = ("x", "n")) -> TypeError:
+    """The refusal of two numbers, of which either one may be a number."""
+    got = f"{type(first).__name__}, {type(second).__name__}"
+    forms = [("Tensor", "Tensor"), ("Number", "Tensor"), ("Tensor", "Number")]
+    listed = [
+        f" * ({a} {'self' if a == 'Number' and names[0] == 'input' else names[0]}, {b} {names[1]}, *, Tensor out = None)\n"
+        for a, b in forms
+    ]
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({got}), but expected one of:\n{''.join(listed)}"
+    )
+
+
 def method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Also make a function, under its own name, a method of Tensor."""
     setattr(Tensor, function.__name__.removeprefix("_t_"), function)

@@ -19,7 +19,7 @@ from nbgrad.expr import special as s
 from nbgrad.expr.prims import where as choose
 from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.elementwise import power
-from nbgrad.ops.registry import in_place_functions, method, refuse, stanza
+from nbgrad.ops.registry import in_place_functions, method, no_tensor, refuse, stanza
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
@@ -115,7 +115,7 @@ def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     return (_xlog1py if isinstance(other, Tensor) else _xlog1py_number)(input, other, out=out)
 
 
-@stanza(node="SpecialEntrBackward0", promote="float", method=False)
+@stanza(name="special_entr", node="SpecialEntrBackward0", promote="float", method=False)
 def entr(input):
     return s.entr(input)
 
@@ -300,22 +300,40 @@ def _no_half(kernel: str) -> Any:
     return check
 
 
-@stanza(node="SpecialErfcxBackward0", promote="float", method=False, kernel=_no_half("erfcx_cpu"))
+@stanza(
+    name="special_erfcx",
+    node="SpecialErfcxBackward0",
+    promote="float",
+    method=False,
+    kernel=_no_half("erfcx_cpu"),
+)
 def erfcx(input):
     return s.erfcx(input)
 
 
-@stanza(node="MulBackward1", promote="float", method=False)
+@stanza(name="special_ndtr", node="MulBackward1", promote="float", method=False)
 def ndtr(input):
     return s.ndtr(input)
 
 
-@stanza(node="SpecialNdtriBackward0", promote="float", method=False, kernel=_no_half("ndtri_cpu"))
+@stanza(
+    name="special_ndtri",
+    node="SpecialNdtriBackward0",
+    promote="float",
+    method=False,
+    kernel=_no_half("ndtri_cpu"),
+)
 def ndtri(input):
     return s.ndtri(input)
 
 
-@stanza(node="SpecialLogNdtrBackward0", promote="float", method=False, kernel=_no_half("log_ndtr_cpu"))
+@stanza(
+    name="special_log_ndtr",
+    node="SpecialLogNdtrBackward0",
+    promote="float",
+    method=False,
+    kernel=_no_half("log_ndtr_cpu"),
+)
 def log_ndtr(input):
     return s.log_ndtr(input)
 
@@ -415,7 +433,7 @@ igamma, igammac = _part("igamma", q.gammainc), _part("igammac", q.gammaincc)
 
 
 _ZETA: dict[str, Any] = {
-    "name": "zeta",
+    "name": "special_zeta",
     "promote": "float",
     "method": False,
     "lacks": {"input": "zeta"},
@@ -431,6 +449,8 @@ _zeta_number = stanza(lambda input, other: q.zeta(input, other), node="SpecialZe
 
 
 def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        raise no_tensor("special_zeta", input, other, ("input", "other"))
     return (_zeta if isinstance(other, Tensor) else _zeta_number)(input, other, out=out)
 
 
@@ -442,17 +462,17 @@ def i0(input):
     return s.i0(input)
 
 
-@stanza(node="SpecialI0EBackward0", promote="float", method=False)
+@stanza(name="special_i0e", node="SpecialI0EBackward0", promote="float", method=False)
 def i0e(input):
     return s.i0e(input)
 
 
-@stanza(node="SpecialI1Backward0", promote="float", method=False)
+@stanza(name="special_i1", node="SpecialI1Backward0", promote="float", method=False)
 def i1(input):
     return s.i1(input)
 
 
-@stanza(node="SpecialI1EBackward0", promote="float", method=False)
+@stanza(name="special_i1e", node="SpecialI1EBackward0", promote="float", method=False)
 def i1e(input):
     return s.i1e(input)
 
