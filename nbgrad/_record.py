@@ -18,7 +18,7 @@ from nbgrad import _layout
 from nbgrad._dtypes import float64
 from nbgrad._op import GRAD, OUT, PUBLIC, ElementwiseOp, Op
 from nbgrad._plan import _PLANS, Kernel, Plan
-from nbgrad._storage import Spec, Storage, spec
+from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, sequence
 from nbgrad._tensor import (
@@ -127,17 +127,18 @@ def _recorder_maker(
         f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {_tuple(number)}",
     ]
     changed = [f"{t}._storage is not None" for t in saved if t[0] == "a"]
+    recorded = [k for k, has in enumerate(results) if has]
     for at in [t[1:] for t in saved if t[0] == "y"]:
-        # By another tensor over its memory: a node that holds its own output would be a cycle.
+        # By another tensor over its memory: a node that holds its own output would be a cycle. `storage_of` lets it know of the record
+        # that the output gets when it is written to; what has no history is not seen there, so it gets one now.
         lines += [
             f"y{at} = new(Tensor)",
             f"y{at}._buf, y{at}._spec = r{at}._buf, r{at}._spec",
             f"y{at}._rg = y{at}._nr = 0",
             f"y{at}._node = y{at}._view = y{at}._ad = None",
-            f"o{at} = y{at}._storage = r{at}._storage",
-            f"if o{at} is None: o{at} = r{at}._storage = y{at}._storage = Storage(r{at}._buf)",
+            f"y{at}._storage = {f'r{at}._storage' if int(at) in (recorded or [0]) else f'storage_of(r{at})'}",
         ]
-        changed.append(f"o{at}.version")
+        changed.append(f"y{at}._storage is not None")
     if saved:
         lines.append(f"node.saved = {_tuple(saved)}")
     if changed:
@@ -148,7 +149,6 @@ def _recorder_maker(
     if saved:
         lines.append("    node.saved, node.versions = save(node.saved)")
     lines.append("    note_origin(node)")
-    recorded = [k for k, has in enumerate(results) if has]
     if len(recorded) > 1:
         lines.append(f"node.outputs = {len(recorded)}")
     lines += [f"r{k}._node, r{k}._nr = node, {k}" for k in recorded] or ["r0._node = node"]
@@ -161,7 +161,7 @@ def _recorder_maker(
         Node=Node,
         new=new,
         Tensor=Tensor,
-        Storage=Storage,
+        storage_of=storage_of,
     )
     scope |= dict(versions=_versions, sequence=sequence, shared=shared, save=save, note_origin=note_origin)
     exec(
@@ -796,6 +796,8 @@ class OpRule:
     def made_by(self, node: Node, k: int) -> str:
         t = (node.saved or ())[k]
         if k >= len(self.inputs):
+            if not t._spec.dtype.is_floating_point:
+                return ""
             return f", which is output {self.outputs[k - len(self.inputs)]} of {written_as(node)},"
         return origin(t)
 
@@ -877,7 +879,7 @@ def as_output(kept: Tensor, node: Node, number: int) -> Tensor:
     if node.through_view is not None:
         node = node.through_view() or node
     t = share(kept, kept._buf, kept._spec)
-    t._storage, t._node, t._nr, t._rg = kept._storage, node, number, 1
+    t._storage, t._node, t._nr, t._rg = storage_of(kept), node, number, 1
     return t
 
 

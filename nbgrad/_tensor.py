@@ -250,9 +250,7 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        storage = self._storage
-        if storage is None:
-            return 0
+        storage = storage_of(self)
         if storage.inference:
             raise RuntimeError("Inference tensors do not track version counter.")
         return storage.version
@@ -359,6 +357,7 @@ class Tensor:
                 "hence detach_() cannot be called on these gradients. To fix this error, please refer to the "
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
             )
+        storage_of(self)
         self._node, self._nr, self._rg = None, 0, 0
         return self
 
@@ -441,7 +440,17 @@ def share(t: Tensor, buf: Any, sp: Spec) -> Tensor:
 def storage_of(t: Tensor) -> Storage:
     storage = t._storage
     if storage is None:
-        storage = t._storage = Storage(t._buf)
+        storage = t._storage = Storage(t._buf) if t._node is None else _shared_with_saved(t, t._node)
+    return storage
+
+
+def _shared_with_saved(t: Tensor, node: Node) -> Storage:
+    """A node that saved its output did not make a record for it, as most are never needed (0.2 us): it gets the one that is made now.
+    So before a tensor loses its node, it gets its record."""
+    kept = [s for s in node.saved or () if type(s) is Tensor and s._buf is t._buf]
+    storage = next((s._storage for s in kept if s._storage is not None), None) or Storage(t._buf)
+    for s in kept:
+        s._storage = storage
     return storage
 
 
@@ -720,6 +729,7 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
 
 
 def set_history(t: Tensor, node: Node, number: int = 0) -> None:
+    storage_of(t)
     was, before = t._node, t._nr
     t._node, t._nr = node, number
     t._rg = 2 if t._rg == 2 else 1
