@@ -22,7 +22,8 @@ from nbgrad import _layout
 from nbgrad._dtypes import dtype
 from nbgrad._op import LINEAR, PRODUCT, ElementwiseOp, Op
 from nbgrad._plan import Plan, dtypes_of, number_type, plan_for
-from nbgrad._record import OpRule, derived, record, record_op
+from nbgrad._record import record, record_op
+from nbgrad._rules import OpRule, derived
 from nbgrad._storage import Batched, Level, Marked, Spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import (

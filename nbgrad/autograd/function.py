@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from nbgrad import _transforms
-from nbgrad._record import Output, SavedTensor, save, unpack_one
+from nbgrad._saved import Output, SavedTensor, save, unpack_one
 from nbgrad._storage import Level, Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence

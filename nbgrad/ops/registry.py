@@ -12,7 +12,7 @@ from typing import Any
 from nbgrad._dispatch import elementwise_function
 from nbgrad._dispatch import inplace as write
 from nbgrad._op import ElementwiseOp
-from nbgrad._record import know_body
+from nbgrad._rules import know_body
 from nbgrad._tensor import Tensor
 
 

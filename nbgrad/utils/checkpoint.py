@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from nbgrad._random import default_generator
-from nbgrad._record import save, unpack
+from nbgrad._saved import save, unpack
 from nbgrad._tape.modes import state
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, origin, requires

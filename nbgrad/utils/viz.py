@@ -21,7 +21,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from nbgrad._record import Packed
+from nbgrad._saved import Packed
 from nbgrad._tape.node import AccumulateGrad, Node, shown
 from nbgrad._tensor import Tensor, edge
 from nbgrad.autograd.graph import GradientEdge
