@@ -156,6 +156,28 @@ def _split(kept: list[tuple[int, int]], columns: bool, step: int) -> int:
     return builtins.max(64, 2 * _SPLIT // kept[0][0]) if few else 0
 
 
+def in_runs(
+    kind: Reduction,
+    sp: Spec,
+    run_of: tuple[int, int],
+    beside: list[tuple[int, int]],
+    split: int,
+    accumulate: str,
+    *numbers: float,
+) -> Run:
+    """What reduces a line, or each of the columns `beside`, in runs of a length, to what the lanes hold. Threads share the runs, which do
+    not depend on how many there are: neither does the result."""
+    n, step = run_of
+    sizes, steps = [k for k, _ in beside], [k for _, k in beside]
+    part = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
+    runs = spec(sp.dtype, (-(-n // split), split, *sizes), (step * split, step, *steps), sp.device)
+    return reduction(part, runs, (1,), False, _held(accumulate), accumulate, *numbers, length=n)
+
+
+def _held(accumulate: str) -> _dtype:
+    return next(d for d in _dtypes.all_dtypes if d.code == accumulate)
+
+
 def _in_two_steps(
     kind: Reduction,
     sp: Spec,
@@ -166,18 +188,10 @@ def _in_two_steps(
     accumulate: str,
     numbers: tuple[float, ...],
 ) -> Run:
-    """Runs of a fixed length first, by as many threads as there are, then their results: the order of additions is the same for any
-    number of threads. `beside` are the columns of which each is such a run, if it is not one alone."""
-    n, step = run_of
-    count = -(-n // split)
-    sizes, steps = [k for k, _ in beside], [k for _, k in beside]
-    middle = next(d for d in _dtypes.all_dtypes if d.code == accumulate)
-    first = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
-    last = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
-    runs = spec(sp.dtype, (count, split, *sizes), (step * split, step, *steps), sp.device)
-    parts = reduction(first, runs, (1,), False, middle, accumulate, *numbers, length=n)
-    made = spec(middle, (count, *sizes), None, sp.device)
-    ending = reduction(last, made, (0,), False, out.dtype, accumulate, *numbers)
+    parts = in_runs(kind, sp, run_of, beside, split, accumulate, *numbers)
+    joined = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
+    made = spec(_held(accumulate), (-(-run_of[0] // split), *(k for k, _ in beside)), None, sp.device)
+    ending = reduction(joined, made, (0,), False, out.dtype, accumulate, *numbers)
     return lambda t: wrap(ending(parts(t))._buf, out)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into
 from nbgrad._dtypes import dtype as _dtype
@@ -24,6 +26,7 @@ from nbgrad.ops.copy import clone, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.gather import scatter_add
 from nbgrad.ops.join import cat
 from nbgrad.ops.movement import narrow
+from nbgrad.ops.reduce import SUM, in_runs
 from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import maker, named
 from nbgrad.ops.walk import walk
@@ -36,12 +39,52 @@ def _lanes(d: _dtype) -> str:
 def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
     d = sp.dtype if sp.dtype.is_floating_point else _dtypes.int64
     out = spec(d, tuple(sp.shape), None, sp.device)
+    if sp.ndim and sp.strides[dim] == out.strides[dim] == 1 and sp.dtype in _ALONG.get(kind, ()):
+        return _scan_along(kind, sp, out, dim, reverse)
     how = walk(tuple(sp.shape), dim, (out.strides, sp.strides), reverse)
     code, made = sp.dtype.code, d.code
     source, signature = templates.scan(kind, code, _lanes(d), made, how.width, how.together)
     name = f"{kind}_{code}_{made}{'_lines' if how.together else ''}"
     launch = _backend.of(sp.device).launch(3, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
     return filled(launch, build.kernel(name, source, signature).address, how.items, how.meta, (out,))
+
+
+# Products of a few float64 by themselves leave their range where those with what came before them do not.
+_ALONG = {
+    "cumsum": {d for d in _dtypes.all_dtypes if d is not _dtypes.float16},
+    "cumprod": {d for d in _dtypes.all_dtypes if d not in (_dtypes.float16, _dtypes.float64)},
+}
+_RUN = 1 << 14  # elements that a thread takes of one long line
+
+
+def _scan_along(kind: str, sp: Spec, out: Spec, dim: int, reverse: bool) -> Run:
+    """Of lines whose elements are neighbours."""
+    if kind == "cumsum" and sp.numel == tuple.__getitem__(sp.shape, dim) >= 2 * _RUN:
+        return _scan_of_one(sp, out, reverse)
+    how = walk(tuple(sp.shape), dim, (out.strides, sp.strides), reverse, wide=1, few=1)
+    code, made = sp.dtype.code, out.dtype.code
+    source, signature = templates.along(kind, code, _lanes(out.dtype), made, reverse)
+    address = build.kernel(f"{kind}_{code}_{made}_along", source, signature).address
+    launch = _backend.of(sp.device).launch(3, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    return filled(launch, address, how.items, how.meta, (out,))
+
+
+def _scan_of_one(sp: Spec, out: Spec, reverse: bool) -> Run:
+    """Running sums of one long line: the sums of its runs, the running sums of those, and from these on the elements of each run."""
+    code, lanes, n = sp.dtype.code, _lanes(out.dtype), sp.numel
+    parts = in_runs(SUM, sp, (n, 1), [], _RUN, lanes)
+    count = -(-n // _RUN)
+    ends = _scan("cumsum", spec(_dtypes.float64 if lanes == "f8" else _dtypes.int64, (count,)), 0, reverse)
+    source, signature = templates.along("cumsum", code, lanes, out.dtype.code, reverse, runs=True)
+    address = build.kernel(f"cumsum_{code}_{out.dtype.code}_runs", source, signature).address
+    launch, meta = _backend.of(sp.device).launch(4, "", n), np.array([_RUN, n], np.int64).view(np.uint8)
+
+    def run(t: Tensor) -> Tensor:
+        got = empty(out)
+        launch(address, count, meta, got._buf, t._buf, ends(parts(t))._buf)
+        return got
+
+    return run
 
 
 # ---------------------------------------------------------------- running sums

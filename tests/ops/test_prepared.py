@@ -85,3 +85,34 @@ def test_one_long_line() -> None:
     assert x.amax().item() == values.max()
     assert x[::2].sum().item() == pytest.approx(exact[::2].sum(), rel=1e-6)
     assert T.full((70_000,), -np.inf).logsumexp(0).item() == -np.inf
+
+
+def test_few_long_columns() -> None:
+    """Cut into runs of rows, the last one shorter."""
+    values = np.random.default_rng(0).normal(size=(9_001, 9)).astype(np.float32)
+    x, exact = T.from_numpy(values), values.astype(np.float64)
+    np.testing.assert_allclose(x.sum(0).numpy(), exact.sum(0), rtol=1e-5)
+    assert x.amax(0).tolist() == values.max(0).tolist()
+    assert x.expand(3, -1, -1).sum((0, 1)).shape == (9,)
+    values[5000, 3] = np.nan
+    assert np.isnan(x.amax(0).numpy()).tolist() == [k == 3 for k in range(9)]
+
+
+def test_running_sums_of_a_long_line() -> None:
+    values = np.arange(70_001, dtype=np.int32)
+    x = T.from_numpy(values)
+    assert x.cumsum(0).tolist() == values.cumsum(dtype=np.int64).tolist()
+    y = x.double().requires_grad_()
+    y.cumsum(0).sum().backward()
+    assert y.grad.tolist() == (values[::-1] + 1.0).tolist()
+    x = T.arange(24.0).reshape(8, 3, 1)
+    assert x.cumprod(2).tolist() == x.cumsum(2).tolist() == x.tolist()  # lines of one element
+
+
+def test_products_of_many() -> None:
+    values = np.random.default_rng(0).uniform(0.99, 1.01, 70_001).astype(np.float32)
+    x, exact = T.from_numpy(values), values.astype(np.float64)
+    assert x.prod().item() == pytest.approx(exact.prod(), rel=1e-3)
+    np.testing.assert_allclose(x[:1000].cumprod(0).numpy(), exact[:1000].cumprod(), rtol=1e-6)
+    x = T.cat([T.full((100,), 0.5), T.full((100,), 2.0)])
+    assert x.prod() == 1.0  # which passes through what no float32 holds

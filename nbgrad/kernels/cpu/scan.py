@@ -1,7 +1,9 @@
 """Scans, as source with holes: running sums, products, extremes and the linear recurrence that their gradients are.
 
-Promises the ops: each result is made of the elements before it in their order, floats in float64 (PyTorch does the same), so
-it is the same for any number of threads. Neighbouring lines are followed side by side, in bundles (`walk.opening`).
+Promises the ops: floats are taken in float64 (PyTorch does the same), and the order of operations depends on shapes and strides alone.
+Neighbouring lines are followed side by side, in bundles (`walk.opening`), each element after those before it. Running sums and products
+of a line whose elements are neighbours are taken a few at a time (`prefix`); a long line of them also in runs, each
+of which begins with what the sums of those before it come to.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from functools import lru_cache
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
+from nbgrad.kernels.cpu.prefix import WIDTH
 from nbgrad.kernels.cpu.walk import opening
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
@@ -73,6 +76,62 @@ def scan(
         emitted.results[0],
         identity,
     )
+
+
+_ALONG = '''"""{title} along lines whose elements are neighbours, in {acc}."""
+import numpy as np
+from nbgrad.kernels.cpu.prefix import {running}
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o, x{more}):
+    {opening}
+        u = F({identity})
+        {begin}
+        for k in range(0, n - {last}, {WIDTH}):
+            u = {running}(o, o_at {sign} k, x, x_at {sign} k, u)
+        for k in range(n // {WIDTH} * {WIDTH}, n):
+            v = {read}
+            u = {result}
+            o[o_at {sign} k] = {write}
+'''
+
+_RUNS = """length = meta[0]
+    whole = meta[1]
+    for item in range(start, stop):
+        n = min(length, whole - item * length)
+        o_at = x_at = item * length{end}"""
+
+
+_NEIGHBOURS = {"cumsum": ("running_sums", "u + v"), "cumprod": ("running_products", "u * v")}
+
+
+@lru_cache(maxsize=64)
+def along(
+    kind: str, code: str, accumulator: str, out: str, reverse: bool, runs: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """The same for "cumsum" or "cumprod" of lines whose elements are neighbours, walked from their ends if `reverse`. Of `runs` of one
+    line, `before` holds what each comes to with those before it; `meta` says how long a run is, and the line."""
+    function, result = _NEIGHBOURS[kind]
+    there = "whole - item * length > length" if reverse else "item"
+    source = _ALONG.format(
+        title=kind,
+        acc=accumulator,
+        scalar=SCALARS[accumulator],
+        running=function + "_back" * reverse,
+        more=", before" if runs else "",
+        opening=_RUNS.format(end=" + n - 1" if reverse else "") if runs else opening(("o", "x"), 1),
+        identity=COMBINE[kind][1],
+        begin=f"if {there}:\n            u = before[item {'+' if reverse else '-'} 1]" if runs else "pass",
+        last=WIDTH - 1,
+        WIDTH=WIDTH,
+        sign="-" if reverse else "+",
+        read=read(f"x[x_at {'-' if reverse else '+'} k]", code, accumulator, False),
+        result=result,
+        write=write("u", out, accumulator),
+    )
+    source = "\n".join(line for line in source.split("\n") if line.strip() != "pass")
+    return source, ("i8", "i8", "*i8", "*" + out, "*" + code, *(["*" + accumulator] if runs else []))
 
 
 @lru_cache(maxsize=64)
