@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _dtypes, _layout, _transforms
+from nbgrad import _backend, _dtypes, _layout, _transforms
 from nbgrad._dispatch import into
 from nbgrad._op import PRODUCT, ElementwiseOp, Op
 from nbgrad._plan import Plan, number_type, plan_for
@@ -20,10 +20,12 @@ from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, c_name, check_write, empty, hooks, requires, wrap
-from nbgrad.kernels import products
+from nbgrad.kernels import build, products
+from nbgrad.kernels.cpu import reduce as reductions
 from nbgrad.ops.copy import copy_memory, resize, to_dtype, zeros
 from nbgrad.ops.elementwise import _add, add, mul
 from nbgrad.ops.movement import _t, reshape, squeeze, unsqueeze
+from nbgrad.ops.reduce import RUN, SUM, reduction
 from nbgrad.ops.registry import method
 
 _matmul, _array, _empty = np.matmul, np.ndarray, np.empty
@@ -64,6 +66,8 @@ def _make(a: Spec, b: Spec) -> Run:
     out = spec(d, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
     if not out.numel or not a.shape[-1]:
         return lambda x, y: zeros(out)
+    if not out.ndim and d.is_floating_point:
+        return _inner(a, b, out)
     read = _as_blas_reads(a), _as_blas_reads(b)
     if read != (a, b):
         product = _make(*read)
@@ -92,6 +96,30 @@ def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
         buf = _empty(nbytes, _bytes)
         launch(address, n, x._buf, y._buf, buf, numbers)
         return wrap(buf, out)
+
+    return run
+
+
+def _inner(a: Spec, b: Spec, out: Spec) -> Run:
+    """Of two lines; long ones are cut as those that are summed."""
+    n, d = a.numel, out.dtype
+    count = -(-n // RUN) if n >= 2 * RUN else 1
+    sums = out if count == 1 else spec(_dtypes.float64, (count,))
+    steps = (a.strides[0], b.strides[0])
+    contiguous = n == 1 or steps == (1, 1)
+    source, signature = reductions.inner(d.code, d.kind, sums.dtype.code, contiguous)
+    name = f"dot_{d.code}_{sums.dtype.code}_{'runs' if contiguous else 'strided'}"
+    address = build.kernel(name, source, signature, contract=True).address
+    launch = _backend.of(out.device).launch(4, "", n // 2 if count > 1 else 1)
+    meta = np.array([n, RUN if count > 1 else n, *steps], np.int64).view(np.uint8)
+    joined = reduction(SUM, sums, (0,), False, d, "f8") if count > 1 else None
+    nbytes = sums.nbytes
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        launch(address, count, meta, buf, x._buf, y._buf)
+        made = wrap(buf, sums)
+        return made if joined is None else joined(made)
 
     return run
 

@@ -58,7 +58,7 @@ AMIN = Reduction("amin", "amin", identity=_POS)
 ANY = Reduction("any", "any", prologue=p.ne(_x, 0))
 ALL = Reduction("all", "all", prologue=p.ne(_x, 0))
 
-_SPLIT = 1 << 15  # a reduction to few elements is cut into runs of this length, so that threads share it
+RUN = 1 << 15  # a reduction to few elements is cut into runs of this length, so that threads share it
 
 
 _LIGHT = 4  # elements that are reduced in the time of one of a multiply: measured break-even of two threads near 65k
@@ -151,9 +151,9 @@ def _reversed(dims: list[tuple[int, int]]) -> list[int]:
 def _split(kept: list[tuple[int, int]], columns: bool, step: int) -> int:
     """How much of what is reduced one thread takes where results alone are too few to share; 0 where they are not (or rows overlap)."""
     if not kept:
-        return _SPLIT
+        return RUN
     few = columns and len(kept) == 1 and kept[0][0] <= builtins.min(step, 16 * templates.WIDTH)
-    return builtins.max(64, 2 * _SPLIT // kept[0][0]) if few else 0
+    return builtins.max(64, 2 * RUN // kept[0][0]) if few else 0
 
 
 def in_runs(

@@ -252,3 +252,40 @@ def reduction(
     # A hole that nothing fills leaves no line.
     body = "\n".join(line for line in body.split("\n") if line.strip() != "pass")
     return head + body, ("i8", "i8", "*i8", "*" + out, "*" + code, *[number] * len(numbers))
+
+
+_INNER = '''"""Sums of the products of two lines' elements, one for each run of `length`."""
+import numpy as np
+{preamble}from nbgrad.kernels.cpu.fold import add_up
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o, x, y):
+    n = meta[0]
+    length = meta[1]
+    x_step = meta[2]
+    y_step = meta[3]
+    for run in range(start, stop):
+        last = min(run * length + length, n)
+        total = 0.0
+        for at in range(run * length, last, {BLOCK}):
+            up = F(0)
+            for k in range(at, min(at + {BLOCK}, last)):
+                up = add_up(up, {x} * {y})
+            total += np.float64(up)
+        o[run] = {result}
+'''
+
+
+def inner(code: str, kind: str, out: str, contiguous: bool) -> tuple[str, tuple[str, ...]]:
+    """Of floats; blocks are taken in `kind`, runs in float64."""
+    x, y = ("x[k]", "y[k]") if contiguous else ("x[k * x_step]", "y[k * y_step]")
+    source = _INNER.format(
+        preamble=halves((code, out)),
+        scalar=SCALARS[kind],
+        BLOCK=BLOCK,
+        x=read(x, code, kind, False),
+        y=read(y, code, kind, False),
+        result=write("total", out, "f8"),
+    )
+    return source, ("i8", "i8", "*i8", "*" + out, "*" + code, "*" + code)
