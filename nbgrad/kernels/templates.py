@@ -29,6 +29,8 @@ import numpy as np
 F = {scalar}
 '''
 
+_PLACES = "from nbgrad.kernels.cpu.places import places\n"
+
 SCALARS = {
     "f4": "np.float32",
     "f8": "np.float64",
@@ -106,7 +108,10 @@ def elementwise(
         title=title,
         text="; ".join(str(e) for e in exprs),
         scalar=SCALARS[kind],
-        preamble=helpers + halves([*outputs, *(v.code for v in inputs)]) + called(emitted.helpers, target),
+        preamble=helpers
+        + halves([*outputs, *(v.code for v in inputs)])
+        + called(emitted.helpers, target)
+        + (_PLACES if nd and target == "cpu" else ""),
     )
     arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
@@ -137,7 +142,7 @@ def elementwise(
     if nd:
         count = len(outputs) + len(inputs)
         moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
-        lines = _rows(moving, count, [*out_steps, *(v.step for v in inputs)])
+        lines = _rows(moving, count, [*out_steps, *(v.step for v in inputs)], target)
         loop = [
             *once,
             *lines[0],
@@ -186,13 +191,19 @@ def write(result: str, code: str, kind: str) -> str:
     return f"{SCALARS[code]}({result})"
 
 
-def _rows(moving: Sequence[int], count: int, steps: Sequence[str]) -> tuple[list[str], list[str]]:
+def _rows(
+    moving: Sequence[int], count: int, steps: Sequence[str], target: str
+) -> tuple[list[str], list[str]]:
     """Text that finds where each operand's row begins. `meta` holds: number of outer dimensions, length of a row, their sizes,
     then per operand its outer steps, then the inner steps of all operands."""
-    before = ["d = meta[0]", "n = meta[1]"]
-    before += [f"s{k} = meta[2 + d * {count + 1} + {k}]" for k in moving if steps[k] == "g"]
+    before = ["n = meta[1]"]
+    before += [f"s{k} = meta[2 + meta[0] * {count + 1} + {k}]" for k in moving if steps[k] == "g"]
     before += ["for row in range(start, stop):"]
+    if target == "cpu":
+        starts = ", ".join(f"p{k}" for k in moving) + ("," if len(moving) == 1 else "")
+        return before, [f"{starts} = places(meta, row, {tuple(moving)})"]
     inside = [
+        "d = meta[0]",
         "rest = row",
         *(f"p{k} = 0" for k in moving),
         "for e in range(d):",
