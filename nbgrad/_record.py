@@ -10,24 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from nbgrad._backward import note_origin
 from nbgrad._op import Op
 from nbgrad._plan import Plan
 from nbgrad._rules import ElementwiseRule, OpRule
 from nbgrad._saved import save, versions_of
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import Node, sequence
-from nbgrad._tensor import (
-    Tensor,
-    accumulator,
-    edge,
-    new,
-    note_origin,
-    rebase,
-    requires,
-    storage_of,
-    wrap,
-    written,
-)
+from nbgrad._tensor import Tensor, accumulator, edge, new, rebase, requires, storage_of, wrap, written
 
 # ---------------------------------------------------------------- recording
 

@@ -18,16 +18,10 @@ from nbgrad import _layout
 from nbgrad._dtypes import float64
 from nbgrad._op import GRAD, OUT, PUBLIC, ElementwiseOp, Op
 from nbgrad._plan import _PLANS, Kernel, Plan
-from nbgrad._saved import SavedTensor, as_output, check_attached, read_saved, unpack
+from nbgrad._saved import SavedTensor, as_output, check_attached, origin, read_saved, unpack
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.node import Node
-from nbgrad._tensor import (
-    Tensor,
-    hooks,
-    new,
-    origin,
-    written_as,
-)
+from nbgrad._tensor import Tensor, hooks, new, written_as
 from nbgrad.expr import diff
 from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
 

@@ -9,18 +9,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._tape.modes import state
+from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node
-from nbgrad._tensor import (
-    Tensor,
-    accumulation,
-    edge,
-    meta,
-    modified,
-    new,
-    share,
-    storage_of,
-)
+from nbgrad._tensor import Tensor, accumulation, edge, history, meta, new, share, storage_of, title
 
 
 def versions_of(saved: Sequence[Tensor]) -> tuple[int, ...]:
@@ -114,6 +105,29 @@ def unpack_one(node: Node, k: int) -> Any:
     elif t is not None and t._storage is not None and t._storage.version != node.versions[k]:
         raise modified(t, node.versions[k], node.rule.made_by(node, k))
     return t if number is None or not t._spec.dtype.is_floating_point else as_output(t, node, number)
+
+
+def origin(t: Tensor) -> str:
+    """Where a value comes from, as the message about its modification says it."""
+    node = history(t)
+    return "" if node is None else f", which is output {t._nr} of {title(node)},"
+
+
+def modified(t: Tensor, version: int, made_by: str) -> RuntimeError:
+    assert t._storage is not None
+    shape = ", ".join(map(str, t._spec.shape))
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{t._spec.dtype.type_name} [{shape}]]{made_by} is at version {t._storage.version}; expected version "
+        f"{version} instead. Hint: "
+        + (
+            "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
+            "question was changed in there or anywhere later. Good luck!"
+            if shared.anomaly
+            else "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
+    )
 
 
 DETACHED = (

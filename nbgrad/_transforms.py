@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbgrad import _layout
+from nbgrad._backward import run_backward
 from nbgrad._dtypes import dtype
 from nbgrad._op import LINEAR, PRODUCT, ElementwiseOp, Op
 from nbgrad._plan import Plan, dtypes_of, number_type, plan_for
@@ -35,7 +36,6 @@ from nbgrad._tensor import (
     new,
     rebase,
     requires,
-    run_backward,
     storage_of,
     view_of,
     wrap,

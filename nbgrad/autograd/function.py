@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from nbgrad import _transforms
-from nbgrad._saved import Output, SavedTensor, save, unpack_one
+from nbgrad._backward import note_origin
+from nbgrad._saved import Output, SavedTensor, origin, save, unpack_one
 from nbgrad._storage import Level, Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence
@@ -26,8 +27,6 @@ from nbgrad._tensor import (
     edge,
     history,
     new,
-    note_origin,
-    origin,
     rebase,
     requires,
     storage_of,

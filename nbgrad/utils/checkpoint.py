@@ -17,10 +17,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from nbgrad._random import default_generator
-from nbgrad._saved import save, unpack
+from nbgrad._saved import origin, save, unpack
 from nbgrad._tape.modes import state
 from nbgrad._tape.node import Node
-from nbgrad._tensor import Tensor, origin, requires
+from nbgrad._tensor import Tensor, requires
 from nbgrad.autograd._calls import Call, Watch, tensors_in
 from nbgrad.autograd._run import backward
 from nbgrad.autograd.function import Function
