@@ -26,7 +26,6 @@ from nbgrad._tensor import (
     PARTIAL,
     Tensor,
     as_inference,
-    c_name,
     check_write,
     hooks,
     new,
@@ -225,8 +224,8 @@ def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exac
             exact.format(
                 want=result.scalar_name,
                 got=out._spec.dtype.scalar_name,
-                c_want=c_name(result),
-                c_got=c_name(out._spec.dtype),
+                c_want=result.c_name,
+                c_got=out._spec.dtype.c_name,
             )
         )
 

@@ -33,7 +33,6 @@ import numpy as np
 
 from nbgrad import _backend, _device, _dtypes
 from nbgrad._dtypes import dtype
-from nbgrad._tensor import c_name
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates
 from nbgrad.kernels.launch import PARALLEL_FROM
@@ -350,7 +349,7 @@ def random(gen: Generator, n: int, d: dtype) -> Array:
 def _check_randint(low: int, high: int, d: dtype) -> None:
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    word = c_name(d)
+    word = d.c_name
     if d.is_floating_point:
         digits = np.finfo(d.np).nmant + 1
         for name, value in (("from", low), ("to - 1", high - 1)):

@@ -18,7 +18,7 @@ from nbgrad._op import Op
 from nbgrad._record import written_by
 from nbgrad._storage import Batched
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, c_name, check_write, empty, requires
+from nbgrad._tensor import Tensor, check_write, empty, requires
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import copy_, copy_memory, to_dtype, zeros
 from nbgrad.ops.host import of_array
@@ -158,7 +158,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     if not self._spec.dtype.is_floating_point:
         raise RuntimeError(
             "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {c_name(self._spec.dtype)}"
+            f"specified {self._spec.dtype.c_name}"
         )
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")

@@ -296,7 +296,7 @@ class Tensor:
         if ad.grad is not None and value is not None and ad.grad._spec.dtype is not value:
             raise RuntimeError(
                 f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
-                f"'{c_name(ad.grad._spec.dtype)}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
+                f"'{ad.grad._spec.dtype.c_name}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
                 "ensure the new grad_dtype matches the existing gradient's dtype."
             )
         ad.grad_dtype = value
@@ -432,6 +432,22 @@ def share(t: Tensor, buf: Any, sp: Spec) -> Tensor:
     """Another tensor over the same memory: no history, and a version counter of its own until one is given."""
     out = wrap(buf, sp)
     out._storage = Storage(storage_of(t).memory)
+    return out
+
+
+def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Tensor:
+    """A view of `base` with its own reading of the memory; the caller records its history."""
+    out = wrap(buf, sp)
+    storage = out._storage = storage_of(base)
+    if storage.inference:
+        return out
+    root = base
+    if base._view is not None:
+        root = base._view.base
+        if base._view.created != "default" and created == "default":
+            created = base._view.created
+    out._view = View(root, storage.version, created, made_by)
+    out._rg = 2
     return out
 
 
@@ -859,7 +875,7 @@ def check_grad(t: Tensor, grad: Any) -> None:
         raise RuntimeError("can't assign Variable as its own grad")
     if grad._spec.dtype is not t._spec.dtype:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{c_name(grad._spec.dtype)}' to a tensor with grad_dtype "
+            f"attempting to assign a gradient with dtype '{grad._spec.dtype.c_name}' to a tensor with grad_dtype "
             f"'{t._spec.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
             "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. "
             "Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
@@ -879,19 +895,3 @@ def check_grad(t: Tensor, grad: Any) -> None:
 
 def c_name(d: _dtypes.dtype) -> str:
     return d.c_name
-
-
-def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Tensor:
-    """A view of `base` with its own reading of the memory; the caller records its history."""
-    out = wrap(buf, sp)
-    storage = out._storage = storage_of(base)
-    if storage.inference:
-        return out
-    root = base
-    if base._view is not None:
-        root = base._view.base
-        if base._view.created != "default" and created == "default":
-            created = base._view.created
-    out._view = View(root, storage.version, created, made_by)
-    out._rg = 2
-    return out

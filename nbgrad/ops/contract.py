@@ -15,7 +15,7 @@ from nbgrad import _dtypes, _layout
 from nbgrad._dispatch import differentiable, elementwise_function, into
 from nbgrad._op import PRODUCT, ElementwiseOp
 from nbgrad._plan import number_type
-from nbgrad._tensor import Tensor, c_name, hooks
+from nbgrad._tensor import Tensor, hooks
 from nbgrad.ops.copy import clone, in_place, to_dtype
 from nbgrad.ops.elementwise import add, mul, sub
 from nbgrad.ops.join import _checked, stack
@@ -370,8 +370,8 @@ def _chain(tensors: Sequence[Tensor]) -> Tensor:
             raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {t.ndim}D")
         if t.dtype is not first.dtype:
             raise RuntimeError(
-                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {c_name(first.dtype)} and tensor {k} "
-                f"{c_name(t.dtype)}"
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {first.dtype.c_name} and tensor {k} "
+                f"{t.dtype.c_name}"
             )
     shape = (*tuple(first.shape)[:-1], *tuple(last.shape)[1:])
     chain = [unsqueeze(first, 0) if first.ndim == 1 else first, *middle]

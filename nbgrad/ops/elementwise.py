@@ -14,7 +14,7 @@ from nbgrad._dispatch import add_into, check_out, elementwise_function, inplace,
 from nbgrad._op import ElementwiseOp
 from nbgrad._plan import dtypes_of, number_type
 from nbgrad._storage import Spec
-from nbgrad._tensor import Tensor, c_name, hooks
+from nbgrad._tensor import Tensor, hooks
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.ops.registry import SAME, in_place_functions, method, refuse, stanza
@@ -423,7 +423,7 @@ def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
         d, to = dtypes_of(op, operands)[1], args[0].dtype
         if not _dtypes.can_cast(d, to):
             raise RuntimeError(
-                f"result type {d.scalar_name} can't be cast to the desired output type {c_name(to)}"
+                f"result type {d.scalar_name} can't be cast to the desired output type {to.c_name}"
             )
     return inplace(op, args)
 
@@ -511,7 +511,7 @@ def _one_dtype(compute: Any, operands: Any) -> None:
     for name, o in zip(("end", "weight"), operands[1:]):
         if isinstance(o, Spec) and o.dtype is not operands[0].dtype:
             raise RuntimeError(
-                f"expected dtype {c_name(operands[0].dtype)} for `{name}` but got dtype {c_name(o.dtype)}"
+                f"expected dtype {operands[0].dtype.c_name} for `{name}` but got dtype {o.dtype.c_name}"
             )
 
 

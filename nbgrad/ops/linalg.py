@@ -19,7 +19,7 @@ from nbgrad._plan import Plan, number_type, plan_for
 from nbgrad._record import record_op, written_by
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, c_name, check_write, empty, hooks, requires, wrap
+from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad.kernels import build, products
 from nbgrad.kernels.cpu import reduce as reductions
 from nbgrad.ops.copy import copy_memory, resize, to_dtype, zeros
@@ -180,7 +180,7 @@ def _for_blas(sp: Spec) -> bool:
 
 
 def _word(sp: Spec) -> str:
-    return c_name(sp.dtype)
+    return sp.dtype.c_name
 
 
 def _no_bool(name: str, a: Spec, b: Spec) -> None:
