@@ -103,6 +103,7 @@ from nbgrad.ops.padding import *  # noqa: F403
 from nbgrad.ops.parts import *  # noqa: F403
 from nbgrad.ops.put import *  # noqa: F403
 from nbgrad.ops.reduce import *  # noqa: F403
+from nbgrad.ops.reduce_at import *  # noqa: F403
 from nbgrad.ops.registry import elementwise as elementwise
 from nbgrad.ops.rows import *  # noqa: F403
 from nbgrad.ops.scan import *  # noqa: F403

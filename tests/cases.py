@@ -942,6 +942,44 @@ for accumulate in (False, True):
         ((3,), (2, 1)),
     )
 
+# ---- reductions into places
+MET: dict[str, Any] = {"layouts": False, "dtypes": (*FLOATS, "float16", "int64", "bool")}
+for reduce in ("sum", "prod", "mean", "amax", "amin"):
+    for inside in (True, False):
+        more = {"reduce": reduce, "include_self": inside}
+        case(
+            f"scatter_reduce_{reduce}{'' if inside else '_alone'}",
+            lambda T, x, y, k=more: T.scatter_reduce(x, 1, T.tensor([[0, 2, 0], [1, 1, 3]]), y, **k),
+            ((3, 4), (2, 3)),
+            **MET,
+        )
+        if reduce != "sum":
+            case(
+                f"index_reduce_{reduce}{'' if inside else '_alone'}",
+                lambda T, x, y, k=more: x.index_reduce(0, T.tensor([2, 0, 2]), y, **k),
+                ((3, 4), (3, 4)),
+                **MET,
+            )
+case(
+    "inplace_scatter_reduce",
+    lambda T, x, y: (x * 1).scatter_reduce_(-1, T.tensor([[0, 0, 3]]), y, "prod") ** 2,
+    ((3, 4), (1, 3)),
+    dtypes=FLOATS,
+)
+case(
+    "inplace_index_reduce",
+    lambda T, x, y: (x * 1).index_reduce_(1, T.tensor([3, 3]), y, "mean") ** 2,
+    ((3, 4), (3, 2)),
+    dtypes=FLOATS,
+)
+case(
+    "scatter_multiply",
+    lambda T, x, y: T.scatter(x, 0, T.tensor([[0, 2], [0, 1]]), y, reduce="multiply"),
+    ((3, 4), (2, 2)),
+    **MET,
+    **NO_GRAD,
+)
+
 # ---- distances, padding, calculus
 op("dist", ((3, 4), (3, 4)), ((3, 1), (4,)), forms="m", dtypes=FLOATS, strides=False)
 for p in (1, 3, float("inf")):

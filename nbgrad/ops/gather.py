@@ -22,6 +22,7 @@ from nbgrad.ops.movement import (
     reshape,
 )
 from nbgrad.ops.place import (
+    _SCATTERED,
     Place,
     _as_kind,
     _bounds,
@@ -41,6 +42,7 @@ from nbgrad.ops.place import (
     _scatter_src,
     _scatter_value,
     _take,
+    warn_once,
 )
 from nbgrad.ops.registry import stanza
 
@@ -68,7 +70,7 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
         array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
         levels = _levels(index)
         lead = tuple([v.size for v in levels])
-        return Place((0,) if shape else (), [array.reshape(*lead, *at)], at, levels, index)
+        return Place((0,) if shape else (), [array.reshape((*lead, *at))], at, levels, index)
     array = _checked(_host_index(index, kept), shape[d], _bounds(RuntimeError, d, shape[d]), False)
     indices = [
         array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1))
@@ -142,14 +144,17 @@ def _source(name: str, src: Any, value: Any) -> Any:
     return value if src is _missing else src
 
 
-def _reduced(reduce: str | None, src: Any) -> Any:
-    if reduce in (None, "add"):
-        return _scatter_value if not isinstance(src, Tensor) else _scatter_src
-    raise RuntimeError(
-        "reduce argument must be either add or multiply."
-        if reduce != "multiply"
-        else "scatter: reduce='multiply' is not implemented"
-    )
+def _scatter_op(suffix: str, reduce: str | None, src: Any) -> Any:
+    if reduce is None:
+        return _scatter_src if isinstance(src, Tensor) else _scatter_value
+    if reduce not in _SCATTERED[suffix]:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if isinstance(src, Tensor):
+        warn_once(
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch release. Use "
+            "torch.scatter_reduce instead for more reduction options."
+        )
+    return _SCATTERED[suffix][reduce]
 
 
 def scatter(
@@ -162,7 +167,7 @@ def scatter(
     reduce: str | None = None,
 ) -> Tensor:
     src = _source("scatter", src, value)
-    op = _scatter_add if reduce == "add" else _reduced(reduce, src)
+    op = _scatter_op("", reduce, src)
     src, place = _scattered("scatter", input, dim, index, src)
     return op(input, src, place=place)
 
@@ -177,9 +182,10 @@ def scatter_(
     reduce: str | None = None,
 ) -> Tensor:
     src = _source("scatter_", src, value)
-    op = _scatter_add if reduce == "add" else _reduced(reduce, src)
+    op = _scatter_op("_", reduce, src)
     src, place = _scattered("scatter_", self, dim, index, src)
-    return _put_(op, self, src, place, reduce == "add", index)
+    move = {None: "write", "add": "add", "multiply": "mul"}[reduce]
+    return _put_(op, self, src, place, move, index)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -191,7 +197,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     _need_tensor("scatter_add_", "src", 3, src)
     src, place = _scattered("scatter_add_", self, dim, index, src)
-    return _put_(_scatter_add, self, src, place, True, index)
+    return _put_(_scatter_add, self, src, place, "add", index)
 
 
 def take_along_dim(
@@ -300,7 +306,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     source, place = _added(self, dim, index, source, alpha)
-    return _put_(_index_add, self, source, place, True, index)
+    return _put_(_index_add, self, source, place, "add", index)
 
 
 def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor, Place]:

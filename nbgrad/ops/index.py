@@ -513,7 +513,9 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     values, place = _indices("index_put_", input, indices, values, accumulate)
     no_overlap(input, *indices)
-    return _put_(_index_put_add if accumulate else _index_put, input, values, place, accumulate)
+    return _put_(
+        _index_put_add if accumulate else _index_put, input, values, place, "add" if accumulate else "write"
+    )
 
 
 __all__ = ["index_put", "index_put_"]

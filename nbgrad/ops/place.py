@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -157,10 +158,10 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
     if not how.items:
         return
     sp = memory._spec
-    if move == "add":
+    if move in ("add", "mul", "max", "min"):
         code = sp.dtype.code
         if code == "b1":
-            move, code = "or", "u1"
+            move, code = "or" if move == "add" else move, "u1"
     else:
         code = _by_size[sp.itemsize]
     key = (move, code, how.points)
@@ -182,8 +183,8 @@ def _read(input: Tensor, place: Place) -> Tensor:
     return out
 
 
-def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> None:
-    """`value` is broadcast to what reading there would give."""
+def _write(memory: Tensor, value: Tensor, place: Place, move: str) -> None:
+    """`value` is broadcast to what reading there would give; `move` is "write", or says how it joins what is there."""
     how = place.of(memory._spec)
     shared = (
         value._storage is not None
@@ -194,7 +195,7 @@ def _write(memory: Tensor, value: Tensor, place: Place, accumulate: bool) -> Non
         whole = empty(how.out)
         copy_memory(whole, value)
         value = whole
-    _run("add" if accumulate else "write", memory, value._buf, place, how)
+    _run(move, memory, value._buf, place, how)
 
 
 def _placed(op: Any, own: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -279,7 +280,7 @@ def _spread_own_each(has: Sequence[bool], x: Tensor, by: Tensor, base: Spec, pla
 def _spread_same(input: Tensor, *, base: Spec, place: Place) -> Tensor:
     """Zeros, to which the input is added at the places: the inverse of reading there."""
     out = zeros(base)
-    _write(out, input, place, True)
+    _write(out, input, place, "add")
     return out
 
 
@@ -335,7 +336,7 @@ def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
     @differentiable(node_name, tangent=moved, batch=each, input=to_input, value=to_value)
     def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
         out: Tensor = clone(input)
-        _write(out, value, place, accumulate)
+        _write(out, value, place, "add" if accumulate else "write")
         out._storage = None
         return out
 
@@ -351,6 +352,14 @@ _ON_EXPANDED = {
     "IndexFillBackward0": ("index_fill_", "tensor[mask] = scalar"),
     "IndexFillBackward1": ("index_fill_", "tensor[mask] = scalar"),
 }
+
+
+@lru_cache
+def warn_once(text: str) -> None:
+    """What PyTorch says only the first time."""
+    import warnings
+
+    warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def warn_expanded(name: str, example: str) -> None:
@@ -369,7 +378,7 @@ def _put_(
     self: Tensor,
     value: Tensor,
     place: Place,
-    accumulate: bool = False,
+    move: str = "write",
     by: Tensor | None = None,
 ) -> Tensor:
     """`by` is the tensor that says where, if PyTorch looks whether it shares memory with `self`."""
@@ -380,7 +389,7 @@ def _put_(
     no_overlap(self, value, by)
     if expanded and _layout.overlaps(self._spec.shape, self._spec.strides):
         warn_expanded(*_ON_EXPANDED[op_function.op.node_name])
-    _write(self, value, place, accumulate)
+    _write(self, value, place, move)
     return written_by(self, op_function.op, (self, value), {"place": place})
 
 
@@ -388,6 +397,29 @@ _index_put, _index_put_add = _putter("IndexPut", False), _putter("IndexPut", Tru
 _scatter_src, _scatter_value = _putter("Scatter", False), _putter("ScatterBackward1", False)
 _scatter_add, _index_add = _putter("ScatterAdd", True), _putter("IndexAdd", True)
 _index_fill, _index_fill_tensor = _putter("IndexFill", False), _putter("IndexFillBackward1", False)
+
+
+def _unknown(move: str, suffix: str) -> Callable[..., Tensor]:
+    """A scatter that joins what is there, which PyTorch does not differentiate."""
+
+    def refuse(g: Tensor) -> Tensor:
+        raise RuntimeError(f"derivative for aten::scatter{suffix} is not implemented")
+
+    @differentiable("NotImplemented", input=refuse, value=refuse)
+    def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
+        out: Tensor = clone(input)
+        _write(out, value, place, move)
+        out._storage = None
+        return out
+
+    put.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
+    return put
+
+
+# PyTorch's `reduce` of scatter, and of scatter_
+_SCATTERED = {
+    suffix: {"add": _unknown("add", suffix), "multiply": _unknown("mul", suffix)} for suffix in ("", "_")
+}
 
 
 def _zeroed(g: Tensor, place: Place) -> Tensor:

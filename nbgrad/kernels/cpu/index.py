@@ -12,6 +12,13 @@ from functools import lru_cache
 
 from nbgrad.kernels.templates import halves, read, write
 
+_COMBINED = {
+    "add": ("Add o to", "{a} + {b}"),
+    "mul": ("Multiply by o", "{a} * {b}"),
+    "max": ("Take o over, where it is greater or NaN, for", "{a} if ({a} > {b}) | ({a} != {a}) else {b}"),
+    "min": ("Take o over, where it is less or NaN, for", "{a} if ({a} < {b}) | ({a} != {a}) else {b}"),
+}
+
 _WALK = '''"""{title}."""
 {imports}
 
@@ -65,7 +72,7 @@ _POINTS = """\
 _MOVES = {
     "read": ("Read what lies at the places of x into o", "o[q] = x[{p}]"),
     "write": ("Write o over what lies at the places of x", "x[{p}] = o[q]"),
-    "add": ("Add o to what lies at the places of x", "x[{p}] = {sum}"),
+    **{k: (f"{words} what lies at the places of x", "x[{p}] = {sum}") for k, (words, _) in _COMBINED.items()},
     "or": ("Join o, truth values, to what lies at the places of x", "x[{p}] |= o[q]"),
 }
 
@@ -77,7 +84,8 @@ def walk(move: str, code: str, points: bool) -> tuple[str, tuple[str, ...]]:
     title, statement = _MOVES[move]
     at = "p" if points else "p + j * step"
     kind = "f4" if code == "f2" else code
-    total = write(f"{read(f'x[{at}]', code, kind, False)} + {read('o[q]', code, kind, False)}", code, kind)
+    both = {"a": read(f"x[{at}]", code, kind, False), "b": read("o[q]", code, kind, False)}
+    total = write(_COMBINED.get(move, ("", ""))[1].format(**both), code, kind)
     inner = (_POINTS if points else _ROWS).format(move=statement.format(p=at, sum=total))
     pointer = "*" + code
     return _WALK.format(title=title, imports=halves((code,)), inner=inner), (
