@@ -7,11 +7,12 @@ gradient of what was there is zero.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from nbgrad import _creation, _dtypes, _random
+from nbgrad import _backend, _creation, _dtypes, _layout, _random
 from nbgrad._creation import generator_of
 from nbgrad._dispatch import differentiable, into
 from nbgrad._op import Op
@@ -19,6 +20,8 @@ from nbgrad._record import written_by
 from nbgrad._storage import Batched
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, check_write, empty, requires
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import counts
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import copy_, copy_memory, to_dtype, zeros
 from nbgrad.ops.host import of_array
@@ -265,6 +268,90 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
     return got if out is None else into("bernoulli", out, got, ())
 
 
+# ---------------------------------------------------------------- counts
+
+
+@lru_cache
+def _counter(name: str, code: str) -> tuple[int, Callable[..., None]]:
+    source, codes = counts.poisson() if name == "poisson" else counts.binomial(code)
+    launch = _backend.cpu.launch(len(codes) - 3, "q", 1)
+    return build.kernel(f"random_{name}_{code}", source, codes).address, launch
+
+
+def _count(name: str, generator: Any, *inputs: Array) -> Array:
+    """An element for each of the inputs', all of one dtype, from as many uniforms as they turn out to need: too many are drawn, and
+    the stream is taken back to behind the last that was used."""
+    gen, first = generator_of(generator), inputs[0]
+    run_at, run = _counter(name, "f4" if first.dtype == np.float32 else "f8")
+    out, used = np.empty(first.size, first.dtype), np.zeros(2, np.int64)
+    size, done, few = first.itemsize, 0, 16
+    memory = [out.view(np.uint8), *(np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in inputs)]
+    with gen.lock:
+        while done < first.size:
+            before = gen.get_state()
+            have = 4 * (first.size - done) + few
+            units = _random.uniform(gen, have, _dtypes.float64)
+            used[:] = 0
+            operands = [m[done * size :] for m in memory]
+            run(run_at, first.size - done, *operands, units.view(np.uint8), used.view(np.uint8), have)
+            gen.set_state(before)
+            gen.take(2 * int(used[1]))
+            done, few = done + int(used[0]), 2 * few
+    return out.reshape(first.shape)
+
+
+@differentiable("PoissonBackward0", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _poisson(input: Tensor, *, generator: Any) -> Tensor:
+    rates = np.asarray(input._host(), np.float64)
+    if not (rates >= 0).all():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    return to_dtype(of_array(_count("poisson", generator, rates)), input.dtype)
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Events where `input` are expected."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"poisson(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    _real(input, "\"poisson_cpu\" not implemented for '{}'")
+    return _poisson(input, generator=generator)
+
+
+def _no_derivative(g: Tensor) -> Tensor:
+    raise RuntimeError("derivative for aten::binomial is not implemented")
+
+
+@differentiable("NotImplemented", count=_no_derivative, prob=_no_derivative)
+def _binomial(count: Tensor, prob: Tensor, *, generator: Any) -> Tensor:
+    shape = _layout.broadcast_shapes(tuple(count.shape), tuple(prob.shape))
+    return of_array(
+        _count("binomial", generator, *(np.broadcast_to(t._host(), shape) for t in (count, prob)))
+    )
+
+
+_binomial.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Successes among `count` trials of the chance `prob`."""
+    for k, (name, t) in enumerate((("count", count), ("prob", prob)), 1):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"binomial(): argument '{name}' (position {k}) must be Tensor, not {type(t).__name__}"
+            )
+    _real(count, "binomial only supports floating-point dtypes for count, got: {}", ValueError)
+    _real(prob, "binomial only supports floating-point dtypes for prob, got: {}", ValueError)
+    if prob.dtype is not count.dtype:
+        raise RuntimeError(f"Found dtype {prob.dtype.scalar_name} but expected {count.dtype.scalar_name}")
+    if count.dtype is _dtypes.float16:
+        raise NotImplementedError("\"binomial_cpu\" not implemented for 'Half'")
+    return _binomial(count, prob, generator=generator)
+
+
+# ---------------------------------------------------------------- of lines of weights
+
+
 @method
 def multinomial(
     input: Tensor,
@@ -302,4 +389,4 @@ def multinomial(
     return got if out is None else into("multinomial", out, got, ())
 
 
-__all__ = ["bernoulli", "multinomial", "normal"]
+__all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]

@@ -171,3 +171,46 @@ def test_the_shuffle_for_many() -> None:
         expected[k] = expected[at]
         expected[at] = k
     assert out.tolist() == expected
+
+
+RATES = [0.0, 0.3, 3.0, 9.9, 10.0, 75.0, 3000.0]
+TRIALS = [
+    (0.0, 0.5),
+    (5.0, 0.3),
+    (9.0, 0.0),
+    (9.0, 1.0),
+    (40.0, 0.5),
+    (100.0, 0.8),
+    (1000.0, 0.999),
+    (7.0, 0.9),
+]
+
+
+def counts(module: ModuleType, dtype: str) -> Any:
+    d = getattr(module, dtype)
+    module.manual_seed(5)
+    count, chance = (module.tensor([t[k] for t in TRIALS], dtype=d) for k in (0, 1))
+    events = module.poisson(module.tensor(RATES, dtype=d).expand(50, -1))
+    wins = module.binomial(count.expand(50, -1), chance)
+    return events.tolist(), wins.tolist(), module.rand(1).item()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_counts_are_pytorchs(torch: ModuleType, dtype: str) -> None:
+    """And they take as much of the stream."""
+    assert counts(T, dtype) == counts(torch, dtype)
+
+
+def test_counts_have_their_means() -> None:
+    events, wins, _ = counts(T, "float64")
+    np.testing.assert_allclose(np.mean(events, 0), RATES, rtol=0.2, atol=0.2)
+    np.testing.assert_allclose(np.mean(wins, 0), [n * p for n, p in TRIALS], rtol=0.2, atol=0.2)
+
+
+def test_of_counts_the_rate_has_a_zero_gradient_and_the_chance_none() -> None:
+    x = T.full((3,), 2.0, requires_grad=True)
+    T.poisson(x).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(RuntimeError, match="derivative for aten::binomial is not implemented"):
+        T.binomial(T.ones(3), x).sum().backward()

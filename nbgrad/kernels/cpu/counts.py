@@ -1,0 +1,148 @@
+"""Distributions of counts, of which a number eats as many uniforms as chance will have it: Poisson's and the binomial one, as source.
+
+Promises `_sampling`: elements are drawn in order from `units`, of which there are `have`, until those run out; `used` then holds how many
+elements are done and how many units they took. Which method draws a number, and in which precision its steps round, is PyTorch's, so that
+the counts are the same.
+"""
+
+from __future__ import annotations
+
+from nbgrad.kernels.templates import SCALARS
+
+_LOOP = '''"""{title}."""
+import math
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, o, {inputs}, units, used, have):
+    at = 0
+    for i in range(start, stop):
+        found = False
+        k = F(0)
+{body}
+        if not found:
+            break
+        o[i] = k
+        used[0] = i + 1
+        used[1] = at
+'''
+
+# From a rate of 10 on by transformed rejection (Hoermann 1993), below by products of uniforms.
+_POISSON = """\
+        rate = rates[i]
+        if rate == 0:
+            found = True
+        elif rate < 10:
+            limit = math.exp(-rate)
+            product = 1.0
+            while at < have:
+                product *= units[at]
+                at += 1
+                if product <= limit:
+                    found = True
+                    break
+                k += 1
+        else:
+            b = 0.931 + 2.53 * math.sqrt(rate)
+            a = -0.059 + 0.02483 * b
+            inverse = 1.1239 + 1.1328 / (b - 3.4)
+            bound = 0.9277 - 3.6224 / (b - 2)
+            while (at + 1 < have) & (not found):
+                u = units[at] - 0.5
+                v = units[at + 1]
+                at += 2
+                s = 0.5 - abs(u)
+                k = np.floor((2 * a / s + b) * u + rate + 0.43)
+                if (s >= 0.07) & (v <= bound):
+                    found = True
+                elif (k >= 0) & ((s >= 0.013) | (v <= s)):
+                    left = math.log(v) + math.log(inverse) - math.log(a / (s * s) + b)
+                    found = left <= -rate + k * math.log(rate) - math.lgamma(k + 1.0)"""
+
+# log(k!) less Stirling's formula: PyTorch's have the digits of Hoermann's table to 9, then his series
+_TAILS = """
+_TAILS = (0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
+    0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287)
+"""
+
+
+def _tail(k: str) -> str:
+    square = f"(({k} + F(1)) * ({k} + F(1)))"
+    series = f"(1 / 12 - (1 / 360 - 1 / 1260 / {square}) / {square}) / ({k} + F(1))"
+    return f"F(_TAILS[int({k})] if {k} <= F(9) else {series})"
+
+
+# Up to 10 successes on average by the gaps between them, from there by transformed rejection with squeeze (Hoermann 1993).
+_BINOMIAL = f"""\
+        count = counts[i]
+        chance = chances[i]
+        p = chance if chance <= F(0.5) else F(1) - chance
+        if (count <= F(0)) | (chance <= F(0)):
+            found = True
+        elif chance >= F(1):
+            k = count
+            found = True
+        elif chance != chance:
+            k = chance
+            found = True
+        elif count * p >= F(10):
+            deviation = F(math.sqrt(count * p * (F(1) - p)))
+            b = F(1.15 + 2.53 * deviation)
+            a = F(-0.0873 + 0.0248 * b + 0.01 * p)
+            c = F(count * p + 0.5)
+            bound = F(0.92 - 4.2 / b)
+            odds = p / (F(1) - p)
+            alpha = F((2.83 + 5.1 / b) * deviation)
+            m = F(np.floor((count + F(1)) * p))
+            rest = count - m
+            while (at + 1 < have) & (not found):
+                u = F(units[at] - 0.5)
+                v = F(units[at + 1])
+                at += 2
+                s = F(0.5 - abs(u))
+                k = F(np.floor((F(2) * a / s + b) * u + c))
+                if (s >= 0.07) & (v <= bound):
+                    found = True
+                elif (k >= F(0)) & (k <= count):
+                    v = F(math.log(v * alpha / (a / (s * s) + b)))
+                    left = count - k
+                    most = (m + 0.5) * F(math.log((m + F(1)) / (odds * (rest + F(1)))))
+                    most += (count + F(1)) * F(math.log((rest + F(1)) / (left + F(1))))
+                    most += (k + 0.5) * F(math.log(odds * (left + F(1)) / (k + F(1))))
+                    most += {_tail("m")}
+                    most += {_tail("rest")}
+                    most -= {_tail("k")}
+                    most -= {_tail("left")}
+                    found = v <= F(most)
+            if chance > F(0.5):
+                k = count - k
+        else:
+            each = F(math.log1p(-p))
+            total = F(0)
+            while at < have:
+                total += F(np.ceil(F(math.log(F(units[at]))) / each))
+                at += 1
+                if total > count:
+                    found = True
+                    break
+                k += F(1)
+            if chance > F(0.5):
+                k = count - k"""
+
+
+def poisson() -> tuple[str, tuple[str, ...]]:
+    text = _LOOP.format(
+        title="Numbers of Poisson's distribution", scalar=SCALARS["f8"], inputs="rates", body=_POISSON
+    )
+    return text, ("i8", "i8", "*f8", "*f8", "*f8", "*i8", "i8")
+
+
+def binomial(code: str) -> tuple[str, tuple[str, ...]]:
+    text = _LOOP.format(
+        title="Successes among so many trials",
+        scalar=SCALARS[code] + _TAILS.rstrip(),
+        inputs="counts, chances",
+        body=_BINOMIAL,
+    )
+    return text, ("i8", "i8", "*" + code, "*" + code, "*" + code, "*f8", "*i8", "i8")
