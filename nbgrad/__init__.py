@@ -16,6 +16,7 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
+from nbgrad import _arguments as _arguments
 from nbgrad import _numpy as _numpy  # NumPy's functions of tensors
 from nbgrad import autograd as autograd
 from nbgrad import func as func
@@ -113,6 +114,8 @@ from nbgrad.ops.statistics import *  # noqa: F403
 from nbgrad.ops.unique import *  # noqa: F403
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
+
+_arguments.guard_modules(globals())
 
 __version__ = "0.1.0"
 

@@ -9,12 +9,13 @@ transforms cost the short way nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, update_wrapper
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from nbgrad import _backend, _layout, _transforms
+from nbgrad._arguments import check, guarded, renamed
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._plan import check_cast, check_values, dtypes_of, keep, launch, number_type, plan_for
@@ -47,7 +48,14 @@ _bytes = np.dtype(np.uint8)
 def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[..., Any]:
     """The op as a function of tensors and numbers. As an operator it gives `foreign` (NotImplemented) for an operand that is neither."""
     keep(op)
-    op.function = _maker_of(op, foreign is not None)(op, op.plans.get, foreign, None, None)
+    make = _maker_of(op, foreign is not None)
+
+    def known_as(path: str) -> Callable[..., Any]:
+        function = make(op, op.plans.get, foreign, None, None, path)
+        return renamed(function, op.function, path) if path else function
+
+    op.function = known_as("")
+    op.function.known_as = known_as  # type: ignore[attr-defined]
     return op.function
 
 
@@ -56,8 +64,15 @@ def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]],
     ((name, value),) = keyword.items()
 
     def make(otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        function: Callable[..., Any] = _maker_of(op, False, name)(op, op.plans.get, None, value, otherwise)
-        return update_wrapper(function, otherwise)
+        maker = _maker_of(op, False, name)
+
+        def known_as(path: str) -> Callable[..., Any]:
+            judged = guarded(path, otherwise) if path else otherwise
+            return renamed(maker(op, op.plans.get, None, value, judged, path), otherwise, path)
+
+        function = known_as("")
+        function.known_as = known_as  # type: ignore[attr-defined]
+        return function
 
     return make
 
@@ -127,14 +142,14 @@ def _function_maker(
 
 
 _FUNCTION = """
-def make(op, find, foreign, usual, otherwise):
+def make(op, find, foreign, usual, otherwise, path):
     def function({signature}):
 {keyword}        try:
 {operands}            plan = find(({keys},))
         except AttributeError:
             plan = None
         if plan is None or out is not None{fit}:
-{foreign}            return call(op, ({names},), out)
+{foreign}            return call(op, ({names},), out, path)
         buf = empty(plan.nbytes, bytes_)
         try:
             plan.launch(plan.address, plan.n, buf, {values})
@@ -148,7 +163,7 @@ def make(op, find, foreign, usual, otherwise):
     return function
 """
 _KEYWORD = """        if {keyword} is not usual:
-            return otherwise({names}, {keyword}={keyword}, out=out)
+            return otherwise({names}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))
 """
 _FOREIGN = """            if not isinstance(other, Tensor) and number_type(other) is None:
                 return foreign
@@ -181,12 +196,15 @@ def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None) -> Tensor:
-    """The long way: any arity, numbers anywhere, `out`. It also makes the plan that the short way finds next time."""
+def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path: str = "") -> Tensor:
+    """The long way: any arity, numbers anywhere, `out`. It also makes the plan that the short way finds next time. `path` is the
+    name under which a user called the op."""
     if len(args) != len(op.params):
         raise TypeError(f"{op.name}() takes {len(op.params)} arguments but {len(args)} were given")
     if any(isinstance(a, Expr) for a in args):  # in the body of another op, which is being traced
         return substitute(op.body, dict(zip(op.params, args)))  # type: ignore[return-value]
+    if path:
+        check(path, tuple(args[path.startswith("Tensor.") :]), {} if out is None else {"out": out})
     operands = operands_of(op, args)
     if not any(isinstance(o, Spec) for o in operands):
         args = (hooks.scalar(args[0]), *args[1:])

@@ -72,6 +72,8 @@ def wrap_dim(dim: int, ndim: int) -> int:
     """A dimension counted from either end; a 0-dim tensor answers to 0 and -1."""
     n = max(ndim, 1)
     if not -n <= dim < n:
+        if not -(2**63) <= dim < 2**63:
+            raise ValueError("Overflow when unpacking long long")
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _dtypes, _transforms
+from nbgrad import _arguments, _dtypes, _transforms
 from nbgrad._layout import Size
 from nbgrad._op import Op
 from nbgrad._plan import _PLANS
@@ -194,21 +194,24 @@ def filled(
 # ---------------------------------------------------------------- users' functions
 
 _SETTLED = """
-def {name}({parameters}):
-    try:
-        plan = find(({key}))
-    except (AttributeError, TypeError):
-        plan = None
-    if plan is None{given}:
-        plan = function({call})
-        if type(plan) is not Prepared:
-            return plan
-        keep(({key}), plan, {more})
-    result = plan.run({tensors})
-    if ({wants}) and state.grad:
-        asked = {asked}
-        (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
-    return result{first_result}
+def make(judge):
+    def {name}({parameters}):
+        try:
+            plan = find(({key}))
+        except (AttributeError, TypeError):
+            plan = None
+        if plan is None{given}:
+            {values} = judge({values})
+            plan = function({call})
+            if type(plan) is not Prepared:
+                return plan
+            keep(({key}), plan, {more})
+        result = plan.run({tensors})
+        if ({wants}) and state.grad:
+            asked = {asked}
+            (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
+        return result{first_result}
+    return {name}
 """
 _PLAIN = {int, bool, float, str, type(None), type}
 _kept: list[dict[Any, Prepared]] = []
@@ -231,8 +234,10 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     _kept.append(plans)
 
     def keep(key: tuple[Any, ...], plan: Prepared, more: bool) -> None:
-        """Of what a tuple holds the types are not known, and 1 is neither True nor 1.0."""
-        if not more and all([type(setting) in plain or setting == () for setting in key[1:]]):
+        """Of what other tuples hold the types are not known."""
+        if not more and all(
+            [type(setting) in plain or (type(setting) is tuple and not setting) for setting in key[1:]]
+        ):
             if len(plans) >= _PLANS:
                 plans.clear()
             plans[key] = plan
@@ -249,8 +254,8 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         for p in further
     ]
     key += [p.name for p in settings] + [
-        f"type({p.name})" for p in settings if not isinstance(p.default, bool)
-    ]
+        f"*map(type, {p.name})" if "Sequence" in str(p.annotation) else f"type({p.name})" for p in settings
+    ]  # 1 is neither True nor 1.0
     more = [f"{p.name} is not _{p.name}" for p in named]
     wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
     for p in further:
@@ -270,11 +275,26 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         wants=" or ".join(wants),
         asked=" | ".join(f"{text} << {2 * k}" for k, text in enumerate(asked)),
         first_result="[0]" * bool(others),
+        values="".join([f"{p.name}, " for p in (first, *rest)]),
     )
     scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
     scope["__name__"] = function.__module__
     exec(text, scope := scope | {f"_{p.name}": p.default for p in rest})
-    return update_wrapper(scope[function.__name__], function)
+
+    def known_as(path: str) -> Any:
+        """The function as users know it: a first call of its kind is held to PyTorch's signatures of that name."""
+        at = path.startswith("Tensor.")
+        every = [first, *rest]
+
+        def judge(*values: Any) -> tuple[Any, ...]:
+            _arguments.check_bound(path, every[at:], values[at:])
+            return (*values[:at], *_arguments.plain(path, every[at:], values[at:]))
+
+        return _arguments.renamed(scope["make"](judge), function, path)
+
+    unnamed: Any = update_wrapper(scope["make"](lambda *values: values), function)
+    unnamed.known_as = known_as
+    return unnamed
 
 
 def _forget() -> None:

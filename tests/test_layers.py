@@ -16,7 +16,7 @@ LAYERS = [
     ["_backend"],
     ["_storage", "_op"],
     ["_tape"],
-    ["_tensor", "_backward", "_plan", "_saved", "_rules", "_record", "_transforms", "_dispatch", "_prepared"],
+    ["_tensor", "_arguments", "_backward", "_plan", "_saved", "_rules", "_record", "_transforms", "_dispatch", "_prepared"],
     ["ops"],
     ["_creation", "_random", "_sampling", "_printing", "_numpy", "_dlpack"],
     [

@@ -144,15 +144,15 @@ def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: 
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return rows.softmax(input, _softmax_dim("softmax", input, dim, _stacklevel), dtype)
+    return input.softmax(_softmax_dim("softmax", input, dim, _stacklevel), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return rows.log_softmax(input, _softmax_dim("log_softmax", input, dim, _stacklevel), dtype)
+    return input.log_softmax(_softmax_dim("log_softmax", input, dim, _stacklevel), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return rows.softmax(e.neg(input), _softmax_dim("softmin", input, dim, _stacklevel), dtype)
+    return e.neg(input).softmax(_softmax_dim("softmin", input, dim, _stacklevel), dtype)
 
 
 def gumbel_softmax(

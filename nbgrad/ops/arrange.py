@@ -61,6 +61,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         return reshape(roll(reshape(input, (-1,)), by, 0), input.shape)
     if len(by) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     out = input
     for shift, dim in zip(by, along):
         d = _layout.wrap_dim(dim, input.ndim)

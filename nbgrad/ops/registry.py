@@ -126,6 +126,8 @@ def attach(f: Callable[..., Any], op: ElementwiseOp, in_place_too: bool = True) 
         return
 
     def in_place(self: Tensor, *args: Any) -> Tensor:
+        if len(op.params) == 1 and args:
+            raise TypeError(f"Tensor.{op.name}_() takes no arguments ({len(args)} given)")
         for k, (name, a) in enumerate(zip(op.params[1:], args), 1):
             if name in op.tensors and not isinstance(a, Tensor):
                 kind = type(a).__name__

@@ -1,0 +1,553 @@
+"""Which arguments PyTorch takes, and its words on others.
+
+Promises the layers above that a call is judged as PyTorch's own parser judges it: `_arguments.txt` holds the signatures that it tries, in
+its order, and from them alone follow what is accepted, what it is converted to, and the text of the TypeError. Judging takes
+microseconds, so it is done once for each combination of kinds: `guard` remembers those that were fine, and ops that keep a plan
+for each call ask when they make one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial, reduce, update_wrapper
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nbgrad._device import device
+from nbgrad._dtypes import dtype
+from nbgrad._storage import Spec
+from nbgrad._tensor import Tensor
+
+Args = tuple[Any, ...]
+Judge = Callable[[Any], bool]
+
+# ---------------------------------------------------------------- kinds
+
+_INTS, _NUMBERS = (np.integer,), (np.integer, np.floating, np.bool_, np.complexfloating)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, complex, *_NUMBERS))
+
+
+def _holds_int(t: Any) -> bool:
+    return (
+        isinstance(t, Tensor)
+        and not t.ndim
+        and not t._rg
+        and str(t.dtype.kind)[0] in "iu"
+        and t.dtype.category == 1
+    )
+
+
+def _is_index(value: Any) -> bool:
+    if type(value) is int:
+        return True
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    return (
+        _is_int(value) or _holds_int(value) or (hasattr(value, "__index__") and not isinstance(value, Tensor))
+    )
+
+
+def _holds_number(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.ndim and not value.requires_grad
+
+
+_JUDGES: dict[str, tuple[str, Judge]] = {
+    "Tensor": ("Tensor", lambda v: isinstance(v, Tensor)),
+    "Number": ("Number", lambda v: _is_number(v) or _holds_number(v)),
+    "int": ("int", lambda v: _is_int(v) or _holds_int(v)),
+    "float": ("float", lambda v: isinstance(v, (int, float, *_NUMBERS)) or _holds_number(v)),
+    "bool": ("bool", lambda v: isinstance(v, bool)),
+    "str": ("str", lambda v: isinstance(v, str)),
+    "dtype": ("torch.dtype", lambda v: isinstance(v, dtype) or v is float or v is int or v is bool),
+    "device": ("torch.device", lambda v: isinstance(v, (device, str)) or _is_int(v)),
+    "object": ("object", lambda v: True),
+    "Generator": ("torch.Generator", lambda v: type(v).__name__ == "Generator"),
+    "layout": ("torch.layout", lambda v: type(v).__name__ == "layout"),
+    "memory_format": ("torch.memory_format", lambda v: type(v).__name__ == "memory_format"),
+    "ints": ("tuple of ints", lambda v: _sequence(v) and (not v or _is_index(v[0]))),
+    "floats": ("tuple of floats", lambda v: _sequence(v) and (not v or _JUDGES["float"][1](v[0]))),
+    "Numbers": ("tuple of Scalars", lambda v: _sequence(v) and all(map(_is_number, v))),
+    "Tensors": ("tuple of Tensors", lambda v: _sequence(v) and all(isinstance(t, Tensor) for t in v)),
+    "TensorsOrNone": (
+        "tuple of Tensors",
+        lambda v: _sequence(v) and all(t is None or isinstance(t, Tensor) for t in v),
+    ),
+}
+
+
+_SEQUENCES = ("ints", "floats", "Numbers", "Tensors", "TensorsOrNone")
+
+
+def _sequence(value: Any) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def kind_name(value: Any) -> str:
+    """What PyTorch calls the type of a value: as C does, with the module of types that are not made by a class statement."""
+    t = type(value)
+    if t in (dtype, device) or t.__name__ in ("Size", "layout", "memory_format"):
+        return f"torch.{t.__name__}"
+    if t.__name__ == "Generator":
+        return "torch._C.Generator"
+    return (
+        t.__name__ if t.__flags__ & 1 << 9 or t.__module__ == "builtins" else f"{t.__module__}.{t.__name__}"
+    )
+
+
+# ---------------------------------------------------------------- signatures
+
+
+class Parameter(NamedTuple):
+    kind: str
+    name: str
+    size: int  # of a sequence of ints for which one int may stand
+    default: str | None
+    may_be_none: bool
+    named_only: bool
+    place: int | None  # where PyTorch's own Python puts it: 0, by name; None, where it stands
+
+    @property
+    def words(self) -> str:
+        return _JUDGES[self.kind][0]
+
+    @property
+    def text(self) -> str:
+        return f"{self.words} {self.name}" + ("" if self.default is None else f" = {self.default}")
+
+    def accepts(self, value: Any, numbers: bool) -> bool:
+        if self.kind == "Tensor" and numbers and _is_number(value):
+            return True
+        if self.kind == "ints" and self.size and (_is_int(value) or _holds_int(value)):
+            return True
+        return _JUDGES[self.kind][1](value)
+
+
+# Of these PyTorch takes numbers where its signatures say Tensor.
+_TAKE_NUMBERS = frozenset(
+    name + ending
+    for name in (
+        *("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide"),
+        *("copy", "to"),
+    )
+    for ending in ("", "_")
+)
+_OTHER_NAMES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
+
+
+class Signature:
+    """One way of calling a function."""
+
+    def __init__(self, name: str, text: str, hidden: bool) -> None:
+        self.name, self.parameters, self.hidden = name, list(_parameters(text)), hidden
+        self.most = len(self.parameters)
+        self.least = sum(p.default is None for p in self.parameters)
+        self.positional = sum(not p.named_only for p in self.parameters)
+        # Of one sequence of ints the elements may be given one by one.
+        self.spread = self.positional == 1 and self.parameters[0].kind == "ints"
+
+    def __str__(self) -> str:
+        texts = [p.text for p in self.parameters]
+        if self.positional < self.most:
+            texts.insert(self.positional, "*")
+        return f"({', '.join(texts)})"
+
+    def refusal(self, args: Args, kwargs: Mapping[str, Any]) -> str | None:
+        """Why these arguments do not fit, or None if they do."""
+        if len(args) > self.positional and not self.spread:
+            return self._surplus(args)
+        at, left = 0, len(kwargs)
+        for p in self.parameters:
+            by_name = at >= len(args)
+            if by_name:
+                given = next((n for n in (p.name, *_OTHER_NAMES.get(p.name, ())) if n in kwargs), None)
+                if given is None:
+                    if p.default is None:
+                        return self._missing(at, kwargs)
+                    continue
+                value = kwargs[given]
+                left -= 1
+            else:
+                if p.named_only:
+                    return self._surplus(args)
+                value = args[at]
+            if not (value is None and p.may_be_none) and not p.accepts(value, self.name in _TAKE_NUMBERS):
+                if self.spread and not by_name:
+                    if _is_index(value):
+                        at = len(args)  # the elements one by one
+                        continue
+                    if len(args) > 1:
+                        return self._surplus(args)
+                return self._wrong(p, value, None if by_name else at)
+            at += not by_name
+        if at < len(args):
+            return self._surplus(args)
+        return self._unknown(args, kwargs) if left else None
+
+    def unfit(self, args: Args, kwargs: Mapping[str, Any]) -> str | None:
+        """Of arguments that fit, what cannot be taken out of a sequence: only its first element was looked at."""
+        given = {p.name: v for p, v in zip(self.parameters, args)} | dict(kwargs)
+        for p in self.parameters:
+            value = given.get(p.name)
+            if p.kind != "ints" or value is None:
+                continue
+            if p is self.parameters[0] and self.spread and not _sequence(value):
+                value = args
+            for k, n in enumerate(value if _sequence(value) else ()):
+                if k and not (isinstance(n, bool) or _is_index(n)):
+                    return (
+                        f"{self.name}(): argument '{p.name}' failed to unpack the object at pos {k + 1} with error "
+                        f'"type must be tuple of ints,but got {kind_name(n)}"'
+                    )
+        return None
+
+    def looks_inside(self, args: Args, kwargs: Mapping[str, Any]) -> bool:
+        """Whether a tensor stands for a number, which not every one can."""
+        given = [*zip(self.parameters, args), *((p, kwargs.get(p.name)) for p in self.parameters)]
+        return any(
+            [
+                p.kind[:6] != "Tensor"
+                and (isinstance(v, Tensor) or (_sequence(v) and any([isinstance(n, Tensor) for n in v])))
+                for p, v in given
+            ]
+        )
+
+    def _wrong(self, p: Parameter, value: Any, at: int | None) -> str:
+        at = at if p.place is None else p.place - 1
+        if at is None or at < 0:
+            return f"{self.name}(): argument '{p.name}' must be {p.words}, not {kind_name(value)}"
+        if p.kind == "Tensors" and _sequence(value):
+            k = next(k for k, t in enumerate(value) if not isinstance(t, Tensor))
+            return f"expected Tensor as element {k} in argument {at}, but got {kind_name(value[k])}"
+        text = f"{self.name}(): argument '{p.name}' (position {at + 1}) must be {p.words}, "
+        if p.kind == "ints" and _sequence(value):
+            return f"{text}but found element of type {kind_name(value[0])} at pos 0"
+        return f"{text}not {kind_name(value)}"
+
+    def _surplus(self, args: Args) -> str:
+        most = self.positional
+        takes = f"from {self.least} to {most} positional arguments"
+        if self.least == most:
+            takes = f"{most} positional argument{'s' * (most != 1)}"
+        were = "was" if len(args) == 1 and self.least == most else "were"
+        return f"{self.name}() takes {takes} but {len(args)} {were} given"
+
+    def _missing(self, at: int, kwargs: Mapping[str, Any]) -> str:
+        names = [p.name for p in self.parameters[at:] if p.default is None and p.name not in kwargs]
+        return f"{self.name}() missing {len(names)} required positional arguments: " + ", ".join(
+            f'"{n}"' for n in names
+        )
+
+    def _unknown(self, args: Args, kwargs: Mapping[str, Any]) -> str:
+        names = [p.name for p in self.parameters]
+        for name in kwargs:
+            if name not in names:
+                return f"{self.name}() got an unexpected keyword argument '{name}'"
+            if names.index(name) < len(args):
+                return f"{self.name}() got multiple values for argument '{name}'"
+        return "invalid keyword arguments"
+
+
+def _parameters(text: str) -> Iterator[Parameter]:
+    named_only = False
+    for part in filter(None, text.split(", ")):
+        if part == "*":
+            named_only = True
+            continue
+        kind, _, rest = part.partition(" ")
+        name, equals, default = rest.partition("=")
+        name, _, place = name.partition("@")
+        optional = kind.endswith("?")
+        kind, _, size = kind.rstrip("?").partition("[")
+        yield Parameter(
+            kind,
+            name,
+            int(size.rstrip("]") or 0),
+            default if equals else None,
+            optional or default == "None",
+            named_only,
+            int(place) if place else None,
+        )
+
+
+@cache
+def _table() -> dict[str, list[str]]:
+    """Lines by the path of the function that they are of."""
+    found: dict[str, list[str]] = {}
+    where = ""
+    for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
+        if line[0] == "[":
+            where = "" if line == "[torch]" else line[1:-1] + "."
+        else:
+            found.setdefault(where + line.partition("(")[0].partition(" ")[0], []).append(line)
+    return found
+
+
+@cache
+def signatures(path: str) -> list[Signature]:
+    """Of `sum`, `Tensor.sum`, `linalg.norm`; none where PyTorch's function is itself one of Python."""
+    where, _, name = path.rpartition(".")
+    own = f"{where}_{name}" if where in ("linalg", "special") else name
+    made = []
+    for line in _table().get(path, ()):
+        head, _, rest = line.partition("(")
+        text, _, mark = rest.rpartition(")")
+        made.append(Signature(head.partition(" as ")[2] or own, text, bool(mark)))
+    return made
+
+
+# ---------------------------------------------------------------- judging a call
+
+
+_fine: set[Any] = set()  # kinds of arguments that need not be judged again
+
+
+def _kinds(value: Any) -> Any:
+    return (type(value), *map(type, value)) if type(value) in (tuple, list) else type(value)
+
+
+def check(path: str, args: Args, kwargs: Mapping[str, Any]) -> bool:
+    """Raise PyTorch's TypeError if it does not take these arguments, of a method those that follow the tensor; and say whether that
+    holds for all of such kinds."""
+    key = (path, *map(_kinds, args), *kwargs, *map(_kinds, kwargs.values()))
+    if key in _fine:
+        return True
+    refusal, lasting = _judged(path, args, kwargs)
+    if refusal:
+        raise TypeError(refusal)
+    if lasting:
+        _fine.add(key)
+    return lasting
+
+
+def _judged(path: str, args: Args, kwargs: Mapping[str, Any]) -> tuple[str, bool]:
+    """Why PyTorch does not take these arguments ("" if it does), and whether that holds for all of such kinds."""
+    ways = signatures(path)
+    for way in ways:
+        if way.refusal(args, kwargs) is None:
+            return way.unfit(args, kwargs) or "", not way.looks_inside(args, kwargs)
+    return _refused(ways, args, kwargs) if ways else "", True
+
+
+def _refused(ways: Sequence[Signature], args: Args, kwargs: Mapping[str, Any]) -> str:
+    """Where one of several signatures has room for that many arguments, what it says; else the list of them."""
+    if len(ways) == 1:
+        return ways[0].refusal(args, kwargs) or ""
+    given = len(args) + len(kwargs)
+    shown = [way for way in ways if not way.hidden]
+    likely = [way for way in shown if way.least <= given <= way.most]
+    return (likely[0].refusal(args, kwargs) or "") if len(likely) == 1 else _none_fits(shown, args, kwargs)
+
+
+def _none_fits(ways: Sequence[Signature], args: Args, kwargs: Mapping[str, Any]) -> str:
+    """PyTorch's list of what it would have taken. Of each signature it reads only the printed text, where a name with a default ends
+    in the default and the star is an argument; what it says of arguments follows from that."""
+    named = dict(reversed(list(kwargs.items())))  # as its table gives them
+    got = ", ".join([*map(kind_name, args), *(f"{k}={kind_name(v)}" for k, v in named.items())])
+    got = f"({got}{', ' * (not args and bool(named))})"
+    start = f"{ways[0].name}() received an invalid combination of arguments - got "
+    found = [_misfit(str(way), args, named) for way in ways]
+    if len(ways) == 1:
+        wrong, kinds = found[0]
+        if wrong:
+            return f"{start}unrecognized keyword arguments: {wrong}"
+        return f"{start}{kinds or got}, but expected {ways[0]}"
+    lines = [f"{start}{got}, but expected one of:"]
+    for way, (wrong, kinds) in zip(ways, found):
+        lines.append(f" * {way}")
+        if kinds:
+            lines.append(
+                f"      didn't match because some of the keywords were incorrect: {wrong}"
+                if wrong
+                else f"      didn't match because some of the arguments have invalid types: {kinds}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _misfit(text: str, args: Args, named: Mapping[str, Any]) -> tuple[str, str]:
+    """The names that a printed signature does not know, and the arguments with marks where kinds differ (if they are as many as its)."""
+    listed = [part.rpartition(" ") for part in text[1:-1].split(", ")]
+    names = [name for _, _, name in listed]
+    last = names[max(len(names) - len(named), 0) :]
+    wrong = ", ".join([n for n in named if n not in last])
+    if len(listed) != len(args) + len(named):
+        return wrong, ""
+    if wrong:
+        return wrong, "?"
+    texts = []
+    for k, (kind, _, name) in enumerate(listed):
+        value = args[k] if k < len(args) else named[name]
+        fits = kind_name(value) == kind or (kind == "float" and type(value) is int)
+        mark = "" if fits else "!"
+        texts.append(f"{mark}{'' if k < len(args) else name + '='}{_described(value)}{mark}")
+    return "", f"({', '.join(texts)}{', ' * (not args)})"
+
+
+def _described(value: Any) -> str:
+    if not _sequence(value):
+        return kind_name(value)
+    inner = ", ".join(map(kind_name, value))
+    if isinstance(value, list):
+        return f"list of [{inner}]"
+    return f"{kind_name(value)} of ({inner}{',' * (len(value) == 1)})"
+
+
+# ---------------------------------------------------------------- guarding functions
+
+_GUARD = """
+def make(_function, _known, _judge, _kinds, _type):  # names that are no parameter's
+    def guarded({parameters}):
+        _key = ({key},)
+        if _key not in _known:
+            {values}= _judge(_key, {values})
+        return _function({call})
+    return guarded
+"""
+
+
+def guard(path: str, function: Callable[..., Any], put: Callable[[Any], None]) -> Callable[..., Any]:
+    """The function, asked only for arguments that PyTorch takes. One that looks at new kinds of arguments itself is told under
+    which name it is known. What stands before another is written at its first call, and put in its place."""
+    known_as = getattr(function, "known_as", None)
+    if known_as is not None:
+        return known_as(path)
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        made = guarded(path, function)
+        put(made)
+        return made(*args, **kwargs)
+
+    return renamed(first, function, path)
+
+
+@cache
+def guarded(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The guard as source, without a loop: most calls that it stands before take a microsecond or two."""
+    every = list(signature(function).parameters.values())
+    sequences = {p.name for way in signatures(path) for p in way.parameters if p.kind in _SEQUENCES}
+    listed, key, values, call = [], [], [], []
+    for k, p in enumerate(every):
+        if p.kind is p.VAR_POSITIONAL:
+            listed.append(f"*{p.name}")
+            key.append(f"*map(_type if len({p.name}) > 1 else _kinds, {p.name})")
+        elif p.kind is p.VAR_KEYWORD:
+            listed.append(f"**{p.name}")
+            key.append(f"*{p.name}, *map(_kinds, {p.name}.values())")
+        else:
+            if p.kind is p.KEYWORD_ONLY and not any([one[0] == "*" for one in listed]):
+                listed.append("*")
+            listed.append(p.name + ("" if p.default is p.empty else f"=_{k}"))
+            key.append(f"{'_kinds' if p.name in sequences else '_type'}({p.name})")
+        values.append(p.name)
+        named = f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name
+        call.append(listed[-1] if "*" in listed[-1] else named)
+    text = _GUARD.format(
+        parameters=", ".join(listed),
+        key=", ".join(key),
+        values="".join([f"{v}, " for v in values]),
+        call=", ".join(call),
+    )
+    at = path.startswith("Tensor.")
+
+    known: set[Any] = set()
+
+    def judge(key: Any, *values: Any) -> tuple[Any, ...]:
+        lasting = check_bound(path, every[at:], values[at:])
+        numbers = plain(path, every[at:], values[at:])
+        if lasting and all([a is b for a, b in zip(numbers, values[at:])]):
+            known.add(key)
+        return (*values[:at], *numbers)
+
+    scope: dict[str, Any] = {f"_{k}": p.default for k, p in enumerate(every)}
+    exec(text, scope)
+    return renamed(scope["make"](function, known, judge, _kinds, type), function, path)
+
+
+def renamed(made: Callable[..., Any], function: Callable[..., Any], path: str) -> Callable[..., Any]:
+    """A function that stands for another one under a path."""
+    update_wrapper(made, function)
+    if path:
+        made.__name__ = made.__qualname__ = path.rpartition(".")[2]
+    return made
+
+
+def guard_modules(package: dict[str, Any]) -> None:
+    """Guard all that PyTorch has signatures for: a package's names, those of its modules, methods."""
+    for path in _table():
+        where, _, name = path.rpartition(".")
+        if where == "Tensor":
+            put: Callable[[Any], None] = partial(setattr, Tensor, name)
+            names: Mapping[str, Any] = vars(Tensor)
+        elif where:
+            outer, *inner = where.split(".")
+            module = reduce(getattr, inner, package[outer])
+            put, names = partial(setattr, module, name), vars(module)
+        else:
+            put, names = partial(package.__setitem__, name), package
+        if name in names:
+            put(guard(path, names[name], put))
+
+
+def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> bool:
+    """`check` of a call of which only the values of a Python function's parameters are known: whether they were named is not."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    spread = False
+    for p, value in zip(parameters, values):
+        if p.kind is p.VAR_POSITIONAL:
+            args += value
+            spread = True
+        elif p.kind is p.VAR_KEYWORD:
+            kwargs |= value
+        elif p.kind is not p.KEYWORD_ONLY:
+            args.append(value)
+        elif value is not p.default:
+            kwargs[p.name] = value
+    if not spread:
+        while args and args[-1] is parameters[len(args) - 1].default:
+            args.pop()
+    key = (path, *map(_kinds, args), *kwargs, *map(_kinds, kwargs.values()))
+    if key in _fine:
+        return True
+    first, lasting = _judged(path, tuple(args), kwargs)
+    refusal, count = first, 0 if spread else len(args)
+    while refusal and count:
+        count -= 1
+        named = {p.name: v for p, v in zip(parameters[count:], args[count:]) if v is not p.default}
+        refusal, lasting = _judged(path, tuple(args[:count]), named | kwargs)
+    if refusal:
+        raise TypeError(first)
+    if lasting:
+        _fine.add(key)
+    return lasting
+
+
+def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """The arguments of a call, where numbers in PyTorch's other dresses (NumPy's, a tensor's) are Python's."""
+    taken = [
+        (k, p.name)
+        for way in signatures(path)
+        for k, p in enumerate(way.parameters)
+        if p.kind[:6] == "Tensor"
+    ]
+    places, names = {k for k, _ in taken}, {name for _, name in taken}
+    return [
+        v if k in places or p.name in names else _plain(v) for k, (p, v) in enumerate(zip(parameters, values))
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic) or (_holds_number(value) and type(value._spec) is Spec):
+        return value.item()
+    if _sequence(value) and any([isinstance(v, (np.generic, Tensor)) for v in value]):
+        return [_plain(v) for v in value]
+    return value
