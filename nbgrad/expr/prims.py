@@ -168,10 +168,14 @@ def abs(x: Number) -> Number:
     return x if isinstance(x, bool) else builtins.abs(x)  # sign(0) = 0 makes the derivative at the kink 0
 
 
-_SIGN = "(F(1) if {0} > F(0) else (F(-1) if {0} < F(0) else F(0)))"
-
-
-@primitive(spell={"float": _SIGN, "int": _SIGN, "bool": "{0}"}, result_bool=None)
+@primitive(
+    spell={
+        "float": "(F(math.copysign(F(1), {0})) if abs({0}) > F(0) else F(0))",  # one comparison, not two
+        "int": "(F(1) if {0} > F(0) else (F(-1) if {0} < F(0) else F(0)))",
+        "bool": "{0}",
+    },
+    result_bool=None,
+)
 def sign(x: Number) -> Number:
     return x if isinstance(x, bool) else type(x)(x > 0) - type(x)(x < 0)  # 0 for NaN, as PyTorch's
 

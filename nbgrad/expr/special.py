@@ -162,6 +162,12 @@ def ndtr(x: Any) -> Any:
     return 0.5 * (1 + erf(x * math.sqrt(0.5)))
 
 
+@primitive(lambda x, y: (2 - x * x) * exp(-0.5 * (x * x)) / _SQRT_2PI, spell={})
+def gelu_slope(x: Any) -> Any:
+    """The derivative of x ndtr(x)."""
+    return ndtr(x) + x * exp(-0.5 * (x * x)) / _SQRT_2PI
+
+
 @primitive(lambda p, y: _SQRT_2PI * exp(0.5 * (y * y)), spell={})
 def ndtri(p: Any) -> Any:
     """The p-quantile of the normal distribution."""
@@ -322,6 +328,15 @@ def _off_zero(x: Any) -> Any:
     return where(gt(abs(x), _EPS), x, _EPS)
 
 
+# --- exponentials and logarithms in one -----------------------------------------------------------------------
+
+
+@primitive(lambda x, y: -sign(x) * exp(-abs(x)) / (1 + exp(-abs(x))), spell={})
+def soft_corner(x: Any) -> Any:
+    """log(1 + exp(-|x|)), what rounds the corner of max(x, 0)"""
+    return log1p(exp(-abs(x)))
+
+
 # --- sums and products of logarithms ------------------------------------------------------------------------
 
 
@@ -350,12 +365,12 @@ def _equal_infinities(a: Any, b: Any) -> Any:
 
 @primitive(lambda a, b, y: 1 / (1 + exp(b - a)), lambda a, b, y: 1 / (1 + exp(a - b)), spell={})
 def logaddexp(a: Any, b: Any) -> Any:
-    return where(_equal_infinities(a, b), a, maximum(a, b) + log1p(exp(-abs(a - b))))
+    return where(_equal_infinities(a, b), a, maximum(a, b) + soft_corner(a - b))
 
 
 @primitive(lambda a, b, y: 1 / (1 + exp2(b - a)), lambda a, b, y: 1 / (1 + exp2(a - b)), spell={})
 def logaddexp2(a: Any, b: Any) -> Any:
-    sum_ = log1p(exp2(-abs(a - b))) * (1 / math.log(2.0))
+    sum_ = soft_corner((a - b) * math.log(2.0)) * (1 / math.log(2.0))
     return where(_equal_infinities(a, b), a, maximum(a, b) + sum_)
 
 
@@ -378,6 +393,7 @@ __all__ = [
     "entr",
     "erfcx",
     "erfinv",
+    "gelu_slope",
     "hypot",
     "i0",
     "i0e",
@@ -390,6 +406,7 @@ __all__ = [
     "ndtr",
     "ndtri",
     "polygamma",
+    "soft_corner",
     "xlog1py",
     "xlogy",
 ]

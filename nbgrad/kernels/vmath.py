@@ -80,6 +80,11 @@ def i2f8(i: int) -> Any:
     return np.uint64(i & 0xFFFFFFFFFFFFFFFF).view(np.float64)
 
 
+def number4(i: int) -> Any:
+    """The low 32 bits of i, signed, as a float32."""
+    return F(wrap4(i))
+
+
 def wrap4(i: int) -> int:
     """The low 32 bits of i, signed. Numba computes int32 + int32 in int64; LLVM narrows +, -, *, & and << again when
     only the low half is used, but not >> or a comparison: wrap what is shifted right or compared."""
@@ -219,6 +224,12 @@ def _emit_cast(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.cast(builder, args[0], sig.args[0], sig.return_type)
 
 
+def _emit_number(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return context.cast(
+        builder, context.cast(builder, args[0], sig.args[0], types.int32), types.int32, types.float32
+    )
+
+
 def _emit_f2i(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.bitcast(args[0], context.get_value_type(sig.return_type))
 
@@ -333,13 +344,14 @@ _lowered(
 )
 _lowered(i2f4, _integer_to(types.float32), (types.Integer,), _emit_i2f)
 _lowered(i2f8, _integer_to(types.float64), (types.Integer,), _emit_i2f)
+_lowered(number4, _integer_to(types.float32), (types.Integer,), _emit_number)
 _lowered(wrap4, _integer_to(types.int32), (types.Integer,), _emit_cast)
 _lowered(wrap8, _integer_to(types.int64), (types.Integer,), _emit_cast)
 _lowered(widen, lambda x: types.float64 if x == types.float32 else None, (types.Float,), _emit_cast)
 _lowered(narrow, lambda x: types.float32 if x == types.float64 else None, (types.Float,), _emit_cast)
 
 HELPERS = (
-    *("F", "f2i", "i2f4", "i2f8", "wrap4", "wrap8", "mad", "fma", "poly", "select", "select_int"),
+    *("F", "f2i", "i2f4", "i2f8", "number4", "wrap4", "wrap8", "mad", "fma", "poly", "select", "select_int"),
     *("truncated", "down", "fabs", "copysign", "root", "widen", "narrow"),
     *("or_sin", "or_cos", "or_tan", "or_fmod", "or_pow"),
 )
@@ -450,6 +462,18 @@ r = mad(n, -LN2_LO, mad(n, -LN2_HI, c))
 p = poly(r, EXP_POLY)
 """
 
+# e^-a for 0 <= a < HALF: 2^n times a large power, which is no denormal, and that taken away again, rounded once
+_EXP_DOWN = """
+t = mad(a, -LOG2E, RAISED)
+n = t - RAISED
+r = mad(n, -LN2_LO, mad(n, -LN2_HI, -a))
+y = mad(r, poly(r, EXP_POLY), 1.0) * i2f(f2i(t) << MBITS) * LOWER
+"""
+_DOWN = {
+    "RAISED": (1.5 * 2.0**23 + 127 + 64, 1.5 * 2.0**52 + 1023 + 512),
+    "LOWER": (2.0**-64, 2.0**-512),
+}
+
 # Limits: beyond HI everything rounds to inf, below LO to 0. 2^n is applied in two halves, so that overflow and gradual
 # underflow are the last product's own, rounded once; h = n/2 rounded, through the same magic as n.
 _define(
@@ -518,85 +542,163 @@ _define(
 )
 
 _LOG_CONSTANTS: dict[str, tuple[Any, Any]] = {
-    "E_HI": _SHARED["LN2_HI"],
-    "E_LO": _SHARED["LN2_LO"],
+    "E_HI": (_SHARED["LN2_HI"][0] * 2.0**-23, _SHARED["LN2_HI"][1]),
+    "E_LO": (_SHARED["LN2_LO"][0] * 2.0**-23, _SHARED["LN2_LO"][1]),
     "OFFSET": (0x3F2AAAAB, 0x3FE5555555555555),  # the bits of 2/3
-    "MAGIC_BITS": (0x4B400000, 0x4338000000000000),
+    "EXPONENT": (-(1 << 23), -(1 << 52)),  # all bits but the mantissa's
+    "MAGIC_BITS": (None, 0x4338000000000000),
     # float32: (log(1+f) - f + f^2/2) / f^3 on |f| <= 1/3, Remez, degree 7, 2^-27.7 of log(1+f).
     # float64: (log((1+s)/(1-s)) / s - 2) / s^2 in s^2 on |s| <= 1/5, Remez, degree 7, 2^-61.
     "LOG_POLY": (
-        (0.33333218, -0.24999799, 0.20010376, -0.1668047, 0.14006296, -0.12184531, 0.13982563, -0.12890568),
+        (-0.5, 0.33333218, -0.24999799, 0.20010376, -0.1668047, 0.14006296, -0.12184531, 0.13982563, -0.12890568),
         (0.666666666666666, 0.40000000000054814, 0.28571428556160955, 0.2222222426705771, 0.18181667302697205,
          0.15391073251476456, 0.13174149397109788, 0.13839846604489786),
     ),
 }  # fmt: skip
 
-# log(1 + f) = f + w, |f| <= 1/3, |w| small: a polynomial, or in float64 fdlibm's form with s = f / (2 + f)
-_LOG1P_CORE = (
+# y = 2^e * (1 + f) with 1 + f in [2/3, 4/3). A float32's e is 2^23 times as large, as its bits are; a float64's would be a
+# conversion that not every machine has for vectors.
+_SPLIT = (
     """
-    g = f * f
-    w = g * mad(f, poly(f, LOG_POLY), -0.5)
+    k = f2i(y) - OFFSET & EXPONENT
+    f = i2f(f2i(y) - k) - 1.0
+    e = number4(k)
     """,
     """
-    s = f / (2.0 + f)
-    z = s * s
-    g = 0.5 * f * f
-    w = mad(s, mad(z, poly(z, LOG_POLY), g), -g)
+    k = f2i(y) - OFFSET & EXPONENT
+    f = i2f(f2i(y) - k) - 1.0
+    e = i2f((k >> MBITS) + MAGIC_BITS) - MAGIC
     """,
 )
 
-# x = 2^e * (1 + f) with 1 + f in [2/3, 4/3). The logarithm to a base is (e * ln 2 + f + w) / ln(base): SCALE is
-# 1 / ln(base), E_HI + E_LO that times ln 2, and o completes a = f * SCALE by what the product lost. e * E_HI is exact
-# and larger than a (or 0), so l is what the sum m lost.
-_LOG_E = """
-a = f
-o = w
-"""
-_LOG_BASE = """
-a = f * SCALE
-o = mad(f, SCALE_LO, mad(w, SCALE, mad(f, SCALE, -a)))
-"""
-_LOG_SUM = """
-h = e * E_HI
-m = h + a
-l = a - (m - h)
-v = m + (l + mad(e, E_LO, o))
-"""
-_LOG = """
+# log(1 + f) + e * ln 2, |f| <= 1/3: m is f + e * E_HI, whose second part is exact and larger than f (or 0), so that b is what that sum
+# lost; the rest of the logarithm is a polynomial, or in float64 fdlibm's form with s = f / (2 + f).
+_LOG_SUM = (
+    """
+    m = mad(e, E_HI, f)
+    b = mad(e, E_HI, -m) + f @MORE@
+    v = m + mad(e, E_LO, mad(f * f, poly(f, LOG_POLY), b))
+    """,
+    """
+    m = mad(e, E_HI, f)
+    b = mad(e, E_HI, -m) + f @MORE@
+    s = f / (2.0 + f)
+    z = s * s
+    g = 0.5 * f * f
+    v = m + mad(s, mad(z, poly(z, LOG_POLY), g), mad(e, E_LO, b) - g)
+    """,
+)
+
+
+def _log_of(y: str, after: str = "", more: str = "") -> tuple[str, str]:
+    """v = log(y), y positive, finite and no denormal. Lines `after` the split may change f and e; `more` is added to f."""
+    float32, float64 = (
+        f"y = {y}\n{split}\n{after}\n{total.replace('@MORE@', more)}"
+        for split, total in zip(_SPLIT, _LOG_SUM, strict=True)
+    )
+    return float32, float64
+
+
+_NORMAL = """
 d = x < TINY
 y = select(d, x * LIFT, x)
-k = wrap(f2i(y) - OFFSET) >> MBITS
-f = i2f(f2i(y) - (k << MBITS)) - 1.0
-e = i2f(k + MAGIC_BITS) - select(d, LIFTED, MAGIC)
-{core}
+"""
+_LIFTED = "e = select(d, e - LIFTED, e)"
+_LOG_EDGES = """
 v = select(x < INF, v, x)  # inf and NaN
 v = select(x < 0.0, NAN, v)
 v = select(x == 0.0, -INF, v)
 """
-for _prim, _scaled, _scales in (
-    ("log", _LOG_E, {}),
-    ("log2", _LOG_BASE, {
-        "E_HI": (1.0, 1.0),
-        "E_LO": (0.0, 0.0),
-        "SCALE": (1.4426950216293335, 1.4426950408889634),
-        "SCALE_LO": (1.925963033500011e-08, 2.0355273740931033e-17),
+_LIFTS = {
+    "TINY": (2.0**-126, 2.0**-1022),
+    "LIFT": (2.0**25, 2.0**54),
+    "LIFTED": (25 * 2.0**23, 54.0),
+}
+_define(
+    "log",
+    "x",
+    tuple(_NORMAL + text + _LOG_EDGES for text in _log_of("y", _LIFTED)),
+    **_LIFTS,
+    **_LOG_CONSTANTS,
+)
+
+# To a base the factor 1 / ln(base) has two parts, and o completes a = f * SCALE by what the product lost. In float32 the polynomial has
+# the factor in it; log2, whose SCALE is nearly 1.5, has f itself before it.
+_LOG_BASE = """
+s = f / (2.0 + f)
+z = s * s
+g = 0.5 * f * f
+w = mad(s, mad(z, poly(z, LOG_POLY), g), -g)
+a = f * SCALE
+o = mad(f, SCALE_LO, mad(w, SCALE, mad(f, SCALE, -a)))
+m = mad(e, E_HI, a)
+b = mad(e, E_HI, -m) + a
+v = m + (b + mad(e, E_LO, o))
+"""
+for _prim, _total, _scales in (
+    ("log2", """
+        m = mad(e, E_HI, f)
+        b = mad(f, SLOPE_LO, mad(e, E_HI, -m) + f)
+        v = m + mad(f, SLOPE, mad(f * f, poly(f, LOG2_POLY), b))
+        """, {
+        "E_HI": (2.0**-23, 1.0),
+        "E_LO": (None, 0.0),
+        "SCALE": (None, 1.4426950408889634),
+        "SCALE_LO": (None, 2.0355273740931033e-17),
+        # (log2(1+f) - f) / f on |f| <= 1/3, Remez, degree 9, 2^-27.9 of log2(1+f); then digits varied for the least error
+        "SLOPE": (0.4426950514316559, None),
+        "SLOPE_LO": (-6.432e-09, None),
+        "LOG2_POLY": ((-0.7213476, 0.4808959, -0.3606689, 0.28871226, -0.24069336, 0.20177415, -0.17533197, 0.20293568,
+                       -0.18757449), None),
     }),
-    ("log10", _LOG_BASE, {
-        "E_HI": (0.301025390625, 0.30102999566395283),
-        "E_LO": (4.605038981195214e-06, 2.8363394551044964e-14),
+    ("log10", """
+        a = f * SCALE
+        m = mad(e, E_HI, a)
+        b = mad(f, SCALE_LO, mad(f, SCALE, -a)) + (mad(e, E_HI, -m) + a)
+        v = m + mad(e, E_LO, mad(f * f, poly(f, LOG10_POLY), b))
+        """, {
+        "E_HI": (0.301025390625 * 2.0**-23, 0.30102999566395283),
+        "E_LO": (4.605038981195214e-06 * 2.0**-23, 2.8363394551044964e-14),
         "SCALE": (0.4342944920063019, 0.4342944819032518),
-        "SCALE_LO": (-1.0103050052231683e-08, 1.098319650216765e-17),
+        "SCALE_LO": (-8.4063e-09, 1.098319650216765e-17),
+        # (log10(1+f) / f - SCALE) / f on |f| <= 1/3, Remez, degree 8: 2^-27.9 of log10(1+f)
+        "LOG10_POLY": ((-0.217147249, 0.144764066, -0.108572123, 0.0869128723, -0.0724578643,
+                        0.0607173511, -0.0527592275, 0.061180938, -0.0565434038), None),
     }),
 ):  # fmt: skip
     _define(
         _prim,
         "x",
-        tuple(_LOG.format(core=core + _scaled + _LOG_SUM) for core in _LOG1P_CORE),
-        TINY=(2.0**-126, 2.0**-1022),
-        LIFT=(2.0**25, 2.0**54),
-        LIFTED=(1.5 * 2.0**23 + 25, 1.5 * 2.0**52 + 54),
-        **(_LOG_CONSTANTS | _scales),
+        tuple(
+            _NORMAL + split + _LIFTED + total + _LOG_EDGES
+            for split, total in zip(_SPLIT, (_total, _LOG_BASE), strict=True)
+        ),
+        **(_LIFTS | _LOG_CONSTANTS | _scales),
     )
+
+# log(1 + z) for z = e^-|x|: what rounds the corner of max(x, 0), softplus(x) = max(x, 0) + this.
+_define(
+    "soft_corner",
+    "x",
+    f"""
+    a = fabs(x)
+    a = select(a > HI, HI, a)
+    {_EXP_DOWN}
+    v = mad(y * y, poly(y, LOG1P_POLY), y)
+    """,
+    HI=(105.0, 746.0),
+    # (log(1 + z) / z - 1) / z on [0, 1], Remez; degree 9: 2^-27.7, degree 20: 2^-56.6
+    LOG1P_POLY=(
+        (-0.4999990243, 0.3332996244, -0.2495413372, 0.1967593958, -0.1530559441, 0.1060365992, -0.05695960264,
+         0.01985150788, -0.003244037064),
+        (-0.499999999999991842, 0.333333333332112577, -0.249999999927223278, 0.199999997694620678, -0.166666621782619988,
+         0.142856556786889768, -0.124994563535360012, 0.111073811426616253, -0.0998050565884060481, 0.0901155047156576274,
+         -0.0807727782022373587, 0.0702798236060657653, -0.0573882154151342603, 0.0421666197868830828, -0.0266233268295037473,
+         0.013756301307580748, -0.00550215642444949044, 0.00158171679792878564, -0.000288807940513667138,
+         0.0000250417510297321828),
+    ),
+    **_DOWN,
+)  # fmt: skip
 
 # x * P(w), w = -log(1 - x^2), one polynomial to 6.25 and one from there on. In float64 it is a definition in expr/special.py.
 _define(
@@ -604,12 +706,7 @@ _define(
     "x",
     f"""
     c = fabs(x)
-    y = (1.0 - c) * (1.0 + c)
-    k = wrap(f2i(y) - OFFSET) >> MBITS
-    f = i2f(f2i(y) - (k << MBITS)) - 1.0
-    e = i2f(k + MAGIC_BITS) - MAGIC
-    {_LOG1P_CORE[0]}
-    {_LOG_E + _LOG_SUM}
+    {_log_of("(1.0 - c) * (1.0 + c)")[0]}
     w = -v
     b = w < 6.25
     v = x * select(b, poly(mad(w, 0.32, -1.0), NEAR), poly(mad(w, FAR_SCALE, FAR_SHIFT), FAR))
@@ -635,26 +732,31 @@ _define(
 # As log of u = 1 + x, but f = x * 2^-e + (2^-e - 1) is taken from x itself, with q what its rounding lost (q - f * q is
 # its share of the logarithm); where x is large u's own f is as good.
 # The sign is x's, zeros' too.
-_LOG1P = """
-u = 1.0 + x
-k = wrap(f2i(u) - OFFSET) >> MBITS
-s = i2f(ONE_BITS - (k << MBITS))
-c = x < LARGE
-f = select(c, mad(x, s, s - 1.0), i2f(f2i(u) - (k << MBITS)) - 1.0)
-q = select(c, mad(x, s, s - 1.0 - f), 0.0)
-e = i2f(k + MAGIC_BITS) - MAGIC
-{core}
-w = w + mad(-f, q, q)
-{total}
-v = select(x < INF, v, x)
-v = select(u < 0.0, NAN, v)
-v = select(u == 0.0, -INF, v)
-v = copysign(v, x)
-"""
+_LOG1P = tuple(
+    f"""
+    u = 1.0 + x
+    {text}
+    v = select(x < INF, v, x)
+    v = select(u < 0.0, NAN, v)
+    v = select(u == 0.0, -INF, v)
+    v = copysign(v, x)
+    """
+    for text in _log_of(
+        "u",
+        after="""
+        s = i2f(ONE_BITS - k)
+        c = x < LARGE
+        q = mad(x, s, s - 1.0)
+        o = select(c, mad(x, s, s - 1.0 - q), 0.0)
+        f = select(c, q, f)
+        """,
+        more="+ mad(-f, o, o)",
+    )
+)
 _define(
     "log1p",
     "x",
-    tuple(_LOG1P.format(core=core, total=_LOG_E + _LOG_SUM) for core in _LOG1P_CORE),
+    _LOG1P,
     LARGE=(2.0**60, 2.0**60),
     ONE_BITS=(0x3F800000, 0x3FF0000000000000),
     **_LOG_CONSTANTS,
@@ -774,6 +876,33 @@ _define(
         None,
     ),
     EXP2_POLY=_EXP2_POLY,
+)  # fmt: skip
+
+# The derivative of x ndtr(x) below 0 is e^(-a^2/2) (R - a / sqrt(2 pi)), where R = e^(a^2/2) ndtr(-a) is a polynomial to CAP and hardly
+# counts beyond; above 0 it is 1 minus that.
+_define(
+    "gelu_slope",
+    "x",
+    f"""
+    b = fabs(x)
+    b = select(b > HI, HI, b)
+    a = 0.5 * b * b
+    {_EXP_DOWN}
+    c = select(b > CAP, CAP, b)
+    v = y * mad(b, DENSITY, poly(mad(c, 0.4, -1.0), MILLS))
+    v = select(x > 0.0, 1.0 - v, v)
+    """,
+    ("f4",),
+    HI=(14.6, None),
+    CAP=(5.0, None),
+    DENSITY=(-0.3989422804014327, None),
+    # R on a in [0, 5], mapped to [-1, 1]; degree 12, weighted by e^(-0.35 a^2): 2^-26.5
+    MILLS=(
+        (0.141331237, -0.114035114, 0.0853118547, -0.0598246323, 0.0396327107, -0.0256737016, 0.0153474421, -0.00660387078,
+         0.00625938654, -0.00604676859, -0.0018181773, 0.000677589509, 0.00242903777),
+        None,
+    ),
+    **_DOWN,
 )  # fmt: skip
 
 # Below 1/2: 1 - erf(x); above: e^-a^2 * q * P(q), q = 1 / (a + SHIFT), with what a^2 and q lost.
@@ -977,20 +1106,6 @@ _define(
 )  # fmt: skip
 _define("cosh", "x", _EXP_HALF + "v = select(a < INF, y + w, a)", **_HYPERBOLIC_HI)
 
-# log(m + l), m of which is larger: as the logarithm of m, completed by l / m. Not for infinities.
-_LOG_OF_SUM = """
-k = wrap(f2i(m) - OFFSET) >> MBITS
-f = i2f(f2i(m) - (k << MBITS)) - 1.0
-e = i2f(k + MAGIC_BITS) - MAGIC + more
-{core}
-w = w + l / m
-a = f
-o = w
-h = e * E_HI
-g = h + a
-l = a - (g - h)
-v = g + (l + mad(e, E_LO, o))
-"""
 # asinh: from 1/2 on log(a + sqrt(a^2 + 1)), the sum with what it lost; beyond BIG log(2 a)
 _ASINH = """
 y0 = fabs(x)
@@ -1005,9 +1120,8 @@ u = select(c, 0.0, (mad(q, q, 1.0 - n) + mad(-r, r, n)) / (r + r))
 r = select(c, 0.0, r)
 b = select(y > r, y, r)
 d = select(y > r, r, y)
-m = b + d
-l = d - (m - b) + u
-more = select(c, 1.0, 0.0)
+n = b + d
+l = d - (n - b) + u
 {log}
 v = select(z0 < 0.25, s0, v)
 v = copysign(select(y0 < INF, v, y0), x)
@@ -1015,7 +1129,8 @@ v = copysign(select(y0 < INF, v, y0), x)
 _define(
     "asinh",
     "x",
-    tuple(_ASINH.format(log=_LOG_OF_SUM.format(core=core)) for core in _LOG1P_CORE),
+    tuple(_ASINH.format(log=text) for text in _log_of("n", after="e = select(c, e + UNIT, e)", more="+ l / n")),
+    UNIT=(2.0**23, 1.0),
     BIG=(2.0**14, 2.0**30),
     CAP=(3.4028234663852886e38, 1.7976931348623157e308),
     # (asinh(x) / x - 1) / x^2 in x^2 on [0, 1/4]: 2^-27, 2^-58
@@ -1040,12 +1155,12 @@ _define(
         x = t0 + root(mad(t0, t0, t0 + t0))
         x = select(x0 > BIG, x0 - 1.0, x)
         """
-        + _LOG1P.format(core=core, total=_LOG_E + _LOG_SUM)
+        + log1p
         + """
         v = select(x0 > BIG, v + LN2, v)
         v = select(x0 < 1.0, NAN, v)
         """
-        for core in _LOG1P_CORE
+        for log1p in _LOG1P
     ),
     LN2=(0.6931471805599453, 0.6931471805599453),
     BIG=(2.0**14, 2.0**30),
@@ -1065,12 +1180,12 @@ _define(
         s0 = mad(a0 * z0, poly(z0, ATANH_POLY), a0)
         x = (a0 + a0) / (1.0 - a0)
         """
-        + _LOG1P.format(core=core, total=_LOG_E + _LOG_SUM)
+        + log1p
         + """
         v = copysign(select(a0 < 0.5, s0, 0.5 * v), x0)
         v = select(a0 > 1.0, NAN, v)
         """
-        for core in _LOG1P_CORE
+        for log1p in _LOG1P
     ),
     LARGE=(2.0**60, 2.0**60),
     ONE_BITS=(0x3F800000, 0x3FF0000000000000),

@@ -209,17 +209,31 @@ def silu(input):
     return input * p.sigmoid(input)
 
 
+# With w = e^x and n = w (w + 2), tanh(softplus(x)) is n / (n + 2); from 40 on that is 1, and its derivative 0.
+
+
 def _mish_rule(g: Any, input: Any) -> Any:
-    t = p.tanh(p.log1p(p.exp(input)))
-    return g * (t + input * p.sigmoid(input) * (1 - t * t))
+    w = p.exp(p.minimum(input, 40))
+    n, q = w * (w + 2), 1 / (w * (w + 2) + 2)
+    slope = choose(p.gt(input, 40), 0.0, 4 * (w * (w + 1) * q) * q)
+    return g * (n * q + input * slope)
 
 
 @stanza(method=False, kernel=_only_floats("mish_cpu"), vjp=_mish_rule)
 def mish(input):
-    return input * p.tanh(p.log1p(p.exp(input)))
+    w = p.exp(p.minimum(input, 40))
+    n = w * (w + 2)
+    return input * (n / (n + 2))
 
 
-@stanza(name="gelu", node="GeluBackward0", method=False, exact=SAME, kernel=_only_floats("GeluKernelImpl"))
+@stanza(
+    name="gelu",
+    node="GeluBackward0",
+    method=False,
+    exact=SAME,
+    kernel=_only_floats("GeluKernelImpl"),
+    vjp=lambda g, input: g * s.gelu_slope(input),
+)
 def _gelu_erf(input):
     return input * s.ndtr(input)
 
@@ -244,7 +258,9 @@ def _gelu_tanh(input):
     ),
 )
 def _softplus(input, beta, threshold):
-    return choose(p.gt(input * beta, threshold), input, p.log1p(p.exp(input * beta)) / beta)
+    scaled = input * beta
+    rounded = (p.maximum(0, scaled) + s.soft_corner(scaled)) / beta
+    return choose(p.gt(scaled, threshold), input, rounded)
 
 
 def _logsigmoid_rule(g: Any, input: Any) -> Any:
@@ -261,7 +277,7 @@ def _logsigmoid_rule(g: Any, input: Any) -> Any:
     vjp=_logsigmoid_rule,
 )
 def logsigmoid(input):
-    return p.minimum(input, 0) - p.log1p(p.exp(-p.abs(input)))
+    return p.minimum(input, 0) - s.soft_corner(input)
 
 
 # PyTorch composes these two, of floats and of integers; of floats each is one pass here, under the name of its last step.

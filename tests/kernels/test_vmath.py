@@ -38,6 +38,15 @@ def _erfc(x: Any) -> Any:
     return np.array([math.erfc(v) for v in x.tolist()], x.dtype)
 
 
+def _gelu_slope(x: Any) -> Any:
+    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return 0.5 * _erfc(-x * math.sqrt(0.5)) + np.where(density == 0, 0, x) * density
+
+
+def _soft_corner(x: Any) -> Any:
+    return np.log1p(np.exp(-np.abs(x)))
+
+
 def _erfinv(x: Any) -> Any:
     return np.array([erfinv.python(v) if abs(v) < 1 else INF * v if abs(v) == 1 else NAN for v in x.tolist()])
 
@@ -49,6 +58,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "sigmoid": _sigmoid,
     "expm1": np.expm1,
     "log1p": np.log1p,
+    "soft_corner": _soft_corner,
     "exp2": np.exp2,
     "log2": np.log2,
     "log10": np.log10,
@@ -56,6 +66,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "erfc": _erfc,
     "erfinv": _erfinv,
     "ndtr": lambda x: 1 - 0.5 * _erfc(x * math.sqrt(0.5)),
+    "gelu_slope": _gelu_slope,
     "sin": np.sin,
     "cos": np.cos,
     "pow": np.power,
@@ -77,6 +88,7 @@ ULPS |= {
     "cos": 1.1,
     "erfc": 2.4,
     "ndtr": 1.3,
+    "gelu_slope": 2.2,
     "erfinv": 2.7,
     "tan": 2.2,
     "atan": 1.3,
@@ -84,8 +96,9 @@ ULPS |= {
     "sinh": 1.8,
     "cosh": 1.4,
     "acosh": 2.1,
+    "soft_corner": 1.8,
 }
-FLOAT32_ONLY = ("erfinv", "ndtr")
+FLOAT32_ONLY = ("erfinv", "ndtr", "gelu_slope")
 WIDE = ("pow", "atan2")  # whose float32 text computes in float64
 CASES = [(kind, prim) for prim in REFERENCE for kind in KINDS if not (kind == "f8" and prim in FLOAT32_ONLY)]
 
@@ -158,8 +171,8 @@ def points(kind: str, n: int) -> Any:
 def inputs_of(kind: str, prim: str, n: int) -> list[Any]:
     """An array of points for each argument; an exponent is drawn so that not all results are 0 or infinite."""
     x = points(kind, n)
-    if prim == "ndtr":
-        return [np.abs(x)]  # for the others see test_ndtr_below_zero
+    if prim in ("ndtr", "gelu_slope"):
+        return [np.abs(x)]  # for the others see the tests of these below zero
     if arity(prim) == 1:
         return [x]
     rng = np.random.default_rng(8)
@@ -210,6 +223,7 @@ EDGES: dict[str, list[tuple[float, float]]] = {
     "erfc": [(0.0, 1), (-0.0, 1), (INF, 0.0), (-INF, 2), (30, 0.0), (-30, 2)],
     "erfinv": [(0.0, 0.0), (-0.0, -0.0), (1, INF), (-1, -INF), (1.5, NAN), (-INF, NAN)],
     "ndtr": [(0.0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (30, 1), (-30, 0)],
+    "gelu_slope": [(0.0, 0.5), (-0.0, 0.5), (INF, 1), (30, 1), (-30, -0.0)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (1e-40, 1e-40), (INF, NAN), (-INF, NAN)],
     "cos": [(0.0, 1), (-0.0, 1), (1e-40, 1), (INF, NAN), (-INF, NAN)],
     "pow": [],
@@ -223,6 +237,7 @@ EDGES: dict[str, list[tuple[float, float]]] = {
     "asinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF)],
     "acosh": [(1, 0.0), (0.5, NAN), (-INF, NAN), (INF, INF)],
     "atanh": [(0.0, 0.0), (-0.0, -0.0), (1, INF), (-1, -INF), (1.5, NAN), (-INF, NAN)],
+    "soft_corner": [(INF, 0.0), (-INF, 0.0), (1000, 0.0)],
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (1000, 1), (-1000, 0)],
 }
 
@@ -259,6 +274,15 @@ def test_ndtr_below_zero() -> None:
     error = np.abs(run("f4", "ndtr", x) - want)
     assert error.max() < 2.0**-24
     assert (error[x > -3] / want[x > -3]).max() < 2e-6
+
+
+def test_gelu_slope_below_zero() -> None:
+    """It has a root there, around which it is as exact as its parts; further out in proportion."""
+    x = np.linspace(-13, 0, 100_000, dtype="f4")
+    want = _gelu_slope(x.astype(np.float64))
+    error = np.abs(run("f4", "gelu_slope", x) - want)
+    assert error.max() < 1.5 * 2.0**-24
+    assert (error[x < -1] / -want[x < -1]).max() < 2e-5
 
 
 @pytest.mark.parametrize("kind", KINDS)
