@@ -34,6 +34,8 @@ SPECIAL = [
     "erfcx",
     "erfinv",
     "ndtr",
+    "gelu_slope",
+    "soft_corner",
     "ndtri",
     "log_ndtr",
     "lgamma",
