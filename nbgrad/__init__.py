@@ -61,6 +61,7 @@ from nbgrad._random import manual_seed as manual_seed
 from nbgrad._random import seed as seed
 from nbgrad._sampling import *  # noqa: F403
 from nbgrad._tensor import Tensor as Tensor
+from nbgrad._windows import *  # noqa: F403
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from nbgrad.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
@@ -73,11 +74,19 @@ from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.nn.functional import alpha_dropout as alpha_dropout
+from nbgrad.nn.functional import channel_shuffle as channel_shuffle
 from nbgrad.nn.functional import cosine_similarity as cosine_similarity
+from nbgrad.nn.functional import dropout as dropout
+from nbgrad.nn.functional import feature_alpha_dropout as feature_alpha_dropout
 from nbgrad.nn.functional import group_norm as group_norm
 from nbgrad.nn.functional import layer_norm as layer_norm
 from nbgrad.nn.functional import pairwise_distance as pairwise_distance
+from nbgrad.nn.functional import pixel_shuffle as pixel_shuffle
+from nbgrad.nn.functional import pixel_unshuffle as pixel_unshuffle
 from nbgrad.nn.functional import rms_norm as rms_norm
+from nbgrad.nn.functional import rrelu as rrelu
+from nbgrad.nn.functional import rrelu_ as rrelu_
 from nbgrad.ops import return_types as return_types
 from nbgrad.ops import turned as _turned  # noqa: F401  views in place: methods
 from nbgrad.ops.activations import *  # noqa: F403

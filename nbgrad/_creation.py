@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import warnings
 from collections.abc import Callable, Sequence
 from math import prod
@@ -256,7 +257,7 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
         if dtype is not None and _dtypes.to_dtype(dtype) is not t.dtype:
             return _from_data(t, dtype)
         return t
-    if isinstance(data, range):
+    if isinstance(data, builtins.range):
         data = list(data)
     if not isinstance(data, (list, tuple, bool, int, float)):
         raise _refused(data)
@@ -341,6 +342,49 @@ def empty(
 ) -> Tensor:
     t = _empty(_spec("empty", sizes if size is None else (size,), dtype, device, requires_grad))
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    sizes, strides = list(size), list(stride)
+    if len(sizes) != len(strides):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})"
+        )
+    if any(s < 0 for s in strides):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={sizes} and strides={strides}")
+    sp = _spec("empty_strided", tuple(sizes), dtype, device, requires_grad)
+    return _finish(_empty(sp.like(sp.shape, tuple(strides))), requires_grad)
+
+
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Its dimensions lie in memory in the order of `physical_layout`, the one with the largest steps first."""
+    order = list(physical_layout)
+    if len(order) != len(size):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    strides, step = [0] * len(order), 1
+    for d in reversed(order):
+        strides[d], step = step, step * size[d]
+    return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def zeros(
@@ -498,6 +542,34 @@ def arange(
     return _finish(t, requires_grad, out)
 
 
+def range(
+    start: Any,
+    end: Any,
+    step: Any = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """From `start` to `end`, which belongs to it, as `arange` will have it."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
+        "builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    d = get_default_dtype() if dtype is None else _dtypes.to_dtype(dtype)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    sp = _spec("range", (int((end - start) / step) + 1,), d, device, requires_grad)
+    t = from_array((start + step * np.arange(sp.numel)).astype(d.np))
+    t._spec = sp
+    return _finish(t, requires_grad, out)
+
+
 def linspace(
     start: Any,
     end: Any,
@@ -602,7 +674,7 @@ def eye(
         raise RuntimeError(f"m must be greater or equal to 0, got {m}")
     t = _zeros(_spec("eye", (n, m), dtype, device, requires_grad))
     if n and m:
-        t._host()[range(min(n, m)), range(min(n, m))] = 1
+        t._host()[builtins.range(min(n, m)), builtins.range(min(n, m))] = 1
     return _finish(t, requires_grad, out)
 
 
@@ -716,7 +788,7 @@ def randperm(
 
     def orders(shape: tuple[int, ...]) -> Tensor:
         return from_array(
-            np.stack([_random.randperm(gen, n) for _ in range(prod(shape[:-1]))]).reshape(shape)
+            np.stack([_random.randperm(gen, n) for _ in builtins.range(prod(shape[:-1]))]).reshape(shape)
         )
 
     t = per_example(orders, (n,))
@@ -773,7 +845,9 @@ def _new(name: str, function: Any) -> None:
     setattr(Tensor, f"new_{name}", new_one)
 
 
-for _name, _function in dict(zeros=zeros, ones=ones, empty=empty, full=full).items():
+for _name, _function in dict(
+    zeros=zeros, ones=ones, empty=empty, full=full, empty_strided=empty_strided
+).items():
     _new(_name, _function)
 
 
@@ -878,6 +952,8 @@ __all__ = [
     "asarray",
     "empty",
     "empty_like",
+    "empty_permuted",
+    "empty_strided",
     "eye",
     "from_numpy",
     "frombuffer",
@@ -894,6 +970,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "range",
     "scalar_tensor",
     "tensor",
     "tril_indices",

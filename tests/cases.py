@@ -1096,6 +1096,27 @@ op("diagflat", ((3,),), ((2, 2),), ((),), forms="m", args=(1,))
 op("select_scatter", ((3, 4), (4,)), forms="m", args=(0, -1))
 op("slice_scatter", ((3, 4), (3, 2)), forms="m", args=(1, 0, -1, 2))
 op("diagonal_scatter", ((3, 4), (3,)), forms="m", args=(1,))
+# PyTorch's gradient of the input is where `src` was written, not where it was not.
+op("as_strided_scatter", ((3, 4), (2, 2)), forms="m", args=((2, 2), (1, 4), 1), layouts=False, **NO_GRAD)
+case("nonzero_static", lambda T, x: T.nonzero_static(x > 0, size=9), ((3, 4),), dtypes=FLOATS, **NO_GRAD)
+case(
+    "shift_of_a_number",
+    lambda T, x: (2 << x, 100 >> x, 1 << x.short()),
+    ((3, 4),),
+    domain=(-2, 9),
+    dtypes=INTS,
+    **NO_GRAD,
+)
+
+
+def shifted(T: ModuleType, x: Any) -> Any:
+    y, z = x.clone(), x.clone()
+    y <<= 2
+    z >>= 1
+    return y, z
+
+
+case("shift_operators_inplace", shifted, ((3, 4),), domain=(0, 9), dtypes=INTS, **NO_GRAD)
 case("tensor_split", lambda T, x: T.tensor_split(x, 3), ((7,),), ((2, 3),))
 case("tensor_split_at", lambda T, x: x.tensor_split((1, -1), dim=1), ((2, 5),), ((2, 0),))
 case("hsplit", lambda T, x: T.hsplit(x, 2), ((4,),), ((3, 4),))

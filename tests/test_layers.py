@@ -29,7 +29,7 @@ LAYERS = [
         "_prepared",
     ],
     ["ops"],
-    ["_creation", "_random", "_sampling", "_printing", "_numpy", "_dlpack"],
+    ["_creation", "_random", "_sampling", "_windows", "_printing", "_numpy", "_dlpack"],
     [
         "elementwise",
         "autograd",

@@ -9,7 +9,7 @@ from typing import Any
 from nbgrad import _dtypes
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
-from nbgrad.ops.copy import fill_, zero_
+from nbgrad.ops.copy import fill_, to_dtype, zero_
 from nbgrad.ops.movement import transpose
 from nbgrad.ops.registry import method, stanza
 
@@ -35,12 +35,27 @@ def conj_physical(input: Tensor) -> Tensor:
 
 
 @method
+def conj_physical_(input: Tensor) -> Tensor:
+    return input
+
+
+@method
 def resolve_conj(input: Tensor) -> Tensor:
     return input
 
 
 @method
 def is_conj(input: Tensor) -> bool:
+    return False
+
+
+@method
+def resolve_neg(input: Tensor) -> Tensor:
+    return input
+
+
+@method
+def is_neg(input: Tensor) -> bool:
     return False
 
 
@@ -92,7 +107,9 @@ def _always(answer: bool) -> property:
     return property(lambda self: answer)
 
 
-for _name in ("is_meta", "is_mps", "is_nested"):
+_OTHER_PLACES = ("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu")
+_OTHER_KINDS = ("nested", "quantized", "sparse", "sparse_csr")
+for _name in (f"is_{_kind}" for _kind in (*_OTHER_PLACES, *_OTHER_KINDS)):
     setattr(Tensor, _name, _always(False))
 Tensor.is_cpu = _always(True)  # type: ignore[attr-defined]
 
@@ -118,6 +135,30 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
     return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
 
 
+@method
+def dense_dim(self: Tensor) -> int:
+    return self.ndim
+
+
+@method
+def sparse_dim(self: Tensor) -> int:
+    return 0
+
+
+@method
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    return self if dtype is None else to_dtype(self, dtype)
+
+
+@method
+def is_distributed(input: Tensor) -> bool:
+    return False
+
+
+def is_inference(input: Tensor) -> bool:
+    return input.is_inference()
+
+
 def is_signed(input: Tensor) -> bool:
     return input.dtype not in (_dtypes.uint8, _dtypes.bool_)
 
@@ -139,6 +180,7 @@ __all__ = [
         "angle",
         "conj",
         "conj_physical",
+        "conj_physical_",
         "contiguous_format",
         "detach",
         "fill",
@@ -148,6 +190,9 @@ __all__ = [
     ),
     *(
         "is_conj",
+        "is_distributed",
+        "is_inference",
+        "is_neg",
         "is_signed",
         "layout",
         "memory_format",
@@ -155,6 +200,7 @@ __all__ = [
         "preserve_format",
         "real",
         "resolve_conj",
+        "resolve_neg",
         "strided",
     ),
     "zero_",

@@ -222,7 +222,7 @@ def _part_writer(node_name: str) -> Callable[..., Tensor]:
 
 
 _slice_written, _select_written = _part_writer("SliceScatter"), _part_writer("SelectScatter")
-_diagonal_written = _part_writer("DiagonalScatter")
+_diagonal_written, _strided_written = _part_writer("DiagonalScatter"), _part_writer("AsStridedScatter")
 
 
 def _same_sizes(src: Tensor, want: Ints) -> None:
@@ -279,7 +279,18 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return _diagonal_written(input, src, at=at)
 
 
+@method
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    part = spec(input.dtype, tuple(size), tuple(stride), input.device)
+    start = input.storage_offset() if storage_offset is None else storage_offset
+    _same_sizes(src, part.shape)
+    return _strided_written(input, src, at=lambda sp: (part, start))
+
+
 __all__ = [
+    "as_strided_scatter",
     "block_diag",
     "diag",
     "diag_embed",

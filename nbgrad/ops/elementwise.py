@@ -875,7 +875,14 @@ for _name, _function in dict(
 for _name, _function in dict(radd=_add, rmul=mul).items():
     setattr(Tensor, f"__{_name}__", _operator(_function))
 for _name, _function in dict(
-    rfloordiv=floor_divide, rmod=remainder, rpow=pow, rand=bitwise_and, ror=bitwise_or, rxor=bitwise_xor
+    rfloordiv=floor_divide,
+    rmod=remainder,
+    rpow=pow,
+    rand=bitwise_and,
+    ror=bitwise_or,
+    rxor=bitwise_xor,
+    rlshift=bitwise_left_shift,
+    rrshift=bitwise_right_shift,
 ).items():
     setattr(Tensor, f"__{_name}__", _reflected(_function))
 for _name, _function in dict(
@@ -883,7 +890,13 @@ for _name, _function in dict(
 ).items():
     setattr(Tensor, f"__{_name}__", _in_place(_function))
 for _name, _method in dict(
-    imul="mul_", imod="remainder_", iand="bitwise_and_", ior="bitwise_or_", ixor="bitwise_xor_"
+    imul="mul_",
+    imod="remainder_",
+    iand="bitwise_and_",
+    ior="bitwise_or_",
+    ixor="bitwise_xor_",
+    ilshift="bitwise_left_shift_",
+    irshift="bitwise_right_shift_",
 ).items():
     setattr(Tensor, f"__{_name}__", _in_place(getattr(Tensor, _method)))
 

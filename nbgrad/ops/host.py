@@ -15,13 +15,14 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import cpu
+from nbgrad._dispatch import into
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._plan import common_dtype, number_type
 from nbgrad._storage import Storage, spec
 from nbgrad._tape.modes import state as modes
-from nbgrad._tensor import Tensor, meta, new, requires, storage_of, wrap
+from nbgrad._tensor import Tensor, check_write, meta, new, requires, storage_of, wrap, written
 from nbgrad.ops.arrange import flip
-from nbgrad.ops.copy import to_dtype
+from nbgrad.ops.copy import copy_memory, to_dtype
 from nbgrad.ops.elementwise import abs as _abs
 from nbgrad.ops.elementwise import add, eq, isfinite, isnan, le, logical_and, logical_or, mul, sub
 from nbgrad.ops.movement import _sizes, unbind
@@ -198,6 +199,18 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         )
     resize_(out, tuple(result.shape))
     return out.copy_(result)
+
+
+@method
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
+    """Of the places, so many: the rest of them are not there, or missing ones are all `fill_value`."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    found = nonzero(input)._host()[:size]
+    rows = np.full((size, found.shape[1]), fill_value, np.int64)
+    rows[: len(found)] = found
+    result = of_array(rows)
+    return result if out is None else into("nonzero_static", out, result, ())
 
 
 @method
@@ -407,6 +420,38 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
+@method
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    return resize_(self, *the_template.shape)
+
+
+# ---------------------------------------------------------------- a Python function of each element
+
+
+def _of_each(name: str) -> None:
+    """Write over each element what a function gives for it and for those of other tensors at its place."""
+
+    def method_of_each(self: Tensor, *args: Any) -> Tensor:
+        *others, function = args
+        if any(requires(t) for t in (self, *others)):
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            )
+        check_write(self, False)
+        own = [np.broadcast_to(t._host(), tuple(self.shape)).reshape(-1).tolist() for t in (self, *others)]
+        values = np.array([function(*v) for v in zip(*own)], self.dtype.np).reshape(tuple(self.shape))
+        copy_memory(self, of_array(values))
+        written(self)
+        return self
+
+    method_of_each.__name__ = method_of_each.__qualname__ = name
+    setattr(Tensor, name, method_of_each)
+
+
+for _name in ("apply_", "map_", "map2_"):
+    _of_each(_name)
+
+
 # ---------------------------------------------------------------- copies of whole objects
 
 
@@ -486,6 +531,8 @@ __all__ = [
     "is_tensor",
     "isclose",
     "nonzero",
+    "nonzero_static",
     "numel",
+    "resize_as_",
     "result_type",
 ]

@@ -319,3 +319,9 @@ def test_against_torch(torch: Any, name: str) -> None:
         seed = module.tensor(np.random.default_rng(4).normal(size=tuple(y.shape)))
         results.append((y, *module.autograd.grad(y * y, x, seed)))
     assert_same(*results, name)
+
+
+def test_of_as_strided_scatter_the_input_counts_where_nothing_was_written() -> None:
+    x, src = T.ones(6, requires_grad=True), T.ones(2, requires_grad=True)
+    T.as_strided_scatter(x, src, (2,), (2,), 1).sum().backward()
+    assert x.grad.tolist() == [1.0, 0.0, 1.0, 0.0, 1.0, 1.0] and src.grad.tolist() == [1.0, 1.0]
