@@ -18,7 +18,7 @@ from nbgrad import _backend, _layout, _transforms
 from nbgrad._arguments import check, guarded, renamed
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
-from nbgrad._plan import check_cast, check_values, dtypes_of, keep, launch, number_type, plan_for
+from nbgrad._plan import Plan, check_cast, check_values, dtypes_of, keep, launch, number_type, plan_for
 from nbgrad._record import record, record_op, recorder
 from nbgrad._storage import Spec
 from nbgrad._tape.modes import shared, state
@@ -265,6 +265,11 @@ def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any], exact: s
 def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
     t = args[0]
+    plan = _usual_write(op, t, args)
+    if plan is not None:
+        launch(plan, t._buf, args[1:])
+        written(t)
+        return t
     operands = operands_of(op, args)
     if state.active and _transforms.wrapped(args):
         return _transforms.inplace(op.function, *args)
@@ -297,6 +302,25 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
         launch(plan, t._buf, args[1:])
     written(t)
     return t
+
+
+def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> Plan | None:
+    """The plan of a write that was made before and is usual: not recorded, no mode that looks at it, no operand in the same memory."""
+    storage = t._storage
+    if state.active or shared.rare or op.fits or (storage is not None and storage.inference):
+        return None
+    kinds: list[Any] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            if a._rg and state.grad:
+                return None
+            other = a._storage
+            if a is not t and other is not None and storage is not None and other.memory is storage.memory:
+                return None
+            kinds.append(a._spec)
+        else:
+            kinds.append(type(a))
+    return op.plans.get((tuple(kinds), t._spec, True))
 
 
 def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
