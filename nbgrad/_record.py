@@ -153,12 +153,14 @@ def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
 
 
 def op_recorder(owner: Any, asked: int) -> Callable[..., None]:
-    """As `recorder`, for an `Op` or what was prepared of one; 3 stands for an operand that is not there. An op of one result is
-    given its static arguments at each call, what was prepared knows what to keep, and which of `results` can have history."""
+    """As `recorder`, for an `Op` or what was prepared of one; 3 stands for an operand that is not there, and of an op of any number of
+    operands a 1 stands after the last. An op of one result is given its static arguments at each call, what was prepared knows
+    what to keep, and which of `results` can have history."""
     found = owner.recorders.get(asked)
     if found is None:
         op, results = (owner, ()) if isinstance(owner, Op) else (owner.op, owner.results)
-        flags = tuple([asked >> 2 * k & 3 for k in range(len(op.inputs))])
+        count = (asked.bit_length() - 1) // 2 if op.variadic else len(op.inputs)
+        flags = tuple([asked >> 2 * k & 3 for k in range(count)])
         mask = tuple([flag in (1, 2) for flag in flags])
         found = _nothing
         if any(mask) and op.rules and results is not None:
@@ -187,15 +189,20 @@ def _op_rule(op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: b
     return found
 
 
+_WRITTEN_OUT = 16  # operands, as many as a recorder has by name
+
+
 def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
     """Give the outputs of an `Op` their history."""
     single = isinstance(result, Tensor)
-    if single and not op.variadic:
+    if single and len(tensors) <= _WRITTEN_OUT:
         if result._spec.dtype.is_floating_point:
             asked = shift = 0
             for t in tensors:
                 asked |= (3 if t is None else t._rg) << shift
                 shift += 2
+            if op.variadic:
+                asked |= 1 << shift
             (op.recorders.get(asked) or op_recorder(op, asked))(result, static, *tensors)
         return result
     mask = tuple([t is not None and requires(t) for t in tensors])

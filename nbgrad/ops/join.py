@@ -11,20 +11,25 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable, into, no_overlap
 from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
-from nbgrad._tensor import Tensor, empty, hooks, wrap
-from nbgrad.ops.copy import copy_memory, to_dtype, zeros
+from nbgrad._tensor import Tensor, empty, hooks
+from nbgrad.ops.copy import copying, to_dtype, zeros
 from nbgrad.ops.movement import _select, _slice, reshape, unsqueeze
 
 
 class Parts:
     """Where each of the tensors to be joined goes: what the result looks like, and per tensor the bytes
-    from its start and its layout there; None for one that PyTorch lets pass in any company, 1-D without
+    from its start and what copies there; None for one that PyTorch lets pass in any company, 1-D without
     elements."""
 
     __slots__ = ("dim", "out", "places")
 
-    def __init__(self, dim: int, out: Spec, places: list[tuple[int, Spec] | None]) -> None:
-        self.dim, self.out, self.places = dim, out, places
+    def __init__(
+        self, dim: int, out: Spec, specs: Sequence[Spec], places: list[tuple[int, Spec] | None]
+    ) -> None:
+        self.dim, self.out = dim, out
+        self.places = [
+            None if place is None else (place[0], copying(place[1], sp)) for place, sp in zip(places, specs)
+        ]
 
 
 _plans: dict[tuple[Any, ...], Parts] = {}
@@ -39,10 +44,11 @@ def _remember(key: tuple[Any, ...], parts: Parts) -> Parts:
 
 def _joined(tensors: Sequence[Tensor], parts: Parts) -> Tensor:
     out = empty(parts.out)
-    view = _backend.of(parts.out.device).view
+    buf, view = out._buf, _backend.of(parts.out.device).view
     for t, place in zip(tensors, parts.places):
         if place is not None:
-            copy_memory(wrap(view(out._buf, place[0]), place[1]), t)
+            start, k = place
+            k.launch(k.address, k.n, view(buf, start) if start else buf, t._buf)
     return out
 
 
@@ -77,7 +83,7 @@ def _cat_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
     return cat(_spread_out([has[k] for k in there], [tensors[k] for k in there]), parts.dim + 1)
 
 
-@differentiable("Cat", tangent=LINEAR, batch=_cat_each, all=_cat_back)
+@differentiable("Cat", raw=True, tangent=LINEAR, batch=_cat_each, all=_cat_back)
 def _cat(*tensors: Tensor, parts: Parts) -> Tensor:
     return _joined(tensors, parts)
 
@@ -99,7 +105,7 @@ def _stack_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
     return stack(_spread_out(has, tensors), parts.dim + 1)
 
 
-@differentiable("Stack", tangent=LINEAR, batch=_stack_each, all=_stack_back)
+@differentiable("Stack", raw=True, tangent=LINEAR, batch=_stack_each, all=_stack_back)
 def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
     return _joined(tensors, parts)
 
@@ -146,7 +152,7 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
     for sp, at in zip(specs, starts):
         there = out.like(tuple(sp.shape), out.strides) if at is not None else None
         places.append(None if at is None or there is None else (at * out.strides[d] * out.itemsize, there))
-    return Parts(d, out, places)
+    return Parts(d, out, specs, places)
 
 
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
@@ -179,7 +185,8 @@ def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
             )
     out = spec(_common(specs), (*first[:d], len(specs), *first[d:]), None, specs[0].device)
     part = out.like(first, out.strides[:d] + out.strides[d + 1 :])
-    return Parts(d, out, [(k * out.strides[d] * out.itemsize, part) for k in range(len(specs))])
+    places = [(k * out.strides[d] * out.itemsize, part) for k in range(len(specs))]
+    return Parts(d, out, specs, list(places))
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
