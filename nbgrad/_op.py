@@ -130,6 +130,7 @@ class Op:
     is told whether nobody else has the gradient's memory, so that a result may take it.
 
     With `statistics`, results after the first are what rules read and nobody else: they have no history, and `g` is the first one's.
+    With `views` a result shows the input's memory.
 
     `tangent` is the rule of forward mode: LINEAR, PRODUCT, or a function that reads `t` (the tangent of the only input) or
     `<input>_t` (None where there is none) and what other rules read. `batch` is vmap's: given, for a single input, the tensor of all
@@ -145,9 +146,10 @@ class Op:
         tangent: Callable[..., Any] | str | None = None,
         batch: Callable[..., Any] | None = None,
         statistics: bool = False,
+        views: bool = False,
     ) -> None:
         self.forward, self.rules, self.node_name = forward, rules, node_name
-        self.tangent, self.batch, self.statistics = tangent, batch, statistics
+        self.tangent, self.batch, self.statistics, self.views = tangent, batch, statistics, views
         self.tangent_reads = tuple(inspect.signature(tangent).parameters) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")
         parameters = inspect.signature(forward).parameters.values()

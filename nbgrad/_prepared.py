@@ -197,10 +197,10 @@ _SETTLED = """
 def make(judge):
     def {name}({parameters}):
         try:
-            plan = find(({key}))
+{spread}            plan = find(({key}))
         except (AttributeError, TypeError):
             plan = None
-        if plan is None{given}:
+        if plan is None{named}:
             {values} = judge({values})
             plan = function({call})
             if type(plan) is not Prepared:
@@ -213,6 +213,10 @@ def make(judge):
         return result{first_result}
     return {name}
 """
+_SPREAD = """            given = {name}
+            if len(given) == 1 and given[0].__class__ in sequences:
+                given = given[0]
+"""
 _PLAIN = {int, bool, float, str, type(None), type}
 _kept: list[dict[Any, Prepared]] = []
 
@@ -220,7 +224,7 @@ _kept: list[dict[Any, Prepared]] = []
 def settled(function: Callable[..., Any]) -> Any:
     """`function(input, settings, *, more)` checks its arguments and returns `call_of(op, input, ...)`, the op that the call comes to; or,
     where it comes to more than one (`out=`, another dtype), the result. The answer may depend on the Specs of tensors and on the
-    settings alone; for a call that names no `more` it is not asked for again."""
+    settings alone; for a call that names no `more` it is not asked for again. `*settings` are taken one by one or as a sequence."""
     return _settled(function, ())
 
 
@@ -245,10 +249,14 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     first, *rest = signature(function).parameters.values()
     positional = [p for p in rest if p.kind is not p.KEYWORD_ONLY]
     further = [p for p in positional if p.name in others]
-    settings = [p for p in positional if p not in further]
+    spread = [p for p in positional if p.kind is p.VAR_POSITIONAL]
+    settings = [p for p in positional if p not in further + spread]
     plain = _PLAIN | {tuple, Size, Spec} if others else _PLAIN
     named = [p for p in rest if p.kind is p.KEYWORD_ONLY]
-    listed = [p.name if p.default is p.empty else f"{p.name}=_{p.name}" for p in rest]
+    listed = [
+        f"*{p.name}" if p in spread else p.name if p.default is p.empty else f"{p.name}=_{p.name}"
+        for p in rest
+    ]
     key = [
         f"{p.name}._spec" if p.default is p.empty else f"None if {p.name} is None else {p.name}._spec"
         for p in further
@@ -256,6 +264,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     key += [p.name for p in settings] + [
         f"*map(type, {p.name})" if "Sequence" in str(p.annotation) else f"type({p.name})" for p in settings
     ]  # 1 is neither True nor 1.0
+    key += ["*given", "*map(type, given)"] * len(spread)
     more = [f"{p.name} is not _{p.name}" for p in named]
     wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
     for p in further:
@@ -265,12 +274,24 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     text = _SETTLED.format(
         name=function.__name__,
         parameters=", ".join(
-            [first.name, *listed[: len(positional)], *["*"] * bool(named), *listed[len(positional) :]]
+            [
+                first.name,
+                *listed[: len(positional)],
+                *["*"] * (bool(named) and not spread),
+                *listed[len(positional) :],
+            ]
         ),
+        spread="".join([_SPREAD.format(name=p.name) for p in spread]),
         key=", ".join([f"{first.name}._spec", *key]) + ",",
-        given="".join(f" or {text}" for text in more),
+        named="".join(f" or {text}" for text in more),
         more=" or ".join(more) or "False",
-        call=", ".join([first.name, *(p.name for p in positional), *(f"{p.name}={p.name}" for p in named)]),
+        call=", ".join(
+            [
+                first.name,
+                *(f"*{p.name}" if p in spread else p.name for p in positional),
+                *(f"{p.name}={p.name}" for p in named),
+            ]
+        ),
         tensors=", ".join([first.name, *(p.name for p in further)]),
         wants=" or ".join(wants),
         asked=" | ".join(f"{text} << {2 * k}" for k, text in enumerate(asked)),
@@ -278,6 +299,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         values="".join([f"{p.name}, " for p in (first, *rest)]),
     )
     scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
+    scope |= dict(sequences=(tuple, list, Size))
     scope["__name__"] = function.__module__
     exec(text, scope := scope | {f"_{p.name}": p.default for p in rest})
 

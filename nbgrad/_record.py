@@ -172,7 +172,7 @@ def op_recorder(owner: Any, asked: int) -> Callable[..., None]:
                 specs = _tuple(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
                 own = (f"(static, {specs}, r0._spec)", (), "static, ", "1 if r0._view is None else 2")
             else:
-                own = ("owner.kept", results, "", "1")
+                own = ("owner.kept", results, "", "2" if op.views else "1")
             found = _recorder_maker(flags, every, tuple(saved), *own)(rule, owner, asked, op_recorder)
         owner.recorders[asked] = found
     return found

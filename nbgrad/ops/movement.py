@@ -14,10 +14,11 @@ from nbgrad._dispatch import created, differentiable, make_view
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR, Op
 from nbgrad._plan import Kernel
+from nbgrad._prepared import Prepared, call_of, settled
 from nbgrad._record import record_op, record_view
 from nbgrad._storage import Marked, Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, hooks, requires, wrap
+from nbgrad._tensor import Tensor, hooks, requires, view_of, wrap
 from nbgrad.ops.copy import contiguous, copying, full, zeros
 from nbgrad.ops.registry import method
 
@@ -52,19 +53,42 @@ def view(
             raise AssertionError("views are made by make_view")
 
         name = node_name if node_name[-1].isdigit() else node_name + "Backward0"
-        op = Op(forward, {"input": rule}, name, LINEAR, batch)
-        known = _Known(geometry)
+        op = Op(forward, {"input": rule}, name, LINEAR, batch, views=True)
+        known: dict[Any, Prepared] = {}
+
+        def at(sp: Spec, static: dict[str, Any]) -> Prepared:
+            key = (sp, *static.values())
+            found = known.get(key)
+            if found is None:
+                if len(known) > 1024:
+                    known.clear()
+                found = known[key] = Prepared(op, (sp,), static, _looking(*geometry(sp, **static), name))
+            return found
 
         def function(input: Tensor, **static: Any) -> Tensor:
             if state.active and type(input._spec) is Marked:
                 return _transforms.view(op, function, input, static, created())
-            sp, offset = known.of(input._spec, static)
-            return record_view(make_view(input, sp, offset, op.node_name), input, op, static)
+            plan = at(input._spec, static)
+            result: Tensor = plan.run(input)
+            if input._rg and state.grad:
+                plan.record(result, (input,))
+            return result
 
-        function.op = op  # type: ignore[attr-defined]
+        function.at, function.op = at, op  # type: ignore[attr-defined]
         return function
 
     return make
+
+
+def _looking(sp: Spec, offset: int, name: str) -> Callable[[Tensor], Tensor]:
+    """What makes the view."""
+    look, start = _backend.of(sp.device).view, offset * sp.itemsize if sp.numel else 0
+
+    def run(base: Tensor) -> Tensor:
+        buf = look(base._buf, start) if start else base._buf
+        return view_of(base, buf, sp, "default" if state.grad else created(), name)
+
+    return run
 
 
 # ---------------------------------------------------------------- the inverse of looking at a part
@@ -218,7 +242,8 @@ def _sizes(args: Sequence[Any], name: str = "view", word: str = "size") -> tuple
 
 
 @method
-def permute(input: Tensor, *dims: Any) -> Tensor:
+@settled
+def permute(input: Tensor, *dims: Any) -> Any:
     if not dims:
         raise TypeError('permute() missing 1 required positional arguments: "dims"')
     order = _sizes(dims, "permute", "dims")
@@ -230,15 +255,16 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
     wrapped = tuple(_layout.wrap_dim(d, input.ndim) for d in order)
     if len(set(wrapped)) != len(wrapped):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return _permute(input, dims=wrapped)
+    return call_of(_permute, input, dims=wrapped)
 
 
 @method
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+@settled
+def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
     a, b = _layout.wrap_dim(dim0, input.ndim), _layout.wrap_dim(dim1, input.ndim)
     if not input.ndim:
         return alias(input)
-    return _transpose(input, dim0=a, dim1=b)
+    return call_of(_transpose, input, dim0=a, dim1=b)
 
 
 swapaxes = swapdims = transpose
@@ -395,26 +421,30 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
     return _view(self, shape=_layout.infer_size(tuple(other.shape), self._spec.numel))
 
 
-def _t_view(self: Tensor, *shape: Any) -> Tensor:
-    return _view(self, shape=_layout.infer_size(_sizes(shape), self._spec.numel))
+@settled
+def _t_view(self: Tensor, *shape: Any) -> Any:
+    return call_of(_view, self, shape=_layout.infer_size(_sizes(shape), self._spec.numel))
 
 
 Tensor.view = _t_view  # type: ignore[attr-defined]
 
 
-def reshape(input: Tensor, *shape: Any) -> Tensor:
-    sizes = _layout.infer_size(_sizes(shape, "reshape", "shape"), input._spec.numel)
+@method
+@settled
+def reshape(input: Tensor, *shape: Any) -> Any:
+    return _reshaped(input, _layout.infer_size(_sizes(shape, "reshape", "shape"), input._spec.numel))
+
+
+def _reshaped(input: Tensor, sizes: Ints) -> Any:
+    """A view where one can show the elements so, else a copy."""
     sp = input._spec
     if _layout.view_strides(sp.shape, sp.strides, sizes) is not None:
-        return (_view if sp.contiguous else _reshape_alias)(input, shape=sizes)
+        return call_of(_view if sp.contiguous else _reshape_alias, input, shape=sizes)
     copied = contiguous(input)
     out = _unsafe_view(copied, shape=sizes)
     out._view = None  # of a copy that nobody else has: to the user no view
     out._rg = 1 if out._node is not None else 0
     return out
-
-
-method(reshape)
 
 
 @method
@@ -423,18 +453,19 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @method
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+@settled
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     a, b = _layout.wrap_dim(start_dim, input.ndim), _layout.wrap_dim(end_dim, input.ndim)
     if a > b:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if input.ndim == 0:
-        return reshape(input, (1,))
+        return _reshaped(input, (1,))
     if a == b:
         return input
     merged = 1
     for n in tuple(input.shape)[a : b + 1]:
         merged *= n
-    return reshape(input, (*tuple(input.shape)[:a], merged, *tuple(input.shape)[b + 1 :]))
+    return _reshaped(input, (*tuple(input.shape)[:a], merged, *tuple(input.shape)[b + 1 :]))
 
 
 @method
@@ -458,9 +489,10 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 @method
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+@settled
+def squeeze(input: Tensor, dim: Any = None) -> Any:
     if dim is None:
-        return _squeeze(input, dims=tuple(d for d in range(input.ndim) if input.shape[d] == 1))
+        return call_of(_squeeze, input, dims=tuple(d for d in range(input.ndim) if input.shape[d] == 1))
     single = isinstance(dim, int)
     wanted = (
         (_layout.wrap_dim(dim, input.ndim),)
@@ -469,19 +501,19 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
         if dim
         else ()
     )
-    return (_squeeze_dim if single else _squeeze_dims)(
-        input, dims=tuple(w for w in wanted if input.ndim and input.shape[w] == 1)
-    )
+    ones = tuple(w for w in wanted if input.ndim and input.shape[w] == 1)
+    return call_of(_squeeze_dim if single else _squeeze_dims, input, dims=ones)
 
 
 @method
-def unsqueeze(input: Tensor, dim: int) -> Tensor:
+@settled
+def unsqueeze(input: Tensor, dim: int) -> Any:
     n = input.ndim + 1
     if not -n <= dim < n:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
         )
-    return _unsqueeze(input, dim=dim % n)
+    return call_of(_unsqueeze, input, dim=dim % n)
 
 
 # ---------------------------------------------------------------- more, or fewer, elements
@@ -504,8 +536,9 @@ def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
 
 
 @method
-def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
-    return _expand(self, shape=_sizes(sizes, "expand"))
+@settled
+def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
+    return call_of(_expand, self, shape=_sizes(sizes, "expand"))
 
 
 def spread(g: Tensor, shape: Ints) -> Tensor:
@@ -610,7 +643,8 @@ def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int
 
 
 @method
-def select(input: Tensor, dim: int, index: int) -> Tensor:
+@settled
+def select(input: Tensor, dim: int, index: int) -> Any:
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = _layout.wrap_dim(dim, input.ndim)
@@ -619,11 +653,12 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}"
         )
-    return _select(input, dim=d, index=index % n)
+    return call_of(_select, input, dim=d, index=index % n)
 
 
 @method
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+@settled
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
@@ -637,15 +672,16 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         start += n
     if start + length > n:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    return _slice(input, dim=d, start=start, length=length, step=1)
+    return call_of(_slice, input, dim=d, start=start, length=length, step=1)
 
 
 @method
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+@settled
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     a, b = _layout.wrap_dim(dim1, input.ndim), _layout.wrap_dim(dim2, input.ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return _diagonal(input, offset=offset, dim1=a, dim2=b)
+    return call_of(_diagonal, input, offset=offset, dim1=a, dim2=b)
 
 
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
