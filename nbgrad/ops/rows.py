@@ -177,8 +177,8 @@ _SOFTMAX = Program(
     "softmax",
     (
         _TOP,
-        Step(_POWERS, {"y": p.exp(_x - _top)}, {"all": var("s")}),
-        Step(write={"y": _y / var("all")}),
+        Step(_POWERS, {"y": p.exp(_x - _top)}, {"share": 1 / var("s")}),
+        Step(write={"y": _y * var("share")}),
     ),
     ("x",),
 )

@@ -15,7 +15,9 @@ from nbgrad.kernels.cpu.walk import opening
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 LANES = 32
-WIDE = 64  # lines side by side: as many as stay in the cache over a few thousand steps
+ROWS = 64  # elements of each of the lines side by side, as many as stay in the nearest cache
+BLOCK = 512  # elements that are added up in their own dtype, in any order
+WIDE = 128  # lines side by side
 
 Source = tuple[str, tuple[str, ...]]
 
@@ -241,70 +243,68 @@ from math import inf, nan
 import math
 import numpy as np
 {helpers}
+from nbgrad.kernels.cpu.fold import add_up, larger
 from nbgrad.kernels.cpu.stack import stack_{code}, stack_f8
 F = {scalar}
 R = {result}
+LOWEST = F({lowest})
 
 
 def @NAME@(start, stop, meta, o, x):
-    best = stack_{code}({lanes})
-    sums = stack_f8({lanes})
+    {stacks}
     {opening}
         {body}
 '''
 
-# Where the largest is infinite, 0 stands for it: a difference of infinities is no number.
+# What the exponentials are taken relative to is never infinite: a difference of infinities is no number. Lines side by side are
+# gone through in blocks that stay in the nearest cache; a block with a larger element makes what was summed before it smaller.
 _LOGSUMEXP_TOGETHER = """
 for j in range(width):
     best[j] = F(-inf)
+    shift[j] = F(-inf)
     sums[j] = 0.0
-p = x_at
-for k in range(n):
+for at in range(0, n, {rows}):
+    p = x_at
+    for k in range(at, min(at + {rows}, n)):
+        for j in range(width):
+            best[j] = x[p + j] if x[p + j] > best[j] else best[j]
+        p += x_step
     for j in range(width):
-        best[j] = x[p + j] if x[p + j] > best[j] else best[j]
-    p += x_step
-for j in range(width):
-    best[j] = best[j] if abs(best[j]) != inf else F(0)
-p = x_at
-for k in range(n):
-    for j in range(width):
-        v = x[p + j]
-        top = best[j]
+        v = shift[j]
+        top = best[j] if best[j] > LOWEST else LOWEST
+        top = top if top != inf else F(0)
         {power}
-        sums[j] += np.float64({result})
-    p += x_step
+        sums[j] *= np.float64({result})
+        shift[j] = top
+        up[j] = F(0)
+    p = x_at
+    for k in range(at, min(at + {rows}, n)):
+        for j in range(width):
+            v = x[p + j]
+            top = shift[j]
+            {power_of_lane}
+            up[j] += {result}
+        p += x_step
+    x_at = p
+    for j in range(width):
+        sums[j] += np.float64(up[j])
 for j in range(width):
-    o[o_at + j] = R(math.log(sums[j]) + best[j])
+    o[o_at + j] = R(math.log(sums[j]) + shift[j])
 """
 
 _LOGSUMEXP_ALONE = """
-whole = n // {lanes} * {lanes}
 top = F(-inf)
-for j in range({lanes}):
-    best[j] = top
-    sums[j] = 0.0
-for k in range(0, whole, {lanes}):
-    for j in range({lanes}):
-        v = x[x_at + (k + j){times}]
-        best[j] = v if v > best[j] else best[j]
-for j in range({lanes}):
-    top = best[j] if best[j] > top else top
-for k in range(whole, n):
-    v = x[x_at + k{times}]
-    top = v if v > top else top
+for k in range(n):
+    top = larger(top, x[x_at + k{times}])
 top = top if abs(top) != inf else F(0)
-for k in range(0, whole, {lanes}):
-    for j in range({lanes}):
-        v = x[x_at + (k + j){times}]
-        {power}
-        sums[j] += np.float64({result})
 total = 0.0
-for j in range({lanes}):
-    total += sums[j]
-for k in range(whole, n):
-    v = x[x_at + k{times}]
-    {power_of_rest}
-    total += np.float64({result})
+for at in range(0, n, {block}):
+    up = F(0)
+    for k in range(at, min(at + {block}, n)):
+        v = x[x_at + k{times}]
+        {power}
+        up = add_up(up, {result})
+    total += np.float64(up)
 o[o_at] = R(math.log(total) + top)
 """
 
@@ -316,18 +316,21 @@ def logsumexp(code: str, out: str, together: bool, unit: bool) -> Source:
     power = emit.emit((p.exp(var("v") - var("top")),), "cpu", code, {"v": "v", "top": "top"})
     text = "\n".join(power.lines)
     body = (_LOGSUMEXP_TOGETHER if together else _LOGSUMEXP_ALONE).format(
-        lanes=LANES,
+        block=BLOCK,
         times="" if unit else " * x_step",
+        rows=ROWS,
         power=_lines(text, 8),
-        power_of_rest=_lines(text, 4),
+        power_of_lane=_lines(text, 12),
         result=power.results[0],
     )
+    stacks = ["sums = stack_f8({0})", *(f"{name} = stack_{code}({{0}})" for name in ("best", "shift", "up"))]
     source = _LOGSUMEXP.format(
         helpers=helpers,
         code=code,
         scalar=SCALARS[code],
         result=SCALARS[out],
-        lanes=WIDE if together else LANES,
+        lowest="-3.4028234663852886e38" if code == "f4" else "-1.7976931348623157e308",
+        stacks="\n    ".join(stacks).format(WIDE) if together else "",
         opening=opening(("o", "x"), WIDE if together else 1),
         body=_lines(body, 8),
     )

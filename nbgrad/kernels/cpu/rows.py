@@ -17,6 +17,7 @@ from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 BLOCK = 4096  # elements that are added up in their own dtype; in as many lanes as LLVM makes of it, 32 or so
 WIDTH = 64  # rows that `columns` works side by side
+FEW = 32  # elements of each of those that are added up in their own dtype
 LINE = 16  # elements of a row that one thread adds to: a cache line of them
 
 _START = {"sum": "0.0", "max": "-inf"}
@@ -201,7 +202,10 @@ def columns(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
     """The loop over rows that lie side by side. `meta` holds: length of a row, rows side by side, blocks that these are cut into."""
     w = _Writer(program, code, "[j]")
     body = ["n = meta[0]", "inner = meta[1]", "blocks = meta[2]"]
-    body += [f"total_{f} = stack_f8({WIDTH})" for step in program.steps for f in step.fold]
+    folds = [f for step in program.steps for f in step.fold]
+    body += [
+        f"{kept}_{f} = stack_{c}({WIDTH})" for f in folds for kept, c in (("total", "f8"), ("part", code))
+    ]
     kept = [*program.each, *(s for step in program.steps for s in step.then)]
     body += [f"s_{s} = stack_{code}({WIDTH})" for s in kept]
     item = [
@@ -212,20 +216,34 @@ def columns(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
         *_side_by_side([f"s_{n}[j] = e_{n}[row + j]" for n in program.each]),
     ]
     for step in program.steps:
-        lines, found = w.element(w.walked(step), "p + j")
-        item += _side_by_side([f"total_{f}[j] = A({_START[kind]})" for f, (kind, _) in step.fold.items()])
-        for f, (kind, _) in step.fold.items():
-            lines += [
-                f"u = total_{f}[j]",
-                f"w = A({found[f]})",
-                f"total_{f}[j] = {_JOIN[kind].format('u', 'w')}",
-            ]
-        lines += [f"{w.stored(o)}[p + j] = {found[o]}" for o in step.write]
-        item += ["for r in range(n):", "    p = begin + r * inner", *_deeper(_side_by_side(lines))]
+        item += _walking_columns(w, step)
         item += _side_by_side(w.after(step))
     item += _side_by_side([f"o_{n}[row + j] = s_{n}[j]" for n in program.results])
     item += _side_by_side(w.at_chosen("begin + at * inner + j", "row + j"))
     return w.source("rows that lie side by side", [*body, "for item in range(start, stop):", *_deeper(item)])
+
+
+def _walking_columns(w: _Writer, step: Step) -> Lines:
+    """Blocks of rows that lie side by side, each gathered in the elements' dtype and then added to the totals."""
+    kinds = {f: kind for f, (kind, _) in step.fold.items()}
+    lines, found = w.element(w.walked(step), "p + j")
+    for f, kind in kinds.items():
+        lines += [f"u = part_{f}[j]", f"w = {found[f]}", f"part_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
+    lines += [f"{w.stored(o)}[p + j] = {found[o]}" for o in step.write]
+    if not kinds:
+        return ["for r in range(n):", "    p = begin + r * inner", *_deeper(_side_by_side(lines))]
+    join = []
+    for f, kind in kinds.items():
+        join += [f"u = total_{f}[j]", f"w = A(part_{f}[j])", f"total_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
+    return [
+        *_side_by_side([f"total_{f}[j] = A({_START[kind]})" for f, kind in kinds.items()]),
+        f"for at in range(0, n, {FEW}):",
+        *_deeper(_side_by_side([f"part_{f}[j] = F({_START[kind]})" for f, kind in kinds.items()])),
+        f"    for r in range(at, min(at + {FEW}, n)):",
+        "        p = begin + r * inner",
+        *_deeper(_side_by_side(lines), 2),
+        *_deeper(_side_by_side(join)),
+    ]
 
 
 def _side_by_side(lines: Lines) -> Lines:
