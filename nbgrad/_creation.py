@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import warnings
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from math import prod
 from typing import Any
 
@@ -77,6 +78,72 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
             _known.clear()
         _known[key] = sp
     return sp
+
+
+# ---------------------------------------------------------------- the short way
+
+# What few elements cost are the interpreter's steps, so a call that names nothing but sizes (or a tensor to be like) is looked at
+# once: what gives such memory is kept, and how it lies.
+Memory = Callable[[], Any]
+_FEW_BYTES = 512
+
+
+def _copies(t: Tensor) -> Memory:
+    memory = t._buf.copy()
+    give: Memory = memory.copy
+    return give
+
+
+class _Known(dict[Any, tuple[Memory, Spec]]):
+    def __init__(self, memory_of: Callable[[Tensor], Memory | None]) -> None:
+        self.memory_of = memory_of
+        _dtypes.on_new_default.append(self.clear)
+
+    def keep(self, key: Any, t: Tensor) -> Tensor:
+        if type(t._spec) is Spec and t._spec.nbytes <= _FEW_BYTES and type(t) is Tensor:
+            memory = self.memory_of(t)
+            if memory is not None:
+                if len(self) >= 4096:
+                    self.clear()
+                self[key] = memory, t._spec
+        return t
+
+
+def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Any], Any]:
+    def make(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        known = _Known(memory_of)
+
+        def short(*sizes: Any, **more: Any) -> Tensor:
+            if more or not sizes or state.levels:
+                return function(*sizes, **more)
+            key = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
+            for n in key:
+                if type(n) is not int:
+                    return function(*sizes)
+            found = known.get(key)
+            return known.keep(key, function(*sizes)) if found is None else wrap(found[0](), found[1])
+
+        return update_wrapper(short, function)
+
+    return make
+
+
+def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Any], Any]:
+    def make(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        known = _Known(memory_of)
+
+        def short(input: Tensor, **more: Any) -> Tensor:
+            if more or type(input) is not Tensor or state.levels:
+                return function(input, **more)
+            found = known.get(input._spec)
+            if found is not None:
+                return wrap(found[0](), found[1])
+            t = function(input)
+            return known.keep(input._spec, t) if type(input._spec) is Spec else t
+
+        return update_wrapper(short, function)
+
+    return make
 
 
 # ---------------------------------------------------------------- from data
@@ -329,6 +396,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 # ---------------------------------------------------------------- filled
 
 
+@_of_sizes(_copies)
 def empty(
     *sizes: Any,
     size: Any = None,
@@ -387,6 +455,7 @@ def empty_permuted(
     return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@_of_sizes(_copies)
 def zeros(
     *sizes: Any,
     size: Any = None,
@@ -401,6 +470,7 @@ def zeros(
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
+@_of_sizes(_copies)
 def ones(
     *sizes: Any,
     size: Any = None,
@@ -444,6 +514,7 @@ def _like(input: Tensor, dtype: Any) -> Spec:
     return spec(sp.dtype if dtype is None else _dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
 
 
+@_of_a_like(_copies)
 def empty_like(
     input: Tensor,
     *,
@@ -455,6 +526,7 @@ def empty_like(
     return _finish(_empty(_like(input, dtype)), requires_grad)
 
 
+@_of_a_like(_copies)
 def zeros_like(
     input: Tensor,
     *,
@@ -466,6 +538,7 @@ def zeros_like(
     return _finish(_zeros(_like(input, dtype)), requires_grad)
 
 
+@_of_a_like(_copies)
 def ones_like(
     input: Tensor,
     *,
@@ -710,6 +783,7 @@ def _drawn(sp: Spec, generator: Any, draw: Callable[[Any, int, _dtype], Any]) ->
     return per_example(lambda shape: wrap(draw(gen, prod(shape), sp.dtype), sp.like(shape)), tuple(sp.shape))
 
 
+@_of_sizes(lambda t: _random.few_units(t._spec))
 def rand(
     *sizes: Any,
     size: Any = None,
@@ -729,6 +803,7 @@ def rand(
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
+@_of_sizes(lambda t: _random.few_normals(t._spec))
 def randn(
     *sizes: Any,
     size: Any = None,
@@ -796,6 +871,7 @@ def randperm(
     return _finish(t if d is t.dtype else to_dtype(t, d), requires_grad, out)
 
 
+@_of_a_like(lambda t: _random.few_units(t._spec))
 def rand_like(
     input: Tensor,
     *,
@@ -807,6 +883,7 @@ def rand_like(
     return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
+@_of_a_like(lambda t: _random.few_normals(t._spec))
 def randn_like(
     input: Tensor,
     *,

@@ -33,11 +33,13 @@ import numpy as np
 
 from nbgrad import _backend, _device, _dtypes
 from nbgrad._dtypes import dtype
+from nbgrad._storage import Spec
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates
 from nbgrad.kernels.launch import PARALLEL_FROM
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_empty = np.empty
 
 _DEFAULT_SEED: Final = 67280421310721
 _CHUNK: Final = 1 << 20  # words a pass works on, a multiple of 32: 4 MB
@@ -152,11 +154,11 @@ class Generator:
 
 
 @lru_cache(maxsize=64)
-def _kernel(kind: str, many: bool = False) -> tuple[int, Callable[..., None]]:
-    """A kernel's address, and the launcher of its operands: for all threads, or for one."""
+def _kernel(kind: str, many: bool = False, quick: bool = False) -> tuple[int, Callable[..., None]]:
+    """A kernel's address, and the launcher of its operands: for all threads, or for one; `quick` for a few elements."""
     source, codes = templates.source(kind)
     letters = "".join("d" if c == "f8" else "q" for c in codes[2:] if c[0] != "*")
-    launch = _backend.cpu.launch(len(codes) - 2 - len(letters), letters, PARALLEL_FROM if many else 1)
+    launch = _backend.cpu.launch(len(codes) - 2 - len(letters), letters, PARALLEL_FROM if many else 1, quick)
     return build.kernel(f"random_{kind}", source, codes).address, launch
 
 
@@ -213,12 +215,15 @@ def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.
     if low == 0.0 and high == 1.0:
         return units(gen, n, d).view(d.np)
     if d is _dtypes.float16:
-        return uniform(gen, n, _dtypes.float32, low, high).astype(d.np)
+        made = uniform(gen, n, _dtypes.float32, low, high).astype(d.np)
+        return np.where(made == d.np.type(high), d.np.type(low), made)
     real = _floating(d, "check_uniform_bounds").type
     _check_uniform(d, low, high)
     # The difference rounds in the dtype, the rest is float64.
     begin = real(low)
-    return _fill(gen, f"range_{d.code}", n, d.itemsize, float(begin), float(real(high) - begin)).view(d.np)
+    end = real(high)
+    numbers = float(begin), float(end - begin), float(end)
+    return _fill(gen, f"range_{d.code}", n, d.itemsize, *numbers).view(d.np)
 
 
 _UNITS: Final = {_dtypes.float32: "uniform_f4", _dtypes.float64: "uniform_f8"}
@@ -230,19 +235,35 @@ def units(gen: Generator, n: int, d: dtype) -> Array:
     kind = _UNITS.get(d)
     if kind is None:
         _floating(d, "check_uniform_bounds")
-        return units(gen, n, _dtypes.float32).view(np.float32).astype(d.np).view(_BYTES)
-    nbytes = n * d.itemsize
-    if nbytes > 512:
-        return _fill(gen, kind, n, d.itemsize)
-    address, run = _kernel(kind)
-    out, lock = np.empty(nbytes, _BYTES), gen.lock
-    lock.acquire()  # what few numbers cost are the interpreter's steps, and a `with` block takes more of them
-    try:
-        words, at = gen.take(nbytes >> 2)
-        run(address, n, out, words, at)
-    finally:
-        lock.release()
-    return out
+        made = units(gen, n, _dtypes.float32).view(np.float32).astype(d.np)
+        return np.where(made == 1, d.np.type(0), made).view(_BYTES)
+    return _fill(gen, kind, n, d.itemsize)
+
+
+def few_units(sp: Spec) -> Callable[[], Array] | None:
+    """What draws `units` of the default generator for a Spec of few elements; of dtypes for which that is one launch."""
+    kind, n, nbytes, words = _UNITS.get(sp.dtype), sp.numel, sp.nbytes, sp.nbytes >> 2
+    if kind is None or not n:
+        return None
+    gen = default_generator
+    address, run = _kernel(kind, quick=True)
+    lock = gen.lock
+
+    def draw() -> Array:
+        out = _empty(nbytes, _BYTES)
+        lock.acquire()  # a `with` block takes more of the interpreter's steps
+        try:
+            at = gen._at
+            if at + words <= 624:
+                gen._at = at + words
+                run(address, n, out, gen._words, at)
+            else:
+                run(address, n, out, *gen.take(words))
+        finally:
+            lock.release()
+        return out
+
+    return draw
 
 
 def _check_uniform(d: dtype, low: float, high: float) -> None:
@@ -300,16 +321,36 @@ def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> A
         _floating(d, "normal_kernel_cpu")
         # rounded once
         return _few_normals(gen, n, _dtypes.float64, mean, std).view(np.float64).astype(d.np).view(_BYTES)
-    address, run = _kernel(kind)
-    out, kept, lock = np.empty(n * d.itemsize, _BYTES), gen._kept, gen.lock
-    lock.acquire()  # as above
-    try:
-        missing = n - 1 if n and kept[15] else n  # the flag is 1.0, whose last byte is not 0
-        words, at = gen.take(2 * (missing + (missing & 1)))
-        run(address, n, out, kept, words, at, mean, std)
-    finally:
-        lock.release()
+    with gen.lock:
+        return _next_normals(gen, n, d, mean, std, _kernel(kind))
+
+
+def _next_normals(gen: Generator, n: int, d: dtype, mean: float, std: float, kernel: Any) -> Array:
+    """With the lock held."""
+    address, run = kernel
+    out, kept = _empty(n * d.itemsize, _BYTES), gen._kept
+    missing = n - 1 if n and kept[15] else n  # the flag is 1.0, whose last byte is not 0
+    words, at = gen.take(2 * (missing + (missing & 1)))
+    run(address, n, out, kept, words, at, mean, std)
     return out
+
+
+def few_normals(sp: Spec) -> Callable[[], Array] | None:
+    """The same as `few_units` for `normals`."""
+    kind, n, d = _FEW.get(sp.dtype), sp.numel, sp.dtype
+    if kind is None or not 0 < n < 16:
+        return None
+    gen, kernel = default_generator, _kernel(kind, quick=True)
+    lock = gen.lock
+
+    def draw() -> Array:
+        lock.acquire()
+        try:
+            return _next_normals(gen, n, d, 0.0, 1.0, kernel)
+        finally:
+            lock.release()
+
+    return draw
 
 
 def randint(gen: Generator, low: int, high: int, n: int, d: dtype = _dtypes.int64) -> Array:

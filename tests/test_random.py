@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from nbgrad import _random as R
-from nbgrad._dtypes import bool_, float32, float64, int32, int64
+from nbgrad._dtypes import bool_, float16, float32, float64, int32, int64
+from tests.support import T
 
 SIZES = [0, 1, 2, 5, 15, 16, 17, 31, 100, 1000, 16384, 16385, 50_001]
 SEEDS = [0, 1, 42, 2**32 - 1, 2**32 + 5, 2**64 - 1, -1, -12345]
@@ -294,3 +295,30 @@ def test_errors_match_torch(torch: ModuleType) -> None:
         assert ours == outcome(lambda p=bad: torch.empty(3).bernoulli_(p))
         ours = outcome(lambda p=bad: R.bernoulli(g, np.array([p])))
         assert ours == outcome(lambda p=bad: torch.bernoulli(torch.tensor([p])))
+
+
+def test_the_end_of_a_range_is_never_drawn() -> None:
+    """What rounds up to it is the beginning."""
+    drawn = R.uniform(generator(), 1000, float32, 1.0, 1.0 + 2**-20)
+    assert drawn.min() == 1.0 and drawn.max() < 1.0 + 2**-20
+    assert R.uniform(generator(), 20_000, float16).max() < 1.0
+
+
+def test_few_numbers_are_of_the_same_stream() -> None:
+    """Calls that give sizes alone have a short way; its numbers are those of any other call."""
+    T.manual_seed(3)
+    told = [T.rand(4, generator=T.default_generator), T.randn(3, dtype=float32), T.rand(2, 2, dtype=float32)]
+    for _ in range(2):
+        T.manual_seed(3)
+        drawn = [T.rand(4), T.randn((3,)), T.rand(2, 2)]
+        assert [t.tolist() for t in drawn] == [t.tolist() for t in told]
+
+
+def test_what_was_made_before_is_not_shared() -> None:
+    for make in (lambda: T.zeros(3), lambda: T.zeros((3,)), lambda: T.zeros_like(T.rand(3))):
+        for _ in range(3):
+            made = make()
+            assert made.tolist() == [0.0] * 3
+            made += 1
+    with pytest.raises(TypeError):
+        T.zeros(3.0)

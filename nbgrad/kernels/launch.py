@@ -18,6 +18,7 @@ from nbgrad.kernels import build, crew
 Launch = Callable[..., None]
 
 PARALLEL_FROM = 16384  # elements; measured break-even of two threads on a multiply
+FEW = 256  # elements of which even a sort is `quick`
 PIECES = 2  # of a range, per thread: who is kept from work by another process leaves more to the others
 _lock = threading.RLock()
 _busy = (

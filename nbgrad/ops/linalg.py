@@ -22,6 +22,7 @@ from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad.kernels import build, products
 from nbgrad.kernels.cpu import reduce as reductions
+from nbgrad.kernels.launch import FEW
 from nbgrad.ops.copy import copy_memory, resize, to_dtype, zeros
 from nbgrad.ops.elementwise import _add, add, mul
 from nbgrad.ops.movement import _t, reshape, squeeze, unsqueeze
@@ -110,7 +111,7 @@ def _inner(a: Spec, b: Spec, out: Spec) -> Run:
     source, signature = reductions.inner(d.code, d.kind, sums.dtype.code, contiguous)
     name = f"dot_{d.code}_{sums.dtype.code}_{'runs' if contiguous else 'strided'}"
     address = build.kernel(name, source, signature, contract=True).address
-    launch = _backend.of(out.device).launch(4, "", n // 2 if count > 1 else 1)
+    launch = _backend.of(out.device).launch(4, "", n // 2 if count > 1 else 1, n < FEW)
     meta = np.array([n, RUN if count > 1 else n, *steps], np.int64).view(np.uint8)
     joined = reduction(SUM, sums, (0,), False, d, "f8") if count > 1 else None
     nbytes = sums.nbytes

@@ -25,6 +25,7 @@ from nbgrad.expr.node import Expr, var
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import lines
 from nbgrad.kernels.cpu import reduce as templates
+from nbgrad.kernels.launch import FEW
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
@@ -127,7 +128,7 @@ def reduction(
     meta = np.array([*head, *_reversed(outer), *_reversed(inner)], np.int64).view(np.uint8)
     letters = ("d" if compute[0] == "f" else "q") * len(kind.numbers)
     work = builtins.max(sp.numel // _LIGHT, results)
-    launch = _backend.of(sp.device).launch(3, letters, work if items > 1 else items)
+    launch = _backend.of(sp.device).launch(3, letters, work if items > 1 else items, sp.numel < FEW)
     return filled(launch, made.address, items, meta, (out,), numbers)
 
 
@@ -556,7 +557,7 @@ def _chosen(word: str, sp: Spec, dim: int, keepdim: bool) -> Run:
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"arg{word}_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if sp.numel else 0
-    launch = _backend.of(sp.device).launch(4, "", sp.numel if items > 1 else items)
+    launch = _backend.of(sp.device).launch(4, "", sp.numel if items > 1 else items, sp.numel < FEW)
     if not keepdim and sp.ndim:
         values, places = without(values, dim), without(places, dim)
     return filled(launch, address, items, how.meta, (values, places))

@@ -26,7 +26,7 @@ from nbgrad.expr.node import var
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
-from nbgrad.kernels.launch import PARALLEL_FROM
+from nbgrad.kernels.launch import FEW, PARALLEL_FROM
 from nbgrad.ops import elementwise as e
 from nbgrad.ops import reduce as r
 from nbgrad.ops.copy import contiguous, to_dtype
@@ -98,7 +98,9 @@ def _ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
     ]
     made, read = len(outs), sum(c[0] == "*" for c in codes) - 1 - len(outs)
     backend = _backend.of(sp.device)
-    launch = backend.launch(1 + made + read, "d" * len(numbers), max(sp.numel, 1) if walk.items else 0)
+    launch = backend.launch(
+        1 + made + read, "d" * len(numbers), max(sp.numel, 1) if walk.items else 0, sp.numel < FEW
+    )
     meta = np.array(walk.meta, np.int64).view(np.uint8)
     return _runner(made, read, bool(program.over))(
         backend.empty, launch, kernel.address, walk.items, meta, outs, *numbers

@@ -21,6 +21,7 @@ from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, check_write, empty, rebase, requires, written
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import scan as templates
+from nbgrad.kernels.launch import FEW
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import clone, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.gather import scatter_add
@@ -36,6 +37,10 @@ def _lanes(d: _dtype) -> str:
     return "f8" if d.is_floating_point else "i8"
 
 
+def _work(sp: Spec, items: int) -> int:
+    return sp.numel if items > 1 else items if sp.numel else 0
+
+
 def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
     d = sp.dtype if sp.dtype.is_floating_point else _dtypes.int64
     out = spec(d, tuple(sp.shape), None, sp.device)
@@ -45,7 +50,7 @@ def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
     code, made = sp.dtype.code, d.code
     source, signature = templates.scan(kind, code, _lanes(d), made, how.width, how.together)
     name = f"{kind}_{code}_{made}{'_lines' if how.together else ''}"
-    launch = _backend.of(sp.device).launch(3, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    launch = _backend.of(sp.device).launch(3, "", _work(sp, how.items), sp.numel < FEW)
     return filled(launch, build.kernel(name, source, signature).address, how.items, how.meta, (out,))
 
 
@@ -65,7 +70,7 @@ def _scan_along(kind: str, sp: Spec, out: Spec, dim: int, reverse: bool) -> Run:
     code, made = sp.dtype.code, out.dtype.code
     source, signature = templates.along(kind, code, _lanes(out.dtype), made, reverse)
     address = build.kernel(f"{kind}_{code}_{made}_along", source, signature).address
-    launch = _backend.of(sp.device).launch(3, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    launch = _backend.of(sp.device).launch(3, "", _work(sp, how.items), sp.numel < FEW)
     return filled(launch, address, how.items, how.meta, (out,))
 
 
@@ -140,7 +145,7 @@ def _make_recurrence(sp: Spec, factor: Spec, dim: int, reverse: bool) -> Any:
     code = sp.dtype.code
     source, signature = templates.recurrence(code, "f8", how.width, how.together)
     address = build.kernel(f"recurrence_{code}{'_lines' if how.together else ''}", source, signature).address
-    launch = _backend.of(sp.device).launch(4, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    launch = _backend.of(sp.device).launch(4, "", _work(sp, how.items), sp.numel < FEW)
 
     def scan(t: Tensor, a: Tensor) -> Tensor:
         got = empty(out)
@@ -237,7 +242,7 @@ def _scan_extreme(word: str, sp: Spec, dim: int) -> Run:
     code = sp.dtype.code
     source, signature = templates.extreme(word, code, sp.dtype.kind, how.width, how.together)
     address = build.kernel(f"cum{word}_{code}{'_lines' if how.together else ''}", source, signature).address
-    launch = _backend.of(sp.device).launch(4, "", sp.numel if how.items > 1 else how.items if sp.numel else 0)
+    launch = _backend.of(sp.device).launch(4, "", _work(sp, how.items), sp.numel < FEW)
     return filled(launch, address, how.items, how.meta, (values, places))
 
 

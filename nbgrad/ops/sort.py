@@ -18,6 +18,7 @@ from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import sort as templates
+from nbgrad.kernels.launch import FEW
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import contiguous, full, to_dtype, zeros
 from nbgrad.ops.gather import gather, scatter_add
@@ -60,7 +61,7 @@ def ranks(
     scratch = len(signature) - 8
     backend = _backend.of(sp.device)
     items = how.items if values.numel else 0
-    launch = backend.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items)
+    launch = backend.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items, sp.numel < FEW)
 
     if not keepdim and sp.ndim:
         values, places = without(values, dim), without(places, dim)

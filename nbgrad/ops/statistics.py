@@ -20,6 +20,7 @@ from nbgrad.expr import prims as p
 from nbgrad.expr.node import var as variable
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import lines
+from nbgrad.kernels.launch import FEW
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import full, to_dtype
 from nbgrad.ops.join import cat
@@ -62,7 +63,7 @@ def _moments_along(what: str, sp: Spec, dim: int, correction: float, shape: Ints
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"{what}_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if kept.numel else 0
-    launch = _backend.of(sp.device).launch(4, "d", max(sp.numel, 1) if items > 1 else items)
+    launch = _backend.of(sp.device).launch(4, "d", max(sp.numel, 1) if items > 1 else items, sp.numel < FEW)
     out = kept.like(shape)
     return filled(launch, address, items, how.meta, (out, out), (correction,))
 
@@ -345,7 +346,9 @@ def _logsumexp_along(sp: Spec, dim: int, shape: Ints, d: _dtypes.dtype) -> Run:
     form = "lines" if how.together else "unit" if unit else "strided"
     address = build.kernel(f"logsumexp_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if kept.numel else 0
-    launch = _backend.of(sp.device).launch(3, "", max(4 * sp.numel, 1) if items > 1 else items)
+    launch = _backend.of(sp.device).launch(
+        3, "", max(4 * sp.numel, 1) if items > 1 else items, sp.numel < FEW
+    )
     return filled(launch, address, items, how.meta, (kept.like(shape),))
 
 

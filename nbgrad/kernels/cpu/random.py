@@ -47,12 +47,18 @@ _UNIT4 = "F(np.int32(w & U(16777215))) * F(5.9604644775390625e-08)"
 _UNIT8 = "D(((np.int64(w) << 32) | np.int64(v)) & 9007199254740991) * 1.1102230246251565e-16"
 _PAIR = "((np.uint64(w) << np.uint64(32)) | np.uint64(v))"
 
+
+def _below(value: str, scalar: str) -> str:
+    """What is rounded up to the end of its range is, as in PyTorch, its beginning."""
+    return f"({scalar}(n0) if {value} == {scalar}(n2) else {value})"
+
+
 # What an element is made of: how many words, what it becomes, and how many numbers the distribution has.
 _ELEMENTS: dict[str, tuple[int, str, int]] = {
     "uniform_f4": (1, _UNIT4, 0),
     "uniform_f8": (2, _UNIT8, 0),
-    "range_f4": (1, f"F(D({_UNIT4}) * n1 + n0)", 2),
-    "range_f8": (2, f"fma({_UNIT8}, n1, n0)", 2),
+    "range_f4": (1, _below(f"F(D({_UNIT4}) * n1 + n0)", "F"), 3),
+    "range_f8": (2, _below(f"fma({_UNIT8}, n1, n0)", "D"), 3),
     "below": (1, "np.int64(w % U(n0)) + n1", 2),
     "below_wide": (2, f"np.int64({_PAIR} % np.uint64(n0)) + n1", 2),
     "any": (2, f"np.int64({_PAIR})", 0),
