@@ -5,13 +5,12 @@ from __future__ import annotations
 import builtins
 import warnings
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from nbgrad import _backend, _dtypes, _layout, _printing, _random
+from nbgrad import _arguments, _backend, _dtypes, _layout, _printing, _random
 from nbgrad import _tensor as _core
 from nbgrad._device import cpu
 from nbgrad._device import device as _device
@@ -113,17 +112,20 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Any], A
     def make(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         known = _Known(memory_of)
 
-        def short(*sizes: Any, **more: Any) -> Tensor:
-            if more or not sizes or state.levels:
-                return function(*sizes, **more)
-            key = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
-            for n in key:
-                if type(n) is not int:
-                    return function(*sizes)
-            found = known.get(key)
-            return known.keep(key, function(*sizes)) if found is None else wrap(found[0](), found[1])
+        def shortened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+            def short(*sizes: Any, **more: Any) -> Tensor:
+                if more or not sizes or state.levels:
+                    return function(*sizes, **more)
+                key = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
+                for n in key:
+                    if type(n) is not int:
+                        return function(*sizes)
+                found = known.get(key)
+                return known.keep(key, function(*sizes)) if found is None else wrap(found[0](), found[1])
 
-        return update_wrapper(short, function)
+            return short
+
+        return _arguments.before_guard(shortened, function)
 
     return make
 
@@ -132,16 +134,19 @@ def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Any], 
     def make(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         known = _Known(memory_of)
 
-        def short(input: Tensor, **more: Any) -> Tensor:
-            if more or type(input) is not Tensor or state.levels:
-                return function(input, **more)
-            found = known.get(input._spec)
-            if found is not None:
-                return wrap(found[0](), found[1])
-            t = function(input)
-            return known.keep(input._spec, t) if type(input._spec) is Spec else t
+        def shortened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+            def short(input: Tensor, **more: Any) -> Tensor:
+                if more or type(input) is not Tensor or state.levels:
+                    return function(input, **more)
+                found = known.get(input._spec)
+                if found is not None:
+                    return wrap(found[0](), found[1])
+                t = function(input)
+                return known.keep(input._spec, t) if type(input._spec) is Spec else t
 
-        return update_wrapper(short, function)
+            return short
+
+        return _arguments.before_guard(shortened, function)
 
     return make
 
