@@ -35,10 +35,10 @@ DTYPE_NAMES = {
 }
 
 # What texts may depend on: the width of an integer and the shift that leaves nothing but its sign; the first float from which
-# on all are whole numbers.
+# on all are whole numbers; what C's library adds to the name of a function of floats.
 _PARAMETERS: dict[str, dict[str, Any]] = {
-    "f4": {"whole": 2.0**23},
-    "f8": {"whole": 2.0**52},
+    "f4": {"whole": 2.0**23, "f": "f"},
+    "f8": {"whole": 2.0**52, "f": ""},
     "i1": {"bits": 8, "out": 7},
     "i2": {"bits": 16, "out": 15},
     "i4": {"bits": 32, "out": 31},

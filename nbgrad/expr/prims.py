@@ -675,7 +675,7 @@ def copysign(a: Number, b: Number) -> float:
 # --- the parts of a float, common divisors ------------------------------------------------------------------
 
 
-@primitive(spell={"float": "F(np.nextafter({0}, {1}))", "cuda:float": "F(libdevice.nextafter({0}, {1}))"})
+@primitive(spell={"float": "F(np.nextafter({0}, {1}))", "cuda:float": "F(libdevice.nextafter{f}({0}, {1}))"})
 def nextafter(a: float, b: float) -> float:
     return math.nextafter(a, b)
 

@@ -71,16 +71,17 @@ def vmath_helpers() -> str:
 # What precedes each function that a kernel calls: Numba compiles it with the kernel.
 _CALLED = {
     "cpu": ("from numba.extending import register_jitable", '@register_jitable(error_model="numpy")'),
-    "cuda": ("from numba import cuda", "@cuda.jit(device=True)"),
+    "cuda": ("from numba import cuda", '@cuda.jit(device=True, inline="always")'),
     "python": ("", ""),
 }
 
 
 def called(helpers: Iterable[str], target: str) -> str:
-    """The functions of `expr/loops.py` that the emitted lines call, written out."""
+    """The functions of `expr/loops.py` that the emitted lines call, written out, and an import of CUDA's library if they call that."""
     line, decorator = _CALLED[target]
     text = loops.text(frozenset(helpers), decorator)
-    return f"{line}\n\n{text}\n" if text else ""
+    library = "from numba.cuda import libdevice\n" if "libdevice" in helpers else ""
+    return library + (f"{line}\n\n{text}\n" if text else "")
 
 
 def halves(codes: Iterable[str]) -> str:

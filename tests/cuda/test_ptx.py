@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nbgrad.expr import loops, prims
 from nbgrad.expr.node import trace, var
 from nbgrad.expr.prims import exp, sigmoid
 from nbgrad.kernels import build, templates
@@ -39,6 +40,26 @@ def test_flat() -> None:
     assert ".target sm_90" in text
     assert len(re.findall(r"\.param", text.split(")", 1)[0])) == 5
     assert ".f64" not in text, "a float32 kernel computes in float32"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "uses"),
+    [
+        (lambda x, w: prims.nextafter(x, w), "f4", ""),
+        (lambda x, w: prims.nextafter(x, w), "f8", ".f64"),
+        (lambda x: prims.mantissa(x) * prims.exponent(x), "f4", ""),
+        (lambda x, w: prims.gcd(x, w), "i8", "rem.s64"),
+        (lambda x, w: loops.zeta(x, w), "f4", ".f64"),  # functions with loops compute in float64
+        (lambda x, w: loops.legendre_polynomial_p(x, w), "f8", ".f64"),
+    ],
+)
+def test_what_is_no_formula(body: Any, kind: str, uses: str) -> None:
+    """Calls of CUDA's library, loops, and functions that are written out beside the kernel."""
+    params, e = trace(body)
+    inputs = tuple(Operand(p, kind, "v") for p in params)
+    text = ptx(*templates.elementwise("t", (e,), inputs, (kind,), kind, False, "v", "cuda"))
+    assert ".entry" in text and uses in text
+    assert uses == ".f64" or ".f64" not in text
 
 
 def test_rows() -> None:
