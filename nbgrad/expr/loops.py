@@ -59,18 +59,26 @@ _TEMME_6 = (0.0005313079364639922, -0.0005921664373536939, 0.0002708782096718045
 # fmt: on
 
 
+def unraised(fn: Callable[..., float]) -> Callable[..., float]:
+    """Where nothing is compiled, the function answers beyond its domain as C's do."""
+
+    @wraps(fn)
+    def value(*args: Any) -> float:
+        return total(fn, *args)
+
+    return value
+
+
 def looped(*partials: Callable[..., Any] | None) -> Callable[[Callable[..., float]], Prim]:
-    """Enter a function of this module into the table of primitives: its text is a call of it in float64."""
+    """Enter a function of two numbers into the table of primitives: its text is a call of it in float64."""
 
     def enter(fn: Callable[..., float]) -> Prim:
-        count = len(inspect.signature(fn).parameters)
-        call = f"{fn.__name__}({', '.join(f'np.float64({{{k}}})' for k in range(count))})"
-
         @wraps(fn)
-        def value(*args: float) -> float:
-            return total(fn, *map(float, args))
+        def value(a: float, b: float) -> float:
+            return total(fn, float(a), float(b))
 
-        return primitive(*partials, spell={"float": f"F({call})"})(value)
+        call = f"F({fn.__name__}(np.float64({{0}}), np.float64({{1}})))"
+        return primitive(*partials, spell={"float": call})(value)
 
     return enter
 
@@ -160,11 +168,11 @@ def _excess(a: float, x: float) -> float:
 
 
 def _gamma_weight(a: float, x: float) -> float:
-    """x^a exp(-x) / gamma(a)"""
+    """x^a exp(-x) / gamma(1 + a)"""
     if a < 10:
-        return math.pow(x, a) * math.exp(-x) / math.gamma(a)
+        return math.pow(x, a) * math.exp(-x) / math.gamma(1 + a)
     z = 1 / a
-    return math.sqrt(a / (2 * math.pi)) * math.exp(-a * _excess(a, x) - z * _series(z * z, _STIRLING))
+    return math.sqrt(z / (2 * math.pi)) * math.exp(-a * _excess(a, x) - z * _series(z * z, _STIRLING))
 
 
 def _lower_series(a: float, x: float) -> float:
@@ -172,7 +180,7 @@ def _lower_series(a: float, x: float) -> float:
     weight = _gamma_weight(a, x)
     if weight == 0:
         return 0.0
-    term = value = 1 / a
+    term = value = 1.0
     n = a
     for _ in range(2000):
         n += 1
@@ -199,7 +207,7 @@ def _upper_series(a: float, x: float) -> float:
 
 def _upper_fraction(a: float, x: float) -> float:
     """Q(a, x) where x is more than a: the continued fraction, by Lentz's steps."""
-    weight = _gamma_weight(a, x)
+    weight = a * _gamma_weight(a, x)
     if weight == 0:
         return 0.0
     b = x + 1 - a

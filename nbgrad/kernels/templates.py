@@ -72,7 +72,7 @@ def vmath_helpers() -> str:
 _CALLED = {
     "cpu": ("from numba.extending import register_jitable", '@register_jitable(error_model="numpy")'),
     "cuda": ("from numba import cuda", '@cuda.jit(device=True, inline="always")'),
-    "python": ("", ""),
+    "python": ("from nbgrad.expr.loops import unraised", "@unraised"),
 }
 
 
