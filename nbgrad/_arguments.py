@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial, reduce, update_wrapper
 from inspect import signature
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -404,28 +405,35 @@ def _described(value: Any) -> str:
 # ---------------------------------------------------------------- guarding functions
 
 _GUARD = """
-def make(_function, _known, _judge, _kinds, _type):  # names that are no parameter's
-    def guarded({parameters}):
-        if ({key},) not in _known:
-            {values}= _judge(({key},), {values})
-        return _function({call})
-    return guarded
+def guarded({parameters}):
+    if ({key},) not in _known:
+        {values}= _judge(({key},), {values})
+    return _function({call})
 """
+_FIRST = compile(
+    "def first(*args, **kwargs):\n    return _become(args, kwargs)", "<guard>", "exec"
+).co_consts[0]
 
 
-def guard(path: str, function: Callable[..., Any], put: Callable[[Any], None]) -> Callable[..., Any]:
+def guard(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, asked only for arguments that PyTorch takes. One that looks at new kinds of arguments itself is told under
-    which name it is known. What stands before another is written at its first call, and put in its place."""
+    which name it is known. What stands before another is written at its first call; it stays the same object, as users keep
+    functions (`act = F.relu`)."""
     known_as = getattr(function, "known_as", None)
     if known_as is not None:
         return known_as(path)
+    scope: dict[str, Any] = {"_function": function, "_kinds": _kinds, "_type": type}
+    made: Any = FunctionType(_FIRST, scope)
 
-    def first(*args: Any, **kwargs: Any) -> Any:
-        made = guarded(path, function)
-        put(made)
+    def become(args: Args, kwargs: dict[str, Any]) -> Any:
+        exec(_guarded(path, function, scope), scope)
+        written = scope["guarded"]
+        made.__defaults__, made.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        made.__code__ = written.__code__
         return made(*args, **kwargs)
 
-    return renamed(first, function, path)
+    scope["_become"] = become
+    return renamed(made, function, path)
 
 
 def before_guard(
@@ -434,18 +442,14 @@ def before_guard(
     """The function with a short way in front, which takes only what PyTorch does; all else passes the guard."""
 
     def known_as(path: str) -> Callable[..., Any]:
-        def judged(*args: Any, **kwargs: Any) -> Any:
-            return guarded(path, function)(*args, **kwargs)
-
-        return renamed(shortened(judged), function, path)
+        return renamed(shortened(guard(path, function)), function, path)
 
     short = renamed(shortened(function), function, "")
     short.known_as = known_as  # type: ignore[attr-defined]
     return short
 
 
-@cache
-def guarded(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any]) -> str:
     """The guard as source, without a loop: most calls that it stands before take a microsecond or two."""
     every = list(signature(function).parameters.values())
     sequences = {p.name for way in signatures(path) for p in way.parameters if p.kind in _SEQUENCES}
@@ -465,14 +469,7 @@ def guarded(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
         values.append(p.name)
         named = f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name
         call.append(listed[-1] if "*" in listed[-1] else named)
-    text = _GUARD.format(
-        parameters=", ".join(listed),
-        key=", ".join(key),
-        values="".join([f"{v}, " for v in values]),
-        call=", ".join(call),
-    )
     at = path.startswith("Tensor.")
-
     known: set[Any] = set()
 
     def judge(key: Any, *values: Any) -> tuple[Any, ...]:
@@ -482,9 +479,14 @@ def guarded(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
             known.add(key)
         return (*values[:at], *numbers)
 
-    scope: dict[str, Any] = {f"_{k}": p.default for k, p in enumerate(every)}
-    exec(text, scope)
-    return renamed(scope["make"](function, known, judge, _kinds, type), function, path)
+    scope |= {f"_{k}": p.default for k, p in enumerate(every)}
+    scope |= {"_known": known, "_judge": judge}
+    return _GUARD.format(
+        parameters=", ".join(listed),
+        key=", ".join(key),
+        values="".join([f"{v}, " for v in values]),
+        call=", ".join(call),
+    )
 
 
 def renamed(made: Callable[..., Any], function: Callable[..., Any], path: str) -> Callable[..., Any]:
@@ -509,7 +511,7 @@ def guard_modules(package: dict[str, Any]) -> None:
         else:
             put, names = partial(package.__setitem__, name), package
         if name in names:
-            put(guard(path, names[name], put))
+            put(guard(path, names[name]))
 
 
 def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> bool:

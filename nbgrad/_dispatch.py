@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _backend, _layout, _transforms
-from nbgrad._arguments import check, guarded, renamed
+from nbgrad._arguments import check, guard, renamed
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._plan import Plan, check_cast, check_values, dtypes_of, keep, launch, number_type, plan_for
@@ -67,7 +67,7 @@ def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]],
         maker = _maker_of(op, False, name)
 
         def known_as(path: str) -> Callable[..., Any]:
-            judged = guarded(path, otherwise) if path else otherwise
+            judged = guard(path, otherwise) if path else otherwise
             return renamed(maker(op, op.plans.get, None, value, judged, path), otherwise, path)
 
         function = known_as("")
