@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
+from array import array
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -342,6 +343,35 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     return from_array(array.reshape(shape))
 
 
+def _of_plain(data: Any, dtype: Any) -> Tensor | None:
+    """One of Python's floats or ints, a list of such, or of such lists of one length: most of what users write out. None for all else."""
+    if type(data) is not list:
+        flat, shape = [data], _NO_DIMS
+    else:
+        flat, shape = data, (len(data),)
+    kinds = {*map(type, flat)}
+    if kinds == {list}:
+        lengths = {*map(len, flat)}
+        flat = [x for row in flat for x in row] if len(lengths) == 1 else []
+        shape, kinds = (len(data), *lengths), {*map(type, flat)}
+    d = get_default_dtype() if kinds == {float} else _dtypes.int64
+    if dtype is not None:
+        if type(dtype) is not _dtype or dtype.category != d.category:
+            return None
+        d = dtype
+    if not (kinds == {float} or kinds == {int}) or d not in _C_ARRAYS:
+        return None
+    try:
+        memory = array(_C_ARRAYS[d], flat)
+    except OverflowError:
+        return None
+    return wrap(np.frombuffer(memory, np.uint8), spec(d, shape, None, cpu))
+
+
+_NO_DIMS: tuple[int, ...] = ()
+_C_ARRAYS = {_dtypes.float32: "f", _dtypes.float64: "d", _dtypes.int64: "q"}
+
+
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
@@ -354,7 +384,8 @@ def tensor(
         )
     if device is not None:
         _backend.of(_device(device))
-    return _finish(_from_data(data, dtype), requires_grad)
+    t = _of_plain(data, dtype)
+    return _finish(_from_data(data, dtype) if t is None else t, requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -570,6 +601,24 @@ def full_like(
 # ---------------------------------------------------------------- counted
 
 
+def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The short way of a call with one int, or two that count upwards."""
+
+    def shortened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def short(*args: Any, **more: Any) -> Tensor:
+            if not more and not state.levels and 0 < len(args) < 3 and {*map(type, args)} == {int}:
+                start, end = args if len(args) == 2 else (0, args[0])
+                if -(2**62) < start <= end < 2**62:
+                    counted = np.arange(start, end, dtype=np.int64)
+                    return wrap(counted.view(np.uint8), spec(_dtypes.int64, counted.shape, None, cpu))
+            return function(*args, **more)
+
+        return short
+
+    return _arguments.before_guard(shortened, function)
+
+
+@_counting
 def arange(
     *args: Any,
     out: Tensor | None = None,
