@@ -326,8 +326,15 @@ def check(path: str, args: Args, kwargs: Mapping[str, Any]) -> bool:
     if refusal:
         raise TypeError(refusal)
     if lasting:
-        _fine.add(key)
+        _remember(_fine, key)
     return lasting
+
+
+def _remember(known: set[Any], key: Any) -> None:
+    """Lists of any length are each a kind, so there is no end of kinds."""
+    if len(known) >= 4096:
+        known.clear()
+    known.add(key)
 
 
 def _judged(path: str, args: Args, kwargs: Mapping[str, Any]) -> tuple[str, bool]:
@@ -476,7 +483,7 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any]) -> 
         lasting = check_bound(path, every[at:], values[at:])
         numbers = plain(path, every[at:], values[at:])
         if lasting and all([a is b for a, b in zip(numbers, values[at:])]):
-            known.add(key)
+            _remember(known, key)
         return (*values[:at], *numbers)
 
     scope |= {f"_{k}": p.default for k, p in enumerate(every)}
