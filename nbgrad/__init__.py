@@ -88,6 +88,7 @@ from nbgrad.nn.functional import rms_norm as rms_norm
 from nbgrad.nn.functional import rrelu as rrelu
 from nbgrad.nn.functional import rrelu_ as rrelu_
 from nbgrad.ops import return_types as return_types
+from nbgrad.ops import saved_names as _saved_names  # noqa: F401  sets them
 from nbgrad.ops import turned as _turned  # noqa: F401  views in place: methods
 from nbgrad.ops.activations import *  # noqa: F403
 from nbgrad.ops.arrange import *  # noqa: F403

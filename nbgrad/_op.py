@@ -70,6 +70,8 @@ class ElementwiseOp:
         )
         self.refuses: str | None = None  # PyTorch's name of an op that it has no derivative for
         self.lacks: dict[str, str] = {}  # by input, PyTorch's name of a gradient that it does not have
+        self.public = PUBLIC
+        self.shown: dict[str, Any] = {}  # what else PyTorch's node keeps, by its name
         self.flat: frozenset[str] = frozenset()  # inputs that only comparisons read: the graph ends there
         self.tensors: tuple[str, ...] = (
             self.params if len(self.params) == 1 else ()
@@ -160,6 +162,7 @@ class Op:
         self.rules_of: dict[Any, Any] = {}  # by the inputs that want a gradient, and those that are there
         self.recorders: dict[int, Callable[..., None]] = {}
         self.public = PUBLIC
+        self.shown: dict[str, Any] = {}  # as in ElementwiseOp, or a function of the static arguments
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from nbgrad import _layout
 from nbgrad._dtypes import float64
-from nbgrad._op import GRAD, OUT, PUBLIC, ElementwiseOp, Op
+from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad._plan import _PLANS, Kernel, Plan
 from nbgrad._saved import SavedTensor, as_output, check_attached, origin, read_saved, unpack
 from nbgrad._storage import Spec, spec
@@ -77,7 +77,7 @@ class ElementwiseRule:
         )
         self.number_positions = tuple(positions[n] for n in self.number_names)
         self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
-        self.order = _order(self.saved_names, PUBLIC)
+        self.order = _order(self.saved_names, op.public)
         self.backs: dict[Any, Callable[..., Any]] = {}  # by how the gradient lies
         self.by_ops: dict[tuple[bool, ...], Callable[..., Any]] = {}  # by which gradients are wanted
 
@@ -214,10 +214,12 @@ class ElementwiseRule:
         """`grad_fn._saved_<name>` by PyTorch's names: self, other, result. Where no overload of PyTorch's takes a number, it
         saves one as a tensor."""
         op = self.plan.op
+        if name in op.shown and not raw:
+            return op.shown[name]
         wanted = self.names(node).get(name, "")
         if wanted in self.number_names:
             value = node.static[self.number_names.index(wanted)]
-            if wanted in op.settings or op.number_node is not None:
+            if wanted in op.settings or wanted in op.fits or op.number_node is not None:
                 return value
             whole = isinstance(value, int)
             return SavedTensor.of(node, None) if raw else hooks.scalar(value, None if whole else float64)
@@ -225,7 +227,7 @@ class ElementwiseRule:
 
     def names(self, node: Node) -> dict[str, str]:
         op = self.plan.op
-        return {PUBLIC.get(n, n): n for n in op.reads(op.params)}
+        return {op.public.get(n, n): n for n in op.reads(op.params)} | dict.fromkeys(op.shown, "")
 
     def output_at(self, node: Node, k: int) -> int | None:
         return 0 if k >= len(self.tensors) else None
@@ -495,6 +497,9 @@ class OpRule:
         return (result,) if isinstance(result, Spec) else result[: node.outputs]
 
     def read(self, node: Node, name: str, raw: bool) -> Any:
+        if name in self.op.shown and not raw:
+            how = self.op.shown[name]
+            return how(**node.static[0]) if callable(how) else how
         wanted = self.names(node).get(name, "")
         if wanted.endswith("_spec") and not raw:
             return tuple(node.static[1][self.op.inputs.index(wanted.removesuffix("_spec"))].shape)
@@ -515,7 +520,7 @@ class OpRule:
             public.get(n, n): n
             for n in sorted(read)
             if n in public or n in self.op.inputs or n in node.static[0]
-        }
+        } | dict.fromkeys(self.op.shown, "")
 
     def output_at(self, node: Node, k: int) -> int | None:
         first = len(self.inputs)

@@ -170,6 +170,48 @@ def test_edges_and_saved_names(torch: ModuleType) -> None:
     assert seen(T) == seen(torch)
 
 
+SETTINGS = {
+    "alpha": ("x + 1", "x.add(y, alpha=2.5)", "x - y", "y.sub(x, alpha=3)", "1 - x"),
+    "negative_slope": ("F.leaky_relu(x)", "F.leaky_relu(x * 1, 0.5, True)"),
+    "min_val": ("F.hardtanh(x, -0.5, 2.0)",),
+    "max_val": ("F.hardtanh(x, -0.5, 2.0)",),
+    "scale": ("F.elu(x)", "F.selu(x)"),
+    "input_scale": ("F.elu(x, 0.5)",),
+    "approximate": ("F.gelu(x)", "F.gelu(x, approximate='tanh')"),
+    "exponent": ("x**2", "x**3", "x**0.5", "x**2.5", "x.square()"),
+    "min": ("x.clamp(0.5, 1.0)", "x.clamp_min(0.25)"),
+    "n": ("x.polygamma(2)",),
+    "p": ("(x + 3).mvlgamma(2)",),
+    "eps": ("x.logit()",),
+    "dim": (
+        "M.cat([x, y], 1)",
+        "M.stack([x, y])",
+        "x.unbind(1)[0]",
+        "x.split(1)[0]",
+        "x.split([1, 2], 1)[0]",
+        "x.sum(1)",
+    ),
+    "split_size": ("x.split(2, 1)[0]",),
+    "split_sizes": ("x.split([1, 2], 1)[0]",),
+    "end": ("x[0:1]",),
+    "reduce": ("x.scatter_reduce(0, i, y, 'mean')",),
+    "include_self": ("x.scatter_reduce(0, i, y, 'amax', include_self=False)",),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_go_by_pytorchs_names(torch: ModuleType, name: str) -> None:
+    def seen(M: ModuleType) -> list[Any]:
+        names: dict[str, Any] = {"M": M, "F": M.nn.functional, "i": M.zeros(2, 3, dtype=M.int64)}
+        names |= {"x": M.full((2, 3), 0.25, requires_grad=True), "y": M.ones(2, 3, requires_grad=True)}
+        nodes = [eval(text, names).grad_fn for text in SETTINGS[name]]
+        assert all(f"_saved_{name}" in dir(node) for node in nodes)
+        return [getattr(node, f"_saved_{name}") for node in nodes]
+
+    assert seen(T) == seen(torch)
+
+
 def test_what_fits_64_bits_unsigned_wraps() -> None:
     i = T.tensor([1, 2])
     assert (i + 2**63).tolist() == [1 - 2**63, 2 - 2**63]

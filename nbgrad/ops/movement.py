@@ -788,6 +788,7 @@ def _several(
         def called(input: Tensor, **parts: Any) -> tuple[Tensor, ...]:
             return views(input, parts=parts)
 
+        called.op = op  # type: ignore[attr-defined]
         return called
 
     return make

@@ -354,7 +354,7 @@ def digamma(input):
 @lru_cache(maxsize=64)
 def _polygamma(n: int) -> Any:
     """An op for each order: the order is part of the formula."""
-    return stanza(
+    function = stanza(
         lambda input: s.polygamma(input, n) if n else s.digamma(input),
         name="polygamma",
         promote="float",
@@ -362,6 +362,8 @@ def _polygamma(n: int) -> Any:
         shared=False,
         vjp=lambda g, input: g * s.polygamma(input, n + 1),
     )
+    function.op.shown = {"n": n}
+    return function
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -387,7 +389,9 @@ def _mvlgamma(dimensions: int) -> Any:
             total = total + s.lgamma(input - 0.5 * k)
         return total + constant
 
-    return stanza(body, name="mvlgamma", promote="float", method=False, shared=False)
+    function = stanza(body, name="mvlgamma", promote="float", method=False, shared=False)
+    function.op.shown = {"p": dimensions}
+    return function
 
 
 def _mvlgamma_of(input: Tensor, p: int, into: Tensor | None) -> Any:
