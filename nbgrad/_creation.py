@@ -6,6 +6,7 @@ import builtins
 import warnings
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,8 +19,8 @@ from nbgrad._device import device as _device
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._dtypes import get_default_dtype
 from nbgrad._storage import Batched, Spec, spec
-from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, set_requires_grad, wrap
+from nbgrad._tape.modes import shared, state
+from nbgrad._tensor import Tensor, as_inference, new, set_requires_grad, wrap
 from nbgrad._tensor import empty as _empty
 from nbgrad._transforms import batched
 from nbgrad.ops.copy import copy_memory, to_dtype
@@ -85,6 +86,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
 # What few elements cost are the interpreter's steps, so a call that names nothing but sizes (or a tensor to be like) is looked at
 # once: what gives such memory is kept, and how it lies.
 Memory = Callable[[], Any]
+Function = Callable[..., Tensor]
 _FEW_BYTES = 512
 
 
@@ -109,47 +111,67 @@ class _Known(dict[Any, tuple[Memory, Spec]]):
         return t
 
 
-def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Any], Any]:
-    def make(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
+    def before(slow: Function) -> Function:
         known = _Known(memory_of)
 
-        def shortened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-            def short(*sizes: Any, **more: Any) -> Tensor:
-                if more or not sizes or state.levels:
-                    return function(*sizes, **more)
-                key = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
-                for n in key:
-                    if type(n) is not int:
-                        return function(*sizes)
-                found = known.get(key)
-                return known.keep(key, function(*sizes)) if found is None else wrap(found[0](), found[1])
+        def short(*sizes: Any, **more: Any) -> Tensor:
+            if more or not sizes or state.levels:
+                return slow(*sizes, **more)
+            key = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
+            for n in key:
+                if type(n) is not int:
+                    return slow(*sizes)
+            found = known.get(key)
+            if found is None:
+                return known.keep(key, slow(*sizes))
+            t: Tensor = new(Tensor)  # `wrap`, in line
+            t._buf, t._spec = found[0](), found[1]
+            t._rg = t._nr = 0
+            t._storage = t._node = t._view = t._ad = None
+            if shared.rare and state.inference:
+                as_inference(t)
+            return t
 
-            return short
+        return short
 
-        return _arguments.before_guard(shortened, function)
-
-    return make
+    return partial(_arguments.before_guard, before)
 
 
-def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Any], Any]:
-    def make(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _of_size_and_value(slow: Function) -> Function:
+    known = _Known(_copies)
+
+    def short(size: Any, fill_value: Any, **more: Any) -> Tensor:
+        # Zeros are left out: 0.0 is -0.0.
+        if more or type(size) is not tuple or type(fill_value) is not float or not fill_value:
+            return slow(size, fill_value, **more)
+        for n in size:
+            if type(n) is not int:
+                return slow(size, fill_value)
+        found = known.get((size, fill_value))
+        if found is None:
+            return known.keep((size, fill_value), slow(size, fill_value))
+        return wrap(found[0](), found[1])
+
+    return short
+
+
+def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
+    def before(slow: Function) -> Function:
         known = _Known(memory_of)
 
-        def shortened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-            def short(input: Tensor, **more: Any) -> Tensor:
-                if more or type(input) is not Tensor or state.levels:
-                    return function(input, **more)
-                found = known.get(input._spec)
-                if found is not None:
-                    return wrap(found[0](), found[1])
-                t = function(input)
-                return known.keep(input._spec, t) if type(input._spec) is Spec else t
+        def short(input: Tensor, **more: Any) -> Tensor:
+            if more or type(input) is not Tensor or state.levels:
+                return slow(input, **more)
+            found = known.get(input._spec)
+            if found is not None:
+                return wrap(found[0](), found[1])
+            t = slow(input)
+            return known.keep(input._spec, t) if type(input._spec) is Spec else t
 
-            return short
+        return short
 
-        return _arguments.before_guard(shortened, function)
-
-    return make
+    return partial(_arguments.before_guard, before)
 
 
 # ---------------------------------------------------------------- from data
@@ -521,6 +543,7 @@ def ones(
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
+@partial(_arguments.before_guard, _of_size_and_value)
 def full(
     size: Any,
     fill_value: Any,

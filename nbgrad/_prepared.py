@@ -21,8 +21,8 @@ from nbgrad._op import Op
 from nbgrad._plan import _PLANS
 from nbgrad._record import op_recorder
 from nbgrad._storage import Marked, Spec
-from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, empty, wrap
+from nbgrad._tape.modes import shared, state
+from nbgrad._tensor import Tensor, as_inference, empty, new, wrap
 
 Run = Callable[[Tensor], Any]
 RunSeveral = Callable[..., tuple[Tensor, ...]]  # of tensors, those not given being None
@@ -177,7 +177,13 @@ def filled(
     def one(t: Tensor) -> Tensor:
         buf = _empty(size, _bytes)
         launch(address, n, meta, buf, t._buf)
-        return wrap(buf, out)
+        made: Tensor = new(Tensor)  # `wrap`, in line
+        made._buf, made._spec = buf, out
+        made._rg = made._nr = 0
+        made._storage = made._node = made._view = made._ad = None
+        if shared.rare and state.inference:
+            as_inference(made)
+        return made
 
     if len(outs) == 1:
         return one

@@ -321,34 +321,41 @@ def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> A
         _floating(d, "normal_kernel_cpu")
         # rounded once
         return _few_normals(gen, n, _dtypes.float64, mean, std).view(np.float64).astype(d.np).view(_BYTES)
-    with gen.lock:
-        return _next_normals(gen, n, d, mean, std, _kernel(kind))
-
-
-def _next_normals(gen: Generator, n: int, d: dtype, mean: float, std: float, kernel: Any) -> Array:
-    """With the lock held."""
-    address, run = kernel
     out, kept = _empty(n * d.itemsize, _BYTES), gen._kept
-    missing = n - 1 if n and kept[15] else n  # the flag is 1.0, whose last byte is not 0
-    words, at = gen.take(2 * (missing + (missing & 1)))
-    run(address, n, out, kept, words, at, mean, std)
+    address, run = _kernel(kind)
+    with gen.lock:
+        missing = n - 1 if n and kept.item(15) else n  # the flag is 1.0, whose last byte is not 0
+        run(address, n, out, kept, *gen.take(2 * (missing + (missing & 1))), mean, std)
     return out
 
 
 def few_normals(sp: Spec) -> Callable[[], Array] | None:
     """The same as `few_units` for `normals`."""
-    kind, n, d = _FEW.get(sp.dtype), sp.numel, sp.dtype
+    kind, n = _FEW.get(sp.dtype), sp.numel
     if kind is None or not 0 < n < 16:
         return None
-    gen, kernel = default_generator, _kernel(kind, quick=True)
-    lock = gen.lock
+    gen, nbytes = default_generator, sp.nbytes
+    address, run = _kernel(kind, quick=True)
+    lock, whole, rest = (
+        gen.lock,
+        n + (n & 1),
+        n - 1 + (n - 1 & 1),
+    )  # numbers to make without one that is kept, and with
 
     def draw() -> Array:
+        out = _empty(nbytes, _BYTES)
         lock.acquire()
         try:
-            return _next_normals(gen, n, d, 0.0, 1.0, kernel)
+            kept, at = gen._kept, gen._at
+            count = 2 * (rest if kept.item(15) else whole)
+            if at + count <= 624:
+                gen._at = at + count
+                run(address, n, out, kept, gen._words, at, 0.0, 1.0)
+            else:
+                run(address, n, out, kept, *gen.take(count), 0.0, 1.0)
         finally:
             lock.release()
+        return out
 
     return draw
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from .common import LIBS, library
 
 AXES = ("sum", "mean", "amax", "max", "argmax", "var", "softmax", "logsumexp", "cumsum", "cumprod", "cummax")
+WHOLE = ("sum", "mean", "prod", "amax", "norm", "all")
+ALONG = ("softmax", "log_softmax", "logsumexp", "cumsum", "cumprod")
 ORDER = ("sort", "argsort", "median", "topk", "kthvalue", "unique")
 DRAWS = ("rand", "randn", "randperm", "bernoulli_", "exponential_", "dropout")
 
@@ -21,6 +23,23 @@ class Axes:
 
     def time_matrix(self, lib: str, op: str, axis: int) -> None:
         self.op(self.x, axis)
+
+
+class Line:
+    """A million numbers in one line, which threads can share only if it is cut; and the product of two."""
+
+    params = (LIBS, (*WHOLE, *ALONG, "dot"))
+    param_names = ("lib", "op")
+
+    def setup(self, lib: str, op: str) -> None:
+        T = library(lib)
+        T.manual_seed(0)
+        x, self.op = T.rand(1_000_000), getattr(T, op)
+        self.given = (x, x) if op == "dot" else (x,) if op in WHOLE else (x, 0)
+        self.op(*self.given)
+
+    def time_1m(self, lib: str, op: str) -> None:
+        self.op(*self.given)
 
 
 class Order:
@@ -90,12 +109,13 @@ class FewRecorded:
 class FewMade:
     """Tensors of four numbers, filled and random."""
 
-    params = (LIBS, ("empty", "zeros", "ones", "rand", "randn"))
+    params = (LIBS, ("empty", "zeros", "ones", "rand", "randn", "zeros_like", "ones_like", "rand_like"))
     param_names = ("lib", "op")
 
     def setup(self, lib: str, op: str) -> None:
         self.op = getattr(library(lib), op)
-        self.op(4)
+        self.of = library(lib).ones(4) if op.endswith("_like") else 4
+        self.op(self.of)
 
     def time_four(self, lib: str, op: str) -> None:
-        self.op(4)
+        self.op(self.of)

@@ -18,7 +18,7 @@ import numpy as np
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._dispatch import differentiable
 from nbgrad._layout import Ints
-from nbgrad._prepared import Run, call_of, prepared, settled
+from nbgrad._prepared import Run, call_of, filled, prepared, settled
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor, empty, wrap
 from nbgrad.expr import prims as p
@@ -88,6 +88,16 @@ def _ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
     sums over rows, one line per chunk, then one value per row of each choice; a single tensor if that is all."""
     if sp.dtype is _dtypes.float16:  # computed in float32, and rounded once
         return _in_float32(_ready(program, walk, sp.like(dtype=_dtypes.float32), *numbers))
+    launch, address, meta, outs, read = _launch(program, walk, sp, len(numbers))
+    return _runner(len(outs), read, bool(program.over))(
+        _backend.of(sp.device).empty, launch, address, walk.items, meta, outs, *numbers
+    )
+
+
+def _launch(
+    program: Program, walk: Walk, sp: Spec, numbers: int = 0
+) -> tuple[Any, int, Any, list[Spec], int]:
+    """What launches a program, its address and geometry; what it makes, and how many buffers it reads."""
     code = sp.dtype.np.str[1:]
     source, codes = (loops.runs if walk.loop == "runs" else loops.columns)(program, code)
     kernel = build.kernel(f"{program.name}_{code}_{walk.loop}", source, codes, contract=True)
@@ -96,15 +106,11 @@ def _ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
         sp if n in program.outputs else sp.like(lines if n in program.columns else (walk.rows,))
         for n in program.given
     ]
-    made, read = len(outs), sum(c[0] == "*" for c in codes) - 1 - len(outs)
-    backend = _backend.of(sp.device)
-    launch = backend.launch(
-        1 + made + read, "d" * len(numbers), max(sp.numel, 1) if walk.items else 0, sp.numel < FEW
-    )
+    buffers = sum(c[0] == "*" for c in codes)
+    work = max(sp.numel, 1) if walk.items else 0
+    launch = _backend.of(sp.device).launch(buffers, "d" * numbers, work, sp.numel < FEW)
     meta = np.array(walk.meta, np.int64).view(np.uint8)
-    return _runner(made, read, bool(program.over))(
-        backend.empty, launch, kernel.address, walk.items, meta, outs, *numbers
-    )
+    return launch, kernel.address, meta, outs, buffers - 1 - len(outs)
 
 
 @lru_cache(maxsize=256)
@@ -149,6 +155,15 @@ def _over(program: Program, gradient: str = "g") -> Program:
 def _at_dim(program: Program, sp: Spec, dim: int) -> Runner:
     """A program over rows along one dimension."""
     return _ready(program, _along(tuple(sp.shape), dim), sp.dense())
+
+
+def _of_one(program: Program, input: Spec, dim: int) -> Run:
+    """The same for a program of one tensor, without a look at how it lies where that is known."""
+    if not input.contiguous or input.dtype is _dtypes.float16:
+        return _at_dim(program, input, dim)
+    walk = _along(tuple(input.shape), dim)
+    launch, address, meta, outs, _ = _launch(program, walk, input)
+    return filled(launch, address, walk.items, meta, outs)
 
 
 def _dense(t: Tensor) -> Tensor:
@@ -227,7 +242,7 @@ def _softmax_back(grad: Tensor, out: Tensor, *, dim: int, own: bool = False) -> 
     input=lambda g, y, dim, own: _softmax_back(g, y, dim=dim, own=own and g._spec is y._spec),
 )
 def _softmax(input: Spec, *, dim: int) -> Run:
-    return _at_dim(_SOFTMAX, input, dim)
+    return _of_one(_SOFTMAX, input, dim)
 
 
 @differentiable(
@@ -249,7 +264,7 @@ def _log_softmax_back(grad: Tensor, out: Tensor, *, dim: int, own: bool = False)
     input=lambda g, y, dim, own: _log_softmax_back(g, y, dim=dim, own=own and g._spec is y._spec),
 )
 def _log_softmax(input: Spec, *, dim: int) -> Run:
-    return _at_dim(_LOG_SOFTMAX, input, dim)
+    return _of_one(_LOG_SOFTMAX, input, dim)
 
 
 def _normalised(op: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Any:

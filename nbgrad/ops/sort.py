@@ -41,8 +41,10 @@ def ranks(
     count: int = -1,
     which: str = "given",
     keepdim: bool = True,
+    placed: bool = True,
 ) -> Run:
-    """What finds the elements of `count` ranks along `dim`, in order, and their places; of one rank also without the dimension."""
+    """What finds the elements of `count` ranks along `dim`, in order, and their places (if `placed`); of one rank also without the
+    dimension."""
     shape = tuple(sp.shape) or (1,)
     if count < 0:  # all of them, which lie as the input does
         count, values = (
@@ -79,7 +81,22 @@ def ranks(
         launch(address, items, meta, value._buf, place._buf, a, b, came, other, t._buf, first, count)
         return value, place
 
-    return rank
+    if scratch != 2 or digits or sp.numel >= FEW:
+        return rank if placed else lambda t: rank(t)[0]
+    # Python's lock is kept over a launch of few, so such launches can share what they work in.
+    kept, spare = _empty(room, _bytes), _empty(places.nbytes, _bytes)
+
+    def rank_few(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, place = empty(values), empty(places)
+        launch(address, items, meta, value._buf, place._buf, kept, kept, t._buf, first, count)
+        return value, place
+
+    def values_of_few(t: Tensor) -> Tensor:
+        value = empty(values)
+        launch(address, items, meta, value._buf, spare, kept, kept, t._buf, first, count)
+        return value
+
+    return rank_few if placed else values_of_few
 
 
 def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:
@@ -205,8 +222,8 @@ def _median_of_all(node_name: str, which: str) -> Any:
         if not input.numel:
             return lambda t: to_dtype(full(spec(_dtypes.float64, ()), float("nan")), input.dtype)
         line, line_of = as_lines(input, tuple(range(input.ndim)))
-        ranked = ranks(line, 0, False, 0, 1, which, False)
-        return lambda t: ranked(t if line is input else line_of(t))[0]
+        ranked = ranks(line, 0, False, 0, 1, which, False, placed=False)
+        return ranked if line is input else lambda t: ranked(line_of(t))
 
     return median_of_all
 

@@ -15,6 +15,7 @@ from nbgrad.expr.node import Expr
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 BLOCK = 512  # elements combined in any order: 16 of them in each of 32 lanes
+LONG = 4096  # of what is not rounded, so that its lanes are seldom joined
 FEW = 64  # of a product, which in more of them becomes denormal: each such multiplication costs a hundred others
 ROWS = 16  # of columns, as elements in a lane
 WIDTH = 1024  # columns side by side: what is kept of them stays in the nearest cache
@@ -239,7 +240,7 @@ def reduction(
     else:
         body = _RUNS.format(
             **common,
-            block=FEW if combine == "prod" else BLOCK,
+            block={"sum": BLOCK, "prod": FEW}.get(combine, LONG),
             prologue=block(list(before.lines), 20),
             fold=_IN_ANY_ORDER[combine].format(a="up", b=value)
             if any_order
