@@ -1,4 +1,5 @@
-"""Expressions as SSA lines of Python source, for Numba on the CPU, for Numba on CUDA, and for plain Python.
+"""Expressions as SSA lines of Python source, for Numba on the CPU ("scalar" for what is computed
+once and not in a loop: it compiles in a quarter of the time), for Numba on CUDA, and for plain Python.
 
 Each shared subexpression is one line. Constants take the compute dtype by `F(0.5)`, F being a name that the
 kernel's globals bind to its constructor: plain Numba would compute `1 / (1 + exp(-x))` of a float32 in
@@ -22,7 +23,7 @@ from .prims import Fresh, Lines
 
 Spelling: TypeAlias = "str | Callable[[list[str], Fresh], Lines]"
 
-TARGETS = ("cpu", "cuda", "python")
+TARGETS = ("cpu", "scalar", "cuda", "python")
 KINDS = {
     **{"f4": "float", "f8": "float"},
     **{"i1": "int", "i2": "int", "i4": "int", "i8": "int", "u1": "int"},

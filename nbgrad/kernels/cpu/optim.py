@@ -77,7 +77,7 @@ def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], .
     """Source and parameter codes of the kernel per row. `given` are the names of the numbers in their order, "step" that of
     the count, which has the dtype `step` and lies at the address in the row's second place ("": there is none)."""
     names = {name: f"n{k}" for k, name in enumerate(given)} | {"step": "step"}
-    emitted = emit.emit([e for _, e in derived], "cpu", "f8", names)
+    emitted = emit.emit([e for _, e in derived], "scalar", "f8", names)
     count = [f"counter = at_{step}(table[row * 2 + 1])", "counter[0] += 1", "step = F(counter[0])"]
     source = _BEGIN.format(
         title=title,
