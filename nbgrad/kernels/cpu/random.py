@@ -117,53 +117,46 @@ F = np.float32
 
 
 def @NAME@(start, stop, o, words, first, mean, std):
-    lengths = stack_f4(256)
-    angles = stack_f4(256)
+    units = stack_f4(512)
     for begin in range(start, stop, 32):
         blocks = min(32, stop - begin)
+        for i in range(16 * blocks):
+            {temper}
+            units[i] = {unit}
         for i in range(blocks):
             for j in range(8):
-                {radius}
-                {angle}
-                lengths[8 * i + j] = F(1) - {w_unit}
-                angles[8 * i + j] = {v_unit}
-        for k in range(8 * blocks):
-            one = lengths[k]
-            bits = f2i(one)
-            e = F(np.int32((bits >> 23) - 126))
-            x = i2f4((bits & 8388607) | 1056964608)
-            small = x < F(0.707106781186547524)
-            e = e - select(small, F(1), F(0))
-            x = (x - F(1)) + select(small, x, F(0))
-            z = x * x
-            y = F(7.0376836292e-2)
-            {log}
-            y = y * x
-            y = fma(y, z, e * F(-2.12194440e-4))
-            y = fma(-z, F(0.5), y)
-            length = np.sqrt(F(-2) * fma(e, F(0.693359375), x + y))
-            x = F(6.283185307179586) * angles[k]
-            turn = np.int32((np.int32(x * F(1.27323954473516)) + np.int32(1)) & np.int32(-2))
-            y = F(turn)
-            x = fma(y, F(-0.78515625), x)
-            x = fma(y, F(-2.4187564849853515625e-4), x)
-            x = fma(y, F(-3.77489497744594108e-8), x)
-            z = x * x
-            c = fma(fma(F(2.443315711809948e-5), z, F(-1.388731625493765e-3)), z, F(4.166664568298827e-2)) * z
-            c = fma(c, z, -(z * F(0.5))) + F(1)
-            s = fma(fma(F(-1.9515295891e-4), z, F(8.3321608736e-3)), z, F(-1.6666654611e-1)) * z
-            s = fma(s, x, x)
-            straight = (turn & 2) == 0
-            sine = select(straight, s, c)
-            cosine = select(straight, c, s)
-            sine = select((turn & 4) != 0, -sine, sine)
-            cosine = select(((turn - 2) & 4) == 0, -cosine, cosine)
-            lengths[k] = fma(length * cosine, F(std), F(mean))
-            angles[k] = fma(length * sine, F(std), F(mean))
-        for i in range(blocks):
-            for j in range(8):
-                o[16 * (begin + i) + j] = lengths[8 * i + j]
-                o[16 * (begin + i) + 8 + j] = angles[8 * i + j]
+                one = F(1) - units[16 * i + j]
+                bits = f2i(one)
+                e = F(np.int32((bits >> 23) - 126))
+                x = i2f4((bits & 8388607) | 1056964608)
+                small = x < F(0.707106781186547524)
+                e = e - select(small, F(1), F(0))
+                x = (x - F(1)) + select(small, x, F(0))
+                z = x * x
+                y = F(7.0376836292e-2)
+                {log}
+                y = y * x
+                y = fma(y, z, e * F(-2.12194440e-4))
+                y = fma(-z, F(0.5), y)
+                length = np.sqrt(F(-2) * fma(e, F(0.693359375), x + y))
+                x = F(6.283185307179586) * units[16 * i + 8 + j]
+                turn = np.int32((np.int32(x * F(1.27323954473516)) + np.int32(1)) & np.int32(-2))
+                y = F(turn)
+                x = fma(y, F(-0.78515625), x)
+                x = fma(y, F(-2.4187564849853515625e-4), x)
+                x = fma(y, F(-3.77489497744594108e-8), x)
+                z = x * x
+                c = fma(fma(F(2.443315711809948e-5), z, F(-1.388731625493765e-3)), z, F(4.166664568298827e-2)) * z
+                c = fma(c, z, -(z * F(0.5))) + F(1)
+                s = fma(fma(F(-1.9515295891e-4), z, F(8.3321608736e-3)), z, F(-1.6666654611e-1)) * z
+                s = fma(s, x, x)
+                straight = (turn & 2) == 0
+                sine = select(straight, s, c)
+                cosine = select(straight, c, s)
+                sine = select((turn & 4) != 0, -sine, sine)
+                cosine = select(((turn - 2) & 4) == 0, -cosine, cosine)
+                o[16 * (begin + i) + j] = fma(length * cosine, F(std), F(mean))
+                o[16 * (begin + i) + 8 + j] = fma(length * sine, F(std), F(mean))
 '''
 _LOG = (
     -1.1514610310e-1,
@@ -195,11 +188,9 @@ def _normal(code: str) -> tuple[str, tuple[str, ...]]:
     if code == "f4":
         source = _NORMAL4.format(
             helpers=vmath_helpers(),
-            radius=_block(_TEMPER.format("w", "16 * (begin + i) + j"), 16),
-            angle=_block(_TEMPER.format("v", "16 * (begin + i) + 8 + j"), 16),
-            w_unit=_UNIT4,
-            v_unit=_UNIT4.replace("w", "v", 1),
-            log=_block("\n".join(f"y = fma(y, x, F({c!r}))" for c in _LOG), 12),
+            temper=_block(_TEMPER.format("w", "16 * begin + i"), 12),
+            unit=_UNIT4,
+            log=_block("\n".join(f"y = fma(y, x, F({c!r}))" for c in _LOG), 16),
         )
     else:
         words = {"radius": 0, "radius_low": 1, "angle": 16, "angle_low": 17}
