@@ -107,15 +107,20 @@ def _function_maker(
             keys.append(f"{v}._spec")
             values.append(f"{v}._buf")
         elif numbers[k]:
-            keys.append(f"type({v})")
+            keys.append(f"k{k}")
             values.append(v)
+            lines += [f"k{k} = type({v})", f"if k{k} is int and not low <= {v} <= high:", f"    k{k} = None"]
         else:
             keys.append(f"k{k}")
             values.append(f"b{k}")
             lines += [
                 f"k{k} = type({v})",
-                f"if k{k} is float or k{k} is int:",
+                f"if k{k} is float:",
                 f"    b{k} = {v}",
+                f"elif k{k} is int:",
+                f"    b{k} = {v}",
+                f"    if not low <= {v} <= high:",
+                f"        k{k} = None",
                 "else:",
                 f"    k{k}, b{k} = {v}._spec, {v}._buf",
                 *([f"    asked += {4**k} * {v}._rg"] if differentiable else []),
@@ -142,7 +147,7 @@ def _function_maker(
 
 
 _FUNCTION = """
-def make(op, find, foreign, usual, otherwise, path):
+def make(op, find, foreign, usual, otherwise, path, low=-(2**63), high=2**64 - 1):
     def function({signature}):
 {keyword}        try:
 {operands}            plan = find(({keys},))
@@ -192,6 +197,8 @@ def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
             raise TypeError(
                 f"{op.name}(): argument '{op.params[k]}' (position {k + 1}) must be Tensor, not {type(a).__name__}"
             )
+        if kind is int and not -(2**63) <= a < 2**64:
+            raise OverflowError("int too big to convert")
         found.append(kind)
     return tuple(found)
 
