@@ -255,9 +255,19 @@ def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exac
         )
 
 
-def into(name: str, out: Tensor, result: Tensor, inputs: Sequence[Any], exact: str | None = None) -> Tensor:
-    """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it."""
+def into(
+    name: str,
+    out: Tensor,
+    result: Tensor,
+    inputs: Sequence[Any],
+    exact: str | None = None,
+    apart: bool = False,
+) -> Tensor:
+    """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it.
+    `apart` says of an op that PyTorch refuses an `out` that overlaps an input in part."""
     check_out(name, out, result._spec.dtype, inputs, exact)
+    if apart and any(overlap(out, a) == "part" for a in inputs):
+        raise RuntimeError(PARTIAL)
     if out._spec.shape != result._spec.shape:
         hooks.resize(out, result._spec.shape)
     elif out._spec.strides and _layout.overlaps(out._spec.shape, out._spec.strides):

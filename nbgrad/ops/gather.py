@@ -42,8 +42,10 @@ from nbgrad.ops.place import (
     _scatter_src,
     _scatter_value,
     _take,
+    warn_expanded,
     warn_once,
 )
+from nbgrad.ops.reduce import any as any_of
 from nbgrad.ops.registry import stanza
 
 # ---------------------------------------------------------------- an index per element: gather, scatter
@@ -412,7 +414,15 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     mask, value = _masking(self, mask, value)
     if isinstance(value, Tensor) and storage_of(value).memory is storage_of(self).memory:
         value = clone(value)  # PyTorch reads the number before it writes
-    return inplace(_masked.op, (self, mask, value))
+    part, steps = self, self._spec.strides
+    repeated = [d for d, n in enumerate(self._spec.shape) if n > 1 and not steps[d]]
+    if repeated:  # an element is written if any of those that show it is marked
+        warn_expanded("masked_fill_", "tensor[mask] = scalar")
+        mask = any_of(expand(mask, self.shape), repeated, True)
+        for d in repeated:
+            part = narrow(part, d, 0, 1)
+    inplace(_masked.op, (part, mask, value))
+    return self
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -624,7 +624,7 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
 def _extreme_into(word: str, input: Tensor, got: Any, out: Any) -> Any:
     if isinstance(got, Tensor):
         return into(word, out, got, (input,))
-    return named(word, [into(word, o, x, (input,), _EXPECTED) for o, x in zip(out, got)], True)
+    return named(word, [into(word, o, x, (input,), _EXPECTED, apart=True) for o, x in zip(out, got)], True)
 
 
 @method

@@ -126,7 +126,7 @@ def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tenso
     if out is None and input._spec.dtype is d:
         return call_of(op, input, dim=at, **more)
     got = to_dtype(op(to_dtype(input, d), dim=at, **more), d)
-    return got if out is None else into(name, out, got, (input,), _EXPECTED)
+    return got if out is None else into(name, out, got, (input,), _EXPECTED, apart=True)
 
 
 @method

@@ -112,7 +112,7 @@ def _to_place(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> 
 
 
 def _into(name: str, pair: Any, input: Tensor, out: Any) -> Any:
-    return named(name, [into(name, o, x, (input,), _EXPECTED) for o, x in zip(out, pair)], True)
+    return named(name, [into(name, o, x, (input,), _EXPECTED, apart=True) for o, x in zip(out, pair)], True)
 
 
 def _full(name: str, input: Tensor, dim: Any) -> int:
