@@ -13,7 +13,7 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -365,8 +365,10 @@ def check_low_precision(got: Any, want: Any, exact: Any, c: Combination) -> None
         assert fine.all(), f"{c.label}: {a[worst]} at {worst}, torch {b[worst]}, exactly {true[worst]}"
 
 
-def run(torch: ModuleType, seed: int, first: int, combinations: int) -> tuple[Counter[str], list[str]]:
-    """How many of each kind were compared, and the text of each difference."""
+def run(
+    torch: ModuleType, seed: int, first: int, combinations: int, tell: Callable[[str], Any] = lambda text: None
+) -> tuple[Counter[str], list[str]]:
+    """How many of each kind were compared, and the text of each difference, which `tell` gets at once."""
     counts: Counter[str] = Counter()
     differences = []
     for number in range(first, first + combinations):
@@ -375,6 +377,7 @@ def run(torch: ModuleType, seed: int, first: int, combinations: int) -> tuple[Co
             counts[check(torch, c)] += 1
         except AssertionError as error:
             differences.append(str(error))
+            tell(str(error))
     return counts, differences
 
 
@@ -388,9 +391,9 @@ def main() -> int:
     asked = parser.parse_args()
     warnings.simplefilter("error")
     torch.set_warn_always(True)
-    counts, differences = run(torch, asked.seed, asked.first, asked.combinations)
-    for text in differences:
-        print(text, end="\n\n")
+    counts, differences = run(
+        torch, asked.seed, asked.first, asked.combinations, lambda text: print(text, end="\n\n", flush=True)
+    )
     print(", ".join(f"{n} {what}" for what, n in counts.items()), f"and {len(differences)} differences")
     return 1 if differences else 0
 

@@ -508,16 +508,18 @@ def _min_all(input: Spec) -> Run:
     return extreme(AMIN, input, tuple(range(input.ndim)), False)
 
 
-def _refuse_empty_dims(name: str, input: Tensor, dims: Ints, everything: bool) -> None:
+def _nonempty_dims(name: str, input: Tensor, dim: Any) -> Ints:
+    """The dimensions of an extreme, which none has over no element; PyTorch looks at that before it looks for one named twice."""
     if not input._spec.numel:
-        bad = [d for d in dims if tuple.__getitem__(input.shape, d) == 0]
-        if bad and everything:
+        if dim in ((), []):
             raise RuntimeError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
-        if bad:
-            raise IndexError(f"{name}(): Expected reduction dim {bad[0]} to have non-zero size.")
+        for d in [_layout.wrap_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, int) else dim)]:
+            if tuple.__getitem__(input.shape, d) == 0:
+                raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+    return _dims(dim, input.ndim)
 
 
 @method
@@ -525,9 +527,7 @@ def _refuse_empty_dims(name: str, input: Tensor, dims: Ints, everything: bool) -
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Any:
     if out is not None:
         return into("amax", out, amax(input, dim, keepdim), (input,), _MATCH)
-    dims = _dims(dim, input.ndim)
-    _refuse_empty_dims("amax", input, dims, dim in ((), []))
-    return call_of(_amax, input, dims=dims, keepdim=keepdim)
+    return call_of(_amax, input, dims=_nonempty_dims("amax", input, dim), keepdim=keepdim)
 
 
 @method
@@ -535,9 +535,7 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | N
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Any:
     if out is not None:
         return into("amin", out, amin(input, dim, keepdim), (input,), _MATCH)
-    dims = _dims(dim, input.ndim)
-    _refuse_empty_dims("amin", input, dims, dim in ((), []))
-    return call_of(_amin, input, dims=dims, keepdim=keepdim)
+    return call_of(_amin, input, dims=_nonempty_dims("amin", input, dim), keepdim=keepdim)
 
 
 def share_among(g: Tensor, input: Tensor, y: Tensor) -> Tensor:

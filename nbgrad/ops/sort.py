@@ -446,7 +446,7 @@ def searchsorted(
     if edges._spec.dtype is input._spec.dtype is _dtypes.bool_ and input.numel():
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     for name, t in (("input value", input), ("boundary", edges)):
-        if not t._spec.contiguous:
+        if not t._spec.contiguous and input._spec.numel:
             warnings.warn(
                 f"{words}{name} tensor is non-contiguous, this will lower the performance due to extra data copy when "
                 f"converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if possible. This "
