@@ -135,8 +135,8 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return _clone(input)
 
 
-@prepared("Clone", tangent=LINEAR, batch=lambda x: _contiguous(x), input=lambda g: g)
-def _contiguous(input: Spec) -> Run:
+@prepared("Clone", tangent=LINEAR, batch=lambda x: dense_copy(x), input=lambda g: g)
+def dense_copy(input: Spec) -> Run:
     return _copier(input, input.dense())
 
 
@@ -157,7 +157,7 @@ hooks.laid_out = lambda t, strides: _lay_out(t, strides=tuple(strides))
 
 @method
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
-    return input if input._spec.contiguous else _contiguous(input)
+    return input if input._spec.contiguous else dense_copy(input)
 
 
 @prepared(

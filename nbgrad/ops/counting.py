@@ -13,7 +13,7 @@ from nbgrad._tensor import Tensor
 from nbgrad.ops.copy import full, scalar, to_dtype
 from nbgrad.ops.elementwise import eq, logical_and, logical_not
 from nbgrad.ops.host import of_array
-from nbgrad.ops.movement import reshape
+from nbgrad.ops.movement import reshape, unbind, unsqueeze
 from nbgrad.ops.registry import method
 from nbgrad.ops.sort import searchsorted, sort
 
@@ -166,12 +166,9 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     sizes = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
-    found = []
-    rest = indices
-    for n in sizes[::-1]:
-        found.append(rest % n)
-        rest = rest // n
-    return tuple(found[::-1])
+    steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1].copy()
+    places = unsqueeze(indices, -1) // of_array(steps) % of_array(np.array(sizes, np.int64))
+    return unbind(places, -1)
 
 
 __all__ = ["bincount", "histc", "histogram", "isin", "unravel_index"]

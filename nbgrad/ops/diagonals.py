@@ -210,7 +210,9 @@ def _part_writer(node_name: str) -> Callable[..., Tensor]:
 
     @differentiable(node_name, tangent=LINEAR, input=input_back, src=src_back)
     def written(input: Tensor, src: Tensor, *, at: Geometry) -> Tensor:
-        out = empty(input._spec.dense())
+        # As in PyTorch, even gaps of the input's layout are the copy's; but no element is stored twice.
+        own = input._spec.plain
+        out = empty(own.dense() if _layout.overlaps(own.shape, own.strides) else own)
         copy_memory(out, input)
         sp, offset = at(out._spec)
         if sp.numel:

@@ -151,12 +151,17 @@ def _scatter_op(suffix: str, reduce: str | None, src: Any) -> Any:
         return _scatter_src if isinstance(src, Tensor) else _scatter_value
     if reduce not in _SCATTERED[suffix]:
         raise RuntimeError("reduce argument must be either add or multiply.")
-    if isinstance(src, Tensor):
+    return _SCATTERED[suffix][reduce]
+
+
+def _told(result: Tensor, reduce: str | None, src: Any) -> Tensor:
+    """The result, of which PyTorch warns once it is there."""
+    if reduce is not None and isinstance(src, Tensor):
         warn_once(
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch release. Use "
             "torch.scatter_reduce instead for more reduction options."
         )
-    return _SCATTERED[suffix][reduce]
+    return result
 
 
 def scatter(
@@ -170,8 +175,8 @@ def scatter(
 ) -> Tensor:
     src = _source("scatter", src, value)
     op = _scatter_op("", reduce, src)
-    src, place = _scattered("scatter", input, dim, index, src)
-    return op(input, src, place=place)
+    values, place = _scattered("scatter", input, dim, index, src)
+    return _told(op(input, values, place=place), reduce, src)
 
 
 def scatter_(
@@ -185,9 +190,9 @@ def scatter_(
 ) -> Tensor:
     src = _source("scatter_", src, value)
     op = _scatter_op("_", reduce, src)
-    src, place = _scattered("scatter_", self, dim, index, src)
+    values, place = _scattered("scatter_", self, dim, index, src)
     move = {None: "write", "add": "add", "multiply": "mul"}[reduce]
-    return _put_(op, self, src, place, move, index)
+    return _told(_put_(op, self, values, place, move, index), reduce, src)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:

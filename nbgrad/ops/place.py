@@ -25,7 +25,7 @@ from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad._transforms import innermost, level_of
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import index as _kernels
-from nbgrad.ops.copy import clone, copy_memory, scalar, to_dtype, zeros
+from nbgrad.ops.copy import clone, copy_memory, dense_copy, scalar, to_dtype, zeros
 from nbgrad.ops.movement import (
     _permute,
     expand,
@@ -300,9 +300,9 @@ _gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _pick
 _masked_select, _flip, _roll = _picker("MaskedSelect"), _picker("Flip"), _picker("Roll")
 
 
-def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
-    """An op that writes `value` at places of a copy of `input`. Its record also serves the op that writes
-    in place."""
+def _putter(node_name: str, accumulate: bool, dense: bool = False) -> Callable[..., Tensor]:
+    """An op that writes `value` at places of a copy of `input`, a `dense` one if PyTorch's is. Its record also serves the op that
+    writes in place."""
 
     def to_input(g: Tensor, place: Place) -> Tensor:
         return g if accumulate else _zeroed(g, place)
@@ -335,7 +335,7 @@ def _putter(node_name: str, accumulate: bool) -> Callable[..., Tensor]:
 
     @differentiable(node_name, tangent=moved, batch=each, input=to_input, value=to_value)
     def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
-        out: Tensor = clone(input)
+        out: Tensor = dense_copy(input) if dense else clone(input)
         _write(out, value, place, "add" if accumulate else "write")
         out._storage = None
         return out
@@ -394,8 +394,8 @@ def _put_(
 
 
 _index_put, _index_put_add = _putter("IndexPut", False), _putter("IndexPut", True)
-_scatter_src, _scatter_value = _putter("Scatter", False), _putter("ScatterBackward1", False)
-_scatter_add, _index_add = _putter("ScatterAdd", True), _putter("IndexAdd", True)
+_scatter_src, _scatter_value = _putter("Scatter", False, True), _putter("ScatterBackward1", False, True)
+_scatter_add, _index_add = _putter("ScatterAdd", True, True), _putter("IndexAdd", True, True)
 _index_fill, _index_fill_tensor = _putter("IndexFill", False), _putter("IndexFillBackward1", False)
 
 
@@ -407,7 +407,7 @@ def _unknown(move: str, suffix: str) -> Callable[..., Tensor]:
 
     @differentiable("NotImplemented", input=refuse, value=refuse)
     def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
-        out: Tensor = clone(input)
+        out: Tensor = dense_copy(input)
         _write(out, value, place, move)
         out._storage = None
         return out

@@ -12,8 +12,8 @@ from nbgrad.ops.movement import expand, narrow, reshape
 from nbgrad.ops.place import Place, _checked, _host_index, _kept, _put_, _putter
 from nbgrad.ops.registry import method
 
-_index_copy = _putter("IndexCopy", False)
-_masked_scatter = _putter("MaskedScatter", False)
+_index_copy = _putter("IndexCopy", False, True)
+_masked_scatter = _putter("MaskedScatter", False, True)
 _put, _put_add = _putter("Put", False), _putter("Put", True)
 
 # ---------------------------------------------------------------- at indices along a dimension

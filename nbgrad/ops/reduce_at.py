@@ -14,7 +14,7 @@ from nbgrad._dispatch import differentiable, into, no_overlap
 from nbgrad._op import PUBLIC
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
-from nbgrad.ops.copy import clone, full, in_place, scalar, to_dtype, zeros
+from nbgrad.ops.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
 from nbgrad.ops.gather import (
     _as_vector,
     _need_tensor,
@@ -149,7 +149,7 @@ def _reduction(at: _Where) -> Callable[..., Tensor]:
         input: Tensor, source: Tensor, index: Tensor, *, dim: int, reduce: str, include_self: bool
     ) -> Tensor:
         place, d = at.place(input, dim, index, source), input.dtype
-        out = clone(input.detach())
+        out = dense_copy(input.detach())
         if not include_self:
             _write(out, scalar(_identity(reduce, d), d), place, "write")
         _write(out, source, place, _MOVES[reduce])
@@ -261,7 +261,6 @@ def index_reduce(
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
         )
-    warn_once("index_reduce() is in beta and the API may change at any time.")
     _check_slices(input, dim, index, source)
     if input.dtype is _dtypes.bool_ and (reduce == "mean" or not include_self):
         kernel = "div_floor_cpu" if include_self else "index_reduce_func_exclude_input_init"
@@ -269,6 +268,7 @@ def index_reduce(
     result = _index_reduce(
         _as_vector(input), _as_vector(source), index, dim=dim, reduce=reduce, include_self=include_self
     )
+    warn_once("index_reduce() is in beta and the API may change at any time.")
     if not input.ndim:
         result = reshape(result, ())
     if out is None:
