@@ -107,6 +107,7 @@ from nbgrad.ops.index import *  # noqa: F403
 from nbgrad.ops.join import *  # noqa: F403
 from nbgrad.ops.linalg import *  # noqa: F403
 from nbgrad.ops.linear_systems import *  # noqa: F403
+from nbgrad.ops.lu import *  # noqa: F403
 from nbgrad.ops.movement import *  # noqa: F403
 from nbgrad.ops.norm import *  # noqa: F403
 from nbgrad.ops.numeric import *  # noqa: F403

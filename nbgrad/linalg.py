@@ -24,6 +24,9 @@ from nbgrad.ops.linear_systems import linalg_cholesky as cholesky
 from nbgrad.ops.linear_systems import linalg_matrix_exp as matrix_exp
 from nbgrad.ops.linear_systems import linalg_matrix_power as matrix_power
 from nbgrad.ops.linear_systems import linalg_slogdet as slogdet
+from nbgrad.ops.lu import linalg_lu as lu
+from nbgrad.ops.lu import linalg_lu_solve as lu_solve
+from nbgrad.ops.lu import lu_factor, lu_factor_ex
 from nbgrad.ops.movement import linalg_diagonal as diagonal
 from nbgrad.ops.norm import vector_norm
 from nbgrad.ops.parts import linalg_vander as vander
@@ -41,6 +44,10 @@ __all__ = [
     "inv",
     "inv_ex",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
     "matrix_exp",
     "matrix_norm",

@@ -43,6 +43,11 @@ _make("linalg_eigh", "eigenvalues", "eigenvectors")
 _make("linalg_inv_ex", "inverse", "info")
 _make("linalg_solve_ex", "result", "info")
 _make("linalg_cholesky_ex", "L", "info")
+_make("linalg_lu_factor", "LU", "pivots")
+_make("linalg_lu_factor_ex", "LU", "pivots", "info")
+_make("_lu_with_info", "LU", "pivots", "info")
+for _name in ("linalg_lu", "lu_unpack"):
+    _make(_name, "P", "L", "U")
 _make("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 
 

@@ -221,3 +221,19 @@ def test_padding_that_repeats_elements(torch: Any, mode: str) -> None:
 def test_cdist_has_a_second_derivative() -> None:
     x, y = T.tensor(RNG.normal(size=(3, 2)), requires_grad=True), T.tensor(RNG.normal(size=(4, 2)))
     assert T.autograd.gradgradcheck(lambda a: T.cdist(a, y), x)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_lu_solve_from_both_sides(left: bool, adjoint: bool) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 2) if left else (2, 2, 3))
+
+    def solved(a: Any, b: Any) -> Any:
+        return T.linalg.lu_solve(*T.linalg.lu_factor(a), b, left=left, adjoint=adjoint)
+
+    m = a.mT if adjoint else a
+    want = np.linalg.solve(m, b) if left else np.linalg.solve(m.mT, b.mT).mT
+    np.testing.assert_allclose(array(solved(T.tensor(a), T.tensor(b))), want, 1e-12)
+    operands = [T.tensor(v, requires_grad=True) for v in (a, b)]
+    assert T.autograd.gradcheck(solved, operands)
