@@ -10,6 +10,17 @@ from tests.support import T
 TIERS = {"oracle", "cuda", "gpu", "slow"}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="every case in every dtype, shape and layout: an hour"
+    )
+
+
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--whole"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The fast tier, which the README runs, is what carries no other tier's mark."""
     for item in items:
