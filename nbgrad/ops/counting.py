@@ -138,7 +138,7 @@ def histogram(
 ) -> Any:
     from nbgrad.ops.return_types import named
 
-    if not input.dtype.is_floating_point:
+    if input.dtype not in (_dtypes.float32, _dtypes.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.scalar_name}'")
     values = reshape(input.detach(), (-1,))
     weights = full(values._spec.dense(), 1) if weight is None else reshape(weight.detach(), (-1,))

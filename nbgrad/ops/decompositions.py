@@ -210,7 +210,7 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     check_matrices("linalg.svd", A)
-    check_floats("linalg.svd", A, "svd_cpu")
+    check_floats("linalg.svd", A, "linalg_svd_cpu")
     if driver is not None:
         raise RuntimeError(
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
@@ -263,6 +263,7 @@ def matrix_norm(
     if ord == "fro":
         result = vector_norm(A, 2, (rows, columns), keepdim)
     elif ord == "nuc" or abs(ord) == 2:
+        check_floats("linalg.matrix_norm", A)
         s = svdvals(movedim(A, (rows, columns), (-2, -1)))
         result = _sum(s, -1) if ord == "nuc" else (amax if ord > 0 else amin)(s, -1)
         for d in sorted((rows, columns)) if keepdim else ():
@@ -336,6 +337,9 @@ def _threshold(s: Tensor, A: Tensor, atol: Any, rtol: Any) -> Tensor:
     return e.maximum(relative, to_dtype(absolute, A.dtype))
 
 
+_WIDE_ONLY = "This function doesn't handle types other than float and double"
+
+
 def matrix_rank(
     A: Tensor,
     tol: Any = None,
@@ -346,6 +350,8 @@ def matrix_rank(
     out: Tensor | None = None,
 ) -> Tensor:
     check_matrices("linalg.matrix_rank", A)
+    if A.dtype not in (_dtypes.float32, _dtypes.float64):
+        raise RuntimeError(_WIDE_ONLY)
     A = A.detach()
     s = e.abs(eigvalsh(A)) if hermitian else svdvals(A)
     result = _sum(
@@ -385,7 +391,7 @@ def pinv(
     hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    if A.ndim < 2 or not A.dtype.is_floating_point:
+    if A.ndim < 2 or A.dtype not in (_dtypes.float32, _dtypes.float64):
         raise RuntimeError(
             f"linalg.pinv({A.dtype.scalar_name}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
             "double, cfloat or cdouble types"
@@ -445,7 +451,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     if not vector and A.shape[-2] != B.shape[-2]:
         raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     if A.dtype is not B.dtype:
-        raise RuntimeError("torch.linalg.lstsq: input and other must have the same dtype")
+        raise RuntimeError(
+            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
+            f"{A.dtype.scalar_name} and other's dtype {B.dtype.scalar_name}"
+        )
     rank = matrix_rank(A, rtol=rcond)
     x, rest = _lstsq(
         A,

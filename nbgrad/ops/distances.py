@@ -134,6 +134,11 @@ _MODES = (
 )
 
 
+def _no_half(kernel: str, x: Tensor) -> None:
+    if x.dtype is _dtypes.float16:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Half'")
+
+
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
@@ -159,6 +164,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0])
     large = max(x1.shape[-2], x2.shape[-2]) > 25
     if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and large)):
         return reshape(_euclidean(x1, x2), (*batch, x1.shape[-2], x2.shape[-2]))
+    _no_half("cdist", x1)
     return _cdist(x1, x2, p=float(p))
 
 
@@ -194,6 +200,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
+    _no_half("pdist", input)
     return _pdist(input, p=float(p))
 
 

@@ -306,9 +306,10 @@ def solve_triangular(
     check_matrices(name, B, "B")
     check_square(name, A)
     _check_equation(name, A, B, left, False)
-    check_floats(name, A)
     if A.dtype is not B.dtype:
         A, B = (t.to(_dtypes.promote_types(A.dtype, B.dtype)) for t in (A, B))
+    if A.dtype not in (_dtypes.float32, _dtypes.float64):
+        raise NotImplementedError(f"\"triangular_solve_cpu\" not implemented for '{A.dtype.scalar_name}'")
     result = _solve_triangular(*_broadcast(A, B, False), upper=upper, left=left, unitriangular=unitriangular)
     return result if out is None else into("linalg_solve_triangular", out, result, (A, B))
 
@@ -365,7 +366,7 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
 
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
     check_square("linalg.slogdet", A)
-    check_floats("linalg.slogdet", A, "lu_cpu")
+    check_floats("linalg.slogdet", A)
     parts = _slogdet(A)
     if out is None:
         return named("linalg_slogdet", parts)
@@ -380,7 +381,7 @@ def slogdet(input: Tensor) -> Any:
 @method
 def logdet(input: Tensor) -> Tensor:
     check_square("logdet", input)
-    check_floats("logdet", input, "lu_cpu")
+    check_floats("logdet", input)
     sign, size = _slogdet(input)
     return e.where(e.eq(sign, -1), full(spec(input.dtype, ()), float("nan")), size)
 
@@ -481,6 +482,11 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | N
         raise RuntimeError(
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b matrix "
             f"is {B.shape[-2]} by {B.shape[-1]}"
+        )
+    if L.dtype is not B.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {B.dtype.scalar_name} and A of type "
+            f"{L.dtype.scalar_name} instead."
         )
     L, B = _broadcast(L, B, False)
     result = _solve_factored(B, L, upper=upper)

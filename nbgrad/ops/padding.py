@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad import _dtypes
 from nbgrad._dispatch import differentiable, make_view
 from nbgrad._layout import Ints
 from nbgrad._tensor import Tensor, empty
@@ -130,6 +131,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise NotImplementedError(
             f"Padding size {len(sizes)} is not supported for {input.ndim}D input tensor.\n{_COMBINATIONS}"
         )
+    if input.dtype is _dtypes.bool_ and mode != "circular":
+        kernel = {"reflect": "reflection", "replicate": "replication"}[mode] + f"_pad{count}d"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
     place = _places(mode, input, sizes)
     op = {"reflect": _reflected, "replicate": _replicated}.get(mode)
     return (_circular if op is None else op[count - 1])(input, place=place)

@@ -325,7 +325,7 @@ def _quantile(
     if q.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if d not in (_dtypes.float32, _dtypes.float64):
-        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if q._spec.dtype is not d:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if interpolation not in _INTERPOLATIONS:
