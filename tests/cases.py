@@ -378,6 +378,13 @@ for name in ("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish
         *UNARY,
         kinks=(-1, 0, 1),
     )
+for name in ("relu_", "celu_", "elu_", "selu_", "leaky_relu_", "hardtanh_"):
+    case(
+        f"functional_{name}",
+        lambda T, x, n=name: getattr(T.nn.functional, n)(x * 1),
+        *UNARY,
+        kinks=(-1, 0, 1),
+    )
 op(
     "prelu",
     ((2, 3), (3,)),

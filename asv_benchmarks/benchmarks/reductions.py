@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-from .common import LIBS, library
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
-AXES = ("sum", "mean", "amax", "max", "argmax", "var", "softmax", "logsumexp", "cumsum", "cumprod", "cummax")
+from .common import LIBS, library, some
+
+AXES = (
+    *(
+        "sum",
+        "mean",
+        "amax",
+        "amin",
+        "max",
+        "min",
+        "argmax",
+        "argmin",
+        "prod",
+        "var",
+        "std",
+        "logsumexp",
+        "nansum",
+    ),
+    *("all", "any", "count_nonzero", "norm", "softmax", "log_softmax"),
+    *("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"),
+)
 WHOLE = ("sum", "mean", "prod", "amax", "norm", "all")
 ALONG = ("softmax", "log_softmax", "logsumexp", "cumsum", "cumprod")
 ORDER = ("sort", "argsort", "median", "topk", "kthvalue", "unique")
 DRAWS = ("rand", "randn", "randperm", "bernoulli_", "exponential_", "dropout")
 
 
+def reduction(T: ModuleType, op: str) -> Callable[..., Any]:
+    return (lambda x, axis: T.norm(x, dim=axis)) if op == "norm" else getattr(T, op)
+
+
 class Axes:
-    params = (LIBS, AXES, (0, 1))
+    params = (LIBS, some(AXES), (0, 1))
     param_names = ("lib", "op", "axis")
 
     def setup(self, lib: str, op: str, axis: int) -> None:
         T = library(lib)
         T.manual_seed(0)
-        self.x, self.op = T.randn(4096, 1024), getattr(T, op)
+        self.x, self.op = T.randn(4096, 1024), reduction(T, op)
         self.op(self.x, axis)
 
     def time_matrix(self, lib: str, op: str, axis: int) -> None:
@@ -28,7 +54,7 @@ class Axes:
 class Line:
     """A million numbers in one line, which threads can share only if it is cut; and the product of two."""
 
-    params = (LIBS, (*WHOLE, *ALONG, "dot"))
+    params = (LIBS, some((*WHOLE, *ALONG, "dot")))
     param_names = ("lib", "op")
 
     def setup(self, lib: str, op: str) -> None:
@@ -43,7 +69,7 @@ class Line:
 
 
 class Order:
-    params = (LIBS, ORDER)
+    params = (LIBS, some(ORDER))
     param_names = ("lib", "op")
 
     def setup(self, lib: str, op: str) -> None:
@@ -58,7 +84,7 @@ class Order:
 
 
 class Draws:
-    params = (LIBS, DRAWS)
+    params = (LIBS, some(DRAWS))
     param_names = ("lib", "op")
 
     def setup(self, lib: str, op: str) -> None:
@@ -79,12 +105,12 @@ class Draws:
 class Few:
     """Four numbers: what a call costs."""
 
-    params = (LIBS, (*AXES, "sort", "median"))
+    params = (LIBS, some((*AXES, "sort", "median")))
     param_names = ("lib", "op")
 
     def setup(self, lib: str, op: str) -> None:
         T = library(lib)
-        self.x, self.op = T.randn(4), getattr(T, op)
+        self.x, self.op = T.randn(4), reduction(T, op)
         self.op(self.x, 0)
 
     def time_four(self, lib: str, op: str) -> None:
@@ -94,7 +120,7 @@ class Few:
 class FewRecorded:
     """The same, recorded for a gradient."""
 
-    params = (LIBS, ("sum", "amax", "max", "softmax", "cumsum", "sort", "median", "var"))
+    params = (LIBS, some(("sum", "amax", "max", "softmax", "cumsum", "sort", "median", "var")))
     param_names = ("lib", "op")
 
     def setup(self, lib: str, op: str) -> None:
@@ -109,7 +135,7 @@ class FewRecorded:
 class FewMade:
     """Tensors of four numbers, filled and random."""
 
-    params = (LIBS, ("empty", "zeros", "ones", "rand", "randn", "zeros_like", "ones_like", "rand_like"))
+    params = (LIBS, some(("empty", "zeros", "ones", "rand", "randn", "zeros_like", "ones_like", "rand_like")))
     param_names = ("lib", "op")
 
     def setup(self, lib: str, op: str) -> None:
