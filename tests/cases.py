@@ -385,6 +385,9 @@ for name in ("relu_", "celu_", "elu_", "selu_", "leaky_relu_", "hardtanh_"):
         *UNARY,
         kinks=(-1, 0, 1),
     )
+# In place PyTorch's nodes of these are called otherwise (ThresholdBackward1).
+case("functional_rrelu_", lambda T, x: T.nn.functional.rrelu_(x * 1), *UNARY, **NO_GRAD)
+case("functional_threshold_", lambda T, x: T.nn.functional.threshold_(x * 1, 0.5, 2), *UNARY, **NO_GRAD)
 op(
     "prelu",
     ((2, 3), (3,)),

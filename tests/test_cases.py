@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import derive
+from tests import audit, derive
 from tests.cases import CASES, OpCase, differentiable, method, samples, with_form
 from tests.compare import array, assert_close, assert_same, leaves
 from tests.support import T
@@ -66,3 +66,10 @@ def test_raw_rule_is_registered_rule(case: OpCase) -> None:
             if r is not None:
                 assert not r.requires_grad
                 np.testing.assert_allclose(array(r), array(t), 1e-15, 1e-16, err_msg=sample.label)
+
+
+def test_every_pointwise_name_has_cases_in_every_dtype() -> None:
+    """`python -m tests.audit` prints what else of each name is checked."""
+    names = audit.pointwise_names()
+    assert [name for name in names if not audit.cases_of(name)] == []
+    assert {name for name in names if audit.checked(audit.cases_of(name))["never"] != "-"} == {"lcm"}
