@@ -16,7 +16,6 @@ from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 BLOCK = 512  # elements combined in any order: 16 of them in each of 32 lanes
 LONG = 4096  # of what is not rounded, so that its lanes are seldom joined
-FEW = 64  # of a product, which in more of them becomes denormal: each such multiplication costs a hundred others
 ROWS = 16  # of columns, as elements in a lane
 WIDTH = 1024  # columns side by side: what is kept of them stays in the nearest cache
 
@@ -180,7 +179,6 @@ def reduction(
     after = emit.emit(
         (finish,), target, accumulator, {"r": "total"} | {n: f"w{k}" for k, n in enumerate(numbers)}
     )
-    value = before.results[0]
     compensated = combine == "sum" and kind == accumulator == "f8"
     identity = identity or _IDENTITY[combine]
     typed = lambda text, c, scalar: f"{scalar}({text})" if c[0] in "fiu" else text  # noqa: E731
@@ -198,14 +196,17 @@ def reduction(
         return ("\n" + " " * by).join(lines) or "pass"
 
     tail = (["total = total + lost if lost == lost else total"] if compensated else []) + list(after.lines)
-    held = accumulator if accumulator == "b1" else kind  # of a block; the truth of a float is one
-    same = held == accumulator
+    # A block is held in the dtype of its elements, but for truth values, and for products: of 512 float32 these are often
+    # denormal, and each multiplication of a denormal costs a hundred others.
+    same = combine in ("prod", "any", "all") or kind == accumulator
+    held, scalar = (accumulator, "A") if same else (kind, "F")
+    value = f"A({before.results[0]})" if combine == "prod" and kind != accumulator else before.results[0]
     add = _COMPENSATED if compensated else [f"total = {join('total', 'part', accumulator, 'A')}"]
     common = dict(
         numbers="".join(f", n{k}" for k in range(len(numbers))),
         once=block(once, 4),
         identity=typed(identity, accumulator, "A"),
-        first=typed(identity, held, "F"),
+        first=typed(identity, held, scalar),
         load=f"a = {read('x[q]', code, kind, False)}",
         add=block(add, 16),
     )
@@ -233,18 +234,18 @@ def reduction(
             keep_lost="losses[j] = lost" if compensated else "pass",
             lost_of_all="lost = losses[j]" if compensated else "pass",
             prologue=block(list(before.lines), 20),
-            side_by_side=join("u", value, held, "F"),
+            side_by_side=join("u", value, held, scalar),
             part_of_column="up[j]" if same else "A(up[j])",
             finish=block([*tail, f"o[row * m + first + j] = {result}"], 12),
         )
     else:
         body = _RUNS.format(
             **common,
-            block={"sum": BLOCK, "prod": FEW}.get(combine, LONG),
+            block=BLOCK if combine in ("sum", "prod") else LONG,
             prologue=block(list(before.lines), 20),
             fold=_IN_ANY_ORDER[combine].format(a="up", b=value)
             if any_order
-            else join("up", value, held, "F"),
+            else join("up", value, held, scalar),
             part="up" if same else "A(up)",
             times="" if contiguous else " * step",
             finish=block([*tail, f"o[row] = {result}"], 8),
