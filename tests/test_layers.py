@@ -1,6 +1,8 @@
 """The layers of nbgrad: a module imports only from layers above its own, or from its own layer."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,3 +126,9 @@ def test_numba_stays_in_kernels() -> None:
                     else []
                 )
                 assert not any(n.split(".")[0] in ("numba", "llvmlite") for n in names), path
+
+
+def test_numba_is_loaded_by_the_first_kernel() -> None:
+    """It takes longer than all the rest."""
+    code = "import sys, nbgrad; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

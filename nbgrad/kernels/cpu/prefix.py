@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import lower_builtin, type_callable
 
-WIDTH = 8
+from nbgrad.kernels.cpu.scan import WIDTH
 
 
 def _converted(builder: Any, vector: Any, source: Any, to: Any) -> Any:
