@@ -891,7 +891,3 @@ def check_grad(t: Tensor, grad: Any) -> None:
             f"attempting to assign a gradient of size '{list(grad._spec.shape)}' to a tensor of size "
             f"'{list(t._spec.shape)}'. Please ensure that the gradient and the tensor are the same size"
         )
-
-
-def c_name(d: _dtypes.dtype) -> str:
-    return d.c_name

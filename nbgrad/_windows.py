@@ -8,7 +8,7 @@ from typing import Any
 
 from nbgrad import _dtypes
 from nbgrad._creation import arange, empty, ones
-from nbgrad._tensor import Tensor, c_name
+from nbgrad._tensor import Tensor
 from nbgrad.ops.join import cat
 from nbgrad.ops.special import i0
 
@@ -24,7 +24,7 @@ def _window(
     d = _dtypes.get_default_dtype() if where.get("dtype") is None else where["dtype"]
     if not d.is_floating_point:
         raise RuntimeError(
-            f"{name} expects floating point dtypes, got: TensorOptions(dtype={_WORDS.get(d, c_name(d))}, device=cpu, "
+            f"{name} expects floating point dtypes, got: TensorOptions(dtype={_WORDS.get(d, d.c_name)}, device=cpu, "
             "layout=Strided (default), requires_grad=false (default), pinned_memory=false, memory_format=(nullopt))"
         )
     if window_length < 0:
