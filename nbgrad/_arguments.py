@@ -449,7 +449,9 @@ def before_guard(
     """The function with a short way in front, which takes only what PyTorch does; all else passes the guard."""
 
     def known_as(path: str) -> Callable[..., Any]:
-        return renamed(shortened(guard(path, function)), function, path)
+        made: Any = renamed(shortened(guard(path, function)), function, path)
+        made.__code__ = made.__code__.replace(co_name=made.__name__)  # by which a profiler knows it
+        return made
 
     short = renamed(shortened(function), function, "")
     short.known_as = known_as  # type: ignore[attr-defined]
