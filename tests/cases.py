@@ -141,13 +141,21 @@ def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Gene
 
 
 def samples(
-    case: OpCase, dtype: str | tuple[str, ...], layouts: bool = True, broadcast: bool = True
+    case: OpCase,
+    dtype: str | tuple[str, ...],
+    layouts: bool = True,
+    broadcast: bool = True,
+    in_turn: bool = False,
 ) -> Iterator[Sample]:
     """Each of the case's shapes, then the first of them in its layouts. A tuple gives each operand its dtype.
 
     Without `broadcast` an elementwise case leaves out operands of two shapes (but for numbers, which count in promotion): they
-    have loops of their own, to compile for each dtype.
+    have loops of their own, to compile for each dtype. `in_turn` gives an elementwise case one layout, another by its name: where it
+    is rules that are looked at, of which each layout has kernels to compile, from one template.
     """
+    kinds_of = LAYOUTS.get(case.arity, ())
+    if in_turn and case.elementwise and kinds_of:
+        kinds_of = (kinds_of[zlib.crc32(case.name.encode()) % len(kinds_of)],)
     rng = np.random.default_rng(zlib.crc32(case.name.encode()))
     for position, shapes in enumerate(case.shapes):
         if case.elementwise and not broadcast and len({s for s in shapes if s}) > 1:
@@ -156,7 +164,7 @@ def samples(
         arrays = tuple(draw(case, i, s, d, rng) for i, (s, d) in enumerate(zip(shapes, dtypes, strict=True)))
         yield Sample(f"{dtype} {shapes}", arrays, "c" * len(shapes))
         if position == 0 and layouts and case.layouts:
-            for kinds in LAYOUTS.get(len(shapes), ()):
+            for kinds in kinds_of:
                 expanded = tuple(
                     np.broadcast_to(a[:1], a.shape) if k == "e" and a.ndim else a
                     for a, k in zip(arrays, kinds, strict=True)
