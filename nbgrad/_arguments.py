@@ -559,21 +559,20 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> 
 
 def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """The arguments of a call, where numbers in PyTorch's other dresses (NumPy's, a tensor's) are Python's."""
-    taken = [
-        (k, p.name)
-        for way in signatures(path)
-        for k, p in enumerate(way.parameters)
-        if p.kind[:6] == "Tensor"
-    ]
-    places, names = {k for k, _ in taken}, {name for _, name in taken}
+    takes = [(k, p) for way in signatures(path) if not way.hidden for k, p in enumerate(way.parameters)]
+    tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor"]
+    places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
     return [
-        v if k in places or p.name in names else _plain(v) for k, (p, v) in enumerate(zip(parameters, values))
+        v if isinstance(v, Tensor) and (k in places or p.name in names) else _plain(v, p.name not in names)
+        for k, (p, v) in enumerate(zip(parameters, values))
     ]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, inside: bool) -> Any:
+    if isinstance(value, np.bool_):
+        return int(value)  # to PyTorch no bool
     if isinstance(value, np.generic) or (_holds_number(value) and type(value._spec) is Spec):
         return value.item()
-    if _sequence(value) and any([isinstance(v, (np.generic, Tensor)) for v in value]):
-        return [_plain(v) for v in value]
+    if inside and _sequence(value) and any([isinstance(v, (np.generic, Tensor)) for v in value]):
+        return [_plain(v, False) for v in value]
     return value
