@@ -94,3 +94,17 @@ def test_truncated_kernel_is_found_out(tmp_path: Path, monkeypatch: pytest.Monke
     code.write_bytes(code.read_bytes()[:-40])
     assert build._load(code, first.name) is None
     assert not code.exists()
+
+
+def test_a_kernel_that_names_numbas_runtime_is_loaded_before_anything_is_compiled() -> None:
+    """As those do that call a function which is not inlined; in a process that compiles nothing, nobody else makes it known."""
+    code = (
+        "from nbgrad.kernels import build, templates\n"
+        "from nbgrad.expr import loops, node\n"
+        "names, e = node.trace(lambda x, q: loops.zeta(x, q))\n"
+        "inputs = tuple(templates.Operand(n, 'f4', 'v') for n in names)\n"
+        "source, codes = templates.elementwise('zeta', (e,), inputs, ('f4',), 'f4', False, 'v')\n"
+        "assert build.kernel('zeta_runtime', source, codes).address\n"
+    )
+    for _ in range(2):  # compiled, then loaded
+        subprocess.run([sys.executable, "-c", code], check=True)
