@@ -107,9 +107,18 @@ def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader |
     functional: Any = sys.modules["nbgrad.nn.functional"]
     scopes = [vars(sys.modules["nbgrad"]), vars(Tensor)]
     scopes += [vars(functional)] if public in functional.__all__ else []
-    if any(getattr(known.get(public), "__code__", None) is code for known in scopes):
+    if any(_stands_for(known.get(public), code) for known in scopes):
         return lambda frame: ("aten::" + public, _arguments(frame), None)
     return _getitem if code is getattr(Tensor.__getitem__, "__code__", None) else None
+
+
+def _stands_for(function: Any, code: CodeType) -> bool:
+    """Whether this is the function's code, or that of one before which it stands."""
+    while function is not None:
+        if getattr(function, "__code__", None) is code:
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
 
 
 # Where ops are made; and where functions of several ops live, which are rows if a user can call them by name.
