@@ -286,7 +286,7 @@ def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     part = spec(input.dtype, tuple(size), tuple(stride), input.device)
-    start = input.storage_offset() if storage_offset is None else storage_offset
+    start = 0 if storage_offset is None else storage_offset - input.storage_offset()  # of the copy's elements
     _same_sizes(src, part.shape)
     return _strided_written(input, src, at=lambda sp: (part, start))
 

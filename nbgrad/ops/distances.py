@@ -12,7 +12,7 @@ from nbgrad._layout import Ints
 from nbgrad._storage import spec
 from nbgrad._tensor import Tensor, hooks
 from nbgrad.ops import elementwise as e
-from nbgrad.ops.copy import full, in_place, to_dtype
+from nbgrad.ops.copy import contiguous, full, in_place, to_dtype
 from nbgrad.ops.linalg import matmul
 from nbgrad.ops.movement import broadcast_to, reshape, unsqueeze
 from nbgrad.ops.norm import _norm, _norm_rule, vector_norm
@@ -225,7 +225,7 @@ def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
     scale = e.where(
         e.gt(length, maxnorm), e.div(maxnorm, e.add(length, 1e-7)), full(spec(input.dtype, ()), 1)
     )
-    return e.mul(input, scale)
+    return contiguous(e.mul(input, scale))
 
 
 @method
