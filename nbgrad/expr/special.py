@@ -24,6 +24,7 @@ from .prims import (
     erfc,
     exp,
     exp2,
+    expm1,
     floor,
     ge,
     gt,
@@ -337,6 +338,12 @@ def soft_corner(x: Any) -> Any:
     return log1p(exp(-abs(x)))
 
 
+@primitive(lambda x, y: exp(x), spell={})
+def expm1_below(x: Any) -> Any:
+    """exp(x) - 1 for x <= 0; above, any number"""
+    return expm1(x)
+
+
 # --- sums and products of logarithms ------------------------------------------------------------------------
 
 
@@ -393,6 +400,7 @@ __all__ = [
     "entr",
     "erfcx",
     "erfinv",
+    "expm1_below",
     "gelu_slope",
     "hypot",
     "i0",

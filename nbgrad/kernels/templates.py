@@ -59,10 +59,10 @@ class Operand(NamedTuple):
 
 @lru_cache(maxsize=1)
 def vmath_helpers() -> str:
-    """Makes vmath's texts the CPU's spelling of their primitives, at the first kernel: vmath imports Numba."""
-    from nbgrad.kernels import vmath
+    """Makes the branch-free texts the CPU's spelling of their primitives, at the first kernel: what they call imports Numba."""
+    from nbgrad.kernels import texts, vmath
 
-    for (kind, prim), text in vmath.TEXT.items():
+    for (kind, prim), text in texts.TEXT.items():
         if prim in PRIMS:  # some texts are parts of others
             emit.register_text("cpu", kind, prim, text)
     return vmath.PREAMBLE

@@ -172,11 +172,11 @@ def _hardshrink(input, lambd):
 # ---------------------------------------------------------------- smooth ones
 
 
-def _exponential(name: str, node: str, rule: Any) -> Any:
+def _exponential(name: str, node: str, rule: Any, fall: Any = s.expm1_below) -> Any:
     """input * positive above 0, (exp(input * inner) - 1) * negative to 0: elu, selu and celu are this with their numbers."""
     return stanza(
         lambda input, negative, positive, inner: choose(
-            p.le(input, 0), p.expm1(input * inner) * negative, input * positive
+            p.le(input, 0), fall(input * inner) * negative, input * positive
         ),
         name=name,
         node=node,
@@ -202,6 +202,7 @@ _elu = _exponential("elu", "EluBackward0", _by_input)
 _elu_in_place = _exponential("elu", "EluBackward1", _by_result)
 _celu = _exponential("celu", "CeluBackward0", _by_input)
 _celu_in_place = _exponential("celu", "CeluBackward1", _by_result)
+_celu_rising = _exponential("celu", "CeluBackward0", _by_input, p.expm1)  # for a negative alpha
 
 
 @stanza(method=False, kernel=_only_floats("silu_cpu"))
@@ -340,7 +341,8 @@ def selu_call(input: Tensor, inplace: bool = False) -> _Call:
 def celu_call(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> _Call:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return (_celu_in_place if inplace and alpha >= 0 else _celu).op, (input, float(alpha), 1.0, 1.0 / alpha)
+    fit = _celu_rising if alpha < 0 else _celu_in_place if inplace else _celu
+    return fit.op, (input, float(alpha), 1.0, 1.0 / alpha)
 
 
 def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | None = None) -> Tensor:

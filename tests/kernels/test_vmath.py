@@ -16,6 +16,7 @@ from numba import cfunc, types
 
 from nbgrad.expr.special import erfinv
 from nbgrad.kernels import vmath
+from nbgrad.kernels.texts import TEXT
 
 KINDS = ("f4", "f8")
 LONG = np.longdouble
@@ -57,7 +58,9 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "sigmoid": _sigmoid,
     "expm1": np.expm1,
+    "expm1_below": np.expm1,
     "log1p": np.log1p,
+    "rsqrt": lambda x: np.divide(1, np.sqrt(x)),
     "soft_corner": _soft_corner,
     "exp2": np.exp2,
     "log2": np.log2,
@@ -98,7 +101,7 @@ ULPS |= {
     "acosh": 2.1,
     "soft_corner": 1.8,
 }
-FLOAT32_ONLY = ("erfinv", "ndtr", "gelu_slope")
+FLOAT32_ONLY = ("erfinv", "ndtr", "gelu_slope", "rsqrt")
 WIDE = ("pow", "atan2")  # whose float32 text computes in float64
 CASES = [(kind, prim) for prim in REFERENCE for kind in KINDS if not (kind == "f8" and prim in FLOAT32_ONLY)]
 
@@ -123,13 +126,13 @@ def arity(prim: str) -> int:
 
 
 def test_every_text_is_tested() -> None:
-    assert {*CASES, *itertools.product(KINDS, EXACT)} == set(vmath.TEXT)
+    assert {*CASES, *itertools.product(KINDS, EXACT)} == set(TEXT)
 
 
 def source_of(kind: str, prim: str) -> str:
     count = itertools.count()
     arrays = ["x", "y"][: arity(prim)]
-    lines, result = vmath.TEXT[kind, prim]([f"{a}_i" for a in arrays], lambda: f"t{next(count)}")
+    lines, result = TEXT[kind, prim]([f"{a}_i" for a in arrays], lambda: f"t{next(count)}")
     lines = [*(f"{a}_i = {a}[i]" for a in arrays), *lines, f"o[i] = {result}"]
     body = "\n".join("        " + line for line in lines)
     head = f"def kernel(start, stop, o, {', '.join(arrays)}):\n    for i in range(start, stop):"
@@ -171,6 +174,8 @@ def points(kind: str, n: int) -> Any:
 def inputs_of(kind: str, prim: str, n: int) -> list[Any]:
     """An array of points for each argument; an exponent is drawn so that not all results are 0 or infinite."""
     x = points(kind, n)
+    if prim == "expm1_below":
+        return [-np.abs(x)]
     if prim in ("ndtr", "gelu_slope"):
         return [np.abs(x)]  # for the others see the tests of these below zero
     if arity(prim) == 1:
@@ -216,6 +221,8 @@ EDGES: dict[str, list[tuple[float, float]]] = {
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (50, 1), (-50, -1), (1e30, 1)],
     "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1), (1000, INF), (-1000, -1)],
     "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1, -INF), (INF, INF), (-INF, NAN), (-1.5, NAN)],
+    "expm1_below": [(0.0, 0.0), (-0.0, -0.0), (-INF, -1), (-1000, -1)],
+    "rsqrt": [(0.0, INF), (-0.0, -INF), (INF, 0.0), (4, 0.5), (-1, NAN), (-INF, NAN), (-1e-40, NAN)],
     "exp2": [(0.0, 1), (-0.0, 1), (10, 1024), (-3, 0.125), (INF, INF), (-INF, 0), (2000, INF), (-2000, 0)],
     "log2": [(1, 0), (0.5, -1), (2.0**40, 40), (2.0**-130, -130), (-0.0, -INF), (INF, INF), (-1, NAN)],
     "log10": [(1, 0), (10, 1), (1000, 3), (1e10, 10), (-0.0, -INF), (INF, INF), (-1, NAN), (-INF, NAN)],
