@@ -11,8 +11,8 @@ Promises the user: the greatest error below, and every special value (zeros with
 both thresholds of overflow and gradual underflow) as C has it. Measured (`python -m tests.kernels.vmath_table`): errors
 over 2e6 and 5e5 points, random bit patterns and dense sweeps, against long double (float64 erfc against 30 digits, as C's is itself up
 to two ulps off); times for 1e6 elements, one thread of an AVX-512 machine, the best of many tries (one with 256-bit vectors
-needs 1.3 to 1.7 times as long), of which a multiplication takes 260 and 520 us. ndtr and gelu_slope count from 0 up, expm1_below down; erfinv, ndtr and gelu_slope of
-float64 are definitions in expr/special.py.
+needs 1.3 to 1.7 times as long), of which a multiplication takes 260 and 520 us. ndtr and gelu_slope count from 0 up,
+expm1_below down; erfinv, ndtr and gelu_slope of float64 are definitions in expr/special.py.
 
                 float32            float64                         float32            float64
     exp         0.90 ulp   270 us  0.90 ulp   630 us  sin         1.07 ulp   340 us  1.13 ulp   770 us
