@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -140,6 +140,12 @@ def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Gene
     return values.astype(dtype)
 
 
+def by_name(case: OpCase, choices: Sequence[Any], count: int) -> tuple[Any, ...]:
+    """A few of the choices, others for another case: all are met by the table, though not by each of its rows."""
+    start = zlib.crc32(case.name.encode()) % max(len(choices), 1)
+    return tuple([*choices, *choices][start : start + min(count, len(choices))])
+
+
 def samples(
     case: OpCase,
     dtype: str | tuple[str, ...],
@@ -154,8 +160,8 @@ def samples(
     is rules that are looked at, of which each layout has kernels to compile, from one template.
     """
     kinds_of = LAYOUTS.get(case.arity, ())
-    if in_turn and case.elementwise and kinds_of:
-        kinds_of = (kinds_of[zlib.crc32(case.name.encode()) % len(kinds_of)],)
+    if in_turn and case.elementwise:
+        kinds_of = by_name(case, kinds_of, 1)
     rng = np.random.default_rng(zlib.crc32(case.name.encode()))
     for position, shapes in enumerate(case.shapes):
         if case.elementwise and not broadcast and len({s for s in shapes if s}) > 1:

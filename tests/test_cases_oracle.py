@@ -15,6 +15,7 @@ from tests.cases import (
     SMALL,
     OpCase,
     Sample,
+    by_name,
     differentiable,
     method,
     samples,
@@ -45,14 +46,19 @@ def _large(case: OpCase) -> list[str]:
 
 
 def forward_samples(case: OpCase, whole: bool) -> list[Sample]:
-    """All layouts and shapes in float64 (or the case's first dtype), contiguous in the others, the first shape in those that the case
-    is not made for, and pairs of dtypes; the whole product where it is asked for."""
+    """All shapes in float64 (or the case's first dtype) and a layout by the case's name, contiguous in the others, the first shape in the
+    small ones and in two that the case is not made for, and pairs of dtypes; the whole product where it is asked for."""
     if whole:
         return [s for d in DTYPES if d not in case.unlike for s in samples(case, d)]
     full = "float64" if "float64" in case.dtypes else case.dtypes[0]
-    found = [s for d in _large(case) for s in samples(case, d, layouts=d == full, broadcast=d == full)]
-    rest = [d for d in DTYPES if (d in SMALL or d not in case.dtypes) and d not in case.unlike]
-    found += [next(samples(case, d, layouts=False)) for d in rest]
+    found = [
+        s
+        for d in _large(case)
+        for s in samples(case, d, layouts=d == full, broadcast=d == full, in_turn=True)
+    ]
+    others = [d for d in DTYPES if d not in case.dtypes and d not in case.unlike]
+    small = [d for d in SMALL if d in case.dtypes and d not in case.unlike]
+    found += [next(samples(case, d, layouts=False)) for d in (*small, *by_name(case, others, 2))]
     if case.arity == 2 and case.dtypes == DTYPES:
         found += [s for pair in MIXED for s in samples(case, pair, layouts=False, broadcast=False)]
     return found
@@ -92,13 +98,8 @@ def test_special_values(torch: ModuleType, case: OpCase, dtype: str) -> None:
 
 @each(differentiable())
 def test_gradients(torch: ModuleType, case: OpCase, whole: bool) -> None:
-    """To second order; of an elementwise op's layouts to first order, and one of them to second."""
-    twice = {sample.label for sample in samples(case, "float64", in_turn=not whole)}
-    for sample in samples(case, "float64"):
-        if sample.label not in twice:
-            first = [derive.gradients(m, case, sample, create_graph=False)[0] for m in (T, torch)]
-            assert_same(*first, f"{sample.label}, first order", 10 * case.tol)
-            continue
+    """To second order."""
+    for sample in samples(case, "float64", in_turn=not whole):
         got = derive.second_order(T, case, sample)
         want = derive.second_order(torch, case, sample)
         assert_same(got[0], want[0], f"{sample.label}, first order", 10 * case.tol)
