@@ -11,7 +11,7 @@ Promises the user: the greatest error below, and every special value (zeros with
 both thresholds of overflow and gradual underflow) as C has it. Measured (`python -m tests.kernels.vmath_table`): errors
 over 2e6 and 5e5 points, random bit patterns and dense sweeps, against long double (float64 erfc against 30 digits, as C's is itself up
 to two ulps off); times for 1e6 elements, one thread of an AVX-512 machine, the best of many tries (one with 256-bit vectors
-needs 1.3 to 1.7 times as long), of which a multiplication takes 260 and 520 us. ndtr and gelu_slope count from 0 up,
+needs 1.3 to 1.7 times as long). ndtr and gelu_slope count from 0 up,
 expm1_below down; erfinv, ndtr and gelu_slope of float64 are definitions in expr/special.py.
 
                 float32            float64                         float32            float64
@@ -34,7 +34,7 @@ expm1_below down; erfinv, ndtr and gelu_slope of float64 are definitions in expr
     gelu_slope  2.08 ulp   420 us
 
 What exceeds one ulp does so for speed: the sigmoid that carries what its roundings lost was within 0.91 ulp, and
-took a third longer.
+took 1.4 times as long.
 Without fused multiply-add the errors grow by up to one ulp. Every polynomial was fitted for this module, by a Remez
 exchange in 50-digit arithmetic unless it says otherwise; its comment has degree, interval and error before rounding.
 """
