@@ -12,7 +12,7 @@ TIERS = {"oracle", "cuda", "gpu", "slow"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--whole", action="store_true", help="every case in every dtype, shape and layout: an hour"
+        "--whole", action="store_true", help="every case in every dtype, shape and layout: for long"
     )
 
 
