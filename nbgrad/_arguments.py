@@ -562,8 +562,18 @@ def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[A
     takes = [(k, p) for way in signatures(path) if not way.hidden for k, p in enumerate(way.parameters)]
     tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor"]
     places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
+
+    def one(k: int, name: str, value: Any) -> Any:
+        if isinstance(value, Tensor) and (k in places or name in names):
+            return value
+        return _plain(value, name not in names)
+
+    def each(k: int, values: Args) -> Args:
+        found = tuple([one(k + at, "", v) for at, v in enumerate(values)])
+        return values if all([a is b for a, b in zip(found, values)]) else found
+
     return [
-        v if isinstance(v, Tensor) and (k in places or p.name in names) else _plain(v, p.name not in names)
+        each(k, v) if p.kind is p.VAR_POSITIONAL else one(k, p.name, v)
         for k, (p, v) in enumerate(zip(parameters, values))
     ]
 

@@ -270,7 +270,8 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     key += [p.name for p in settings] + [
         f"*map(type, {p.name})" if "Sequence" in str(p.annotation) else f"type({p.name})" for p in settings
     ]  # 1 is neither True nor 1.0
-    key += ["*given", "*map(type, given)"] * len(spread)
+    for p in spread:  # none is not the same as an empty sequence
+        key += [f"len({p.name})", "*given", "*map(type, given)"]
     more = [f"{p.name} is not _{p.name}" for p in named]
     wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
     for p in further:
