@@ -15,18 +15,21 @@ from nbgrad._layout import Ints
 from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
-from nbgrad.ops.copy import clone, copy_memory, to_dtype, zeros
+from nbgrad.ops.copy import clone, contiguous, copy_memory, to_dtype, zeros
 from nbgrad.ops.join import _checked
 from nbgrad.ops.movement import (
     _diagonal,
     _diagonal_geometry,
     _embed,
+    _read_at,
     _select_geometry,
     _slice_geometry,
+    as_strided,
     as_strided_view,
     diagonal,
     expand,
     narrow,
+    owned,
     reshape,
 )
 from nbgrad.ops.reduce import _EXPECTED, _sum
@@ -285,10 +288,21 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    part = spec(input.dtype, tuple(size), tuple(stride), input.device)
-    start = 0 if storage_offset is None else storage_offset - input.storage_offset()  # of the copy's elements
+    at = as_strided(
+        input.detach(), size, stride, storage_offset
+    )  # which refuses what the storage does not hold
+    part, start = at._spec.plain, at.storage_offset() - input.storage_offset()
     _same_sizes(src, part.shape)
-    return _strided_written(input, src, at=lambda sp: (part, start))
+    if _layout.overlaps(input._spec.shape, input._spec.strides):
+        input = contiguous(input)
+    base = input._spec.plain
+    if not part.numel or (base.contiguous and 0 <= start <= base.extent - part.extent):
+        return _strided_written(input, src, at=lambda sp: (part, start))
+    # What lies beside the input, or in its gaps, is written in a copy of that memory, and not read again.
+    before, after = max(0, -start), max(base.extent, start + part.extent)
+    memory = _embed(input, base=base.like((before + after,)), at=base, offset=before)
+    whole = _strided_written(memory, src, at=lambda sp: (part, before + start))
+    return owned(_read_at(whole, at=base, offset=before))
 
 
 __all__ = [

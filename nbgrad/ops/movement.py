@@ -442,9 +442,13 @@ def _reshaped(input: Tensor, sizes: Ints) -> Any:
         return call_of(_view if sp.contiguous else _reshape_alias, input, shape=sizes)
     copied = contiguous(input)
     out = _unsafe_view(copied, shape=sizes)
-    out._view = None  # of a copy that nobody else has: to the user no view
-    out._rg = 1 if out._node is not None else 0
-    return out
+    return owned(out)
+
+
+def owned(view: Tensor) -> Tensor:
+    """A view of a copy that nobody else has: to the user no view."""
+    view._view, view._rg = None, 1 if view._node is not None else 0
+    return view
 
 
 @method
