@@ -9,7 +9,9 @@ from tests.autograd.scenes import Scene, read
 from tests.support import T, as_torch
 
 HERE = Path(__file__).parent
-SCENES = [s for part in ("nn", "optim", "utils/data") for s in read(HERE / part / "scenes.txt").values()]
+SCENES = [
+    s for part in ("nn", "ops", "optim", "utils/data") for s in read(HERE / part / "scenes.txt").values()
+]
 EACH = pytest.mark.parametrize("scene", SCENES, ids=str)
 
 

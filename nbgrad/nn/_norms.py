@@ -142,10 +142,10 @@ def batch_norm(
     got: Tensor
     got, mean, _, variance = normalise.batch_norm(input, weight, bias, eps=float(eps))
     n = input.numel() // max(channels, 1)
-    # As in PyTorch, these writes are not counted: a graph that read the old statistics stays usable.
-    if running_mean is not None:
+    # As in PyTorch, a batch of nothing tells nothing, and these writes are not counted: a graph that read the old statistics stays usable.
+    if n and running_mean is not None:
         running_mean.data.mul_(1 - momentum).add_(mean, alpha=momentum)
-    if running_var is not None:
+    if n and running_var is not None:
         running_var.data.mul_(1 - momentum).add_(variance, alpha=momentum * n / max(n - 1, 1))
     return got
 

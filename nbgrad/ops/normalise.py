@@ -26,7 +26,6 @@ from nbgrad.ops.rows import (
     _channels,
     _dense,
     _g,
-    _n,
     _over,
     _ready,
     _trailing,
@@ -37,10 +36,27 @@ from nbgrad.ops.rows import (
 # ---------------------------------------------------------------- normalisation
 
 # x and what follows from the statistics of its row; g times the weight, whose place differs, is what a gradient starts from.
-_mean, _rstd = var("mean"), var("rstd")
+_mean, _rstd, _share = var("mean"), var("rstd"), var("share")  # the share of an element in a mean, 1/n
 _unit, _plain_unit = (_x - _mean) * _rstd, _x * _rstd
-_MEAN = Step({"s": ("sum", _x)}, then={"mean": var("s") / _n})
-_INVERSE = 1 / p.sqrt(var("v") / _n + var("eps"))
+# A sum of numbers that are large against their differences is off by more than those: a row of one number has a sum that is not n
+# times it. So a first mean is only what the row is looked at from, and the sum of what is left, which is small, mends it.
+_ABOUT = Step({"s": ("sum", _x)}, then={"about": var("s") * _share})
+_away, _left = _x - var("about"), var("m") * _share
+_variance = p.maximum(var("v") * _share - _left * _left, 0.0)
+_SPREAD = Step(
+    {"m": ("sum", _away), "v": ("sum", _away * _away)},
+    then={
+        "mean": var("about") + p.where(p.isfinite(_left), _left, 0.0),  # of infinities the first one stands
+        "var": _variance,
+        "rstd": 1 / p.sqrt(_variance + var("eps")),
+    },
+)
+_SQUARES = Step({"v": ("sum", _x * _x)}, then={"rstd": 1 / p.sqrt(var("v") * _share + var("eps"))})
+
+
+def _share_of(n: int) -> float:
+    """A mean of nothing is not a number."""
+    return 1 / n if n else math.nan
 
 
 def _affine(unit: Expr, weight: bool, bias: bool) -> Expr:
@@ -50,15 +66,14 @@ def _affine(unit: Expr, weight: bool, bias: bool) -> Expr:
 
 @lru_cache(maxsize=16)
 def _layer_norm_program(centred: bool, weight: bool, bias: bool) -> Program:
-    x, unit = (_x - _mean, _unit) if centred else (_x, _plain_unit)
-    spread = Step({"v": ("sum", x * x)}, then={"rstd": _INVERSE})
-    steps = (*([_MEAN] if centred else []), spread, Step(write={"o": _affine(unit, weight, bias)}))
+    statistics, unit = ((_ABOUT, _SPREAD), _unit) if centred else ((_SQUARES,), _plain_unit)
+    steps = (*statistics, Step(write={"o": _affine(unit, weight, bias)}))
     return Program(
         f"{'layer' if centred else 'rms'}_norm{'_w' * weight}{'_b' * bias}",
         steps,
         ("x",),
         lines=(*(["w"] if weight else []), *(["b"] if bias else [])),
-        numbers=("n", "eps"),
+        numbers=("share", "eps"),
         results=("mean", "rstd") if centred else ("rstd",),
     )
 
@@ -68,7 +83,7 @@ def _layer_norm_back_program(centred: bool, weight: bool, trained: bool) -> Prog
     unit = _unit if centred else _plain_unit
     g = _g * _w if weight else _g
     folds = {"c": ("sum", g * unit)} | ({"a": ("sum", g)} if centred else {})
-    then = {"along": var("c") / _n} | ({"level": var("a") / _n} if centred else {})
+    then = {"along": var("c") * _share} | ({"level": var("a") * _share} if centred else {})
     inner = g - unit * var("along")
     return Program(
         f"{'layer' if centred else 'rms'}_norm_backward{'_w' * weight}{'_trained' * trained}",
@@ -79,13 +94,19 @@ def _layer_norm_back_program(centred: bool, weight: bool, trained: bool) -> Prog
         ("g", "x"),
         lines=("w",) if weight else (),
         each=("mean", "rstd") if centred else ("rstd",),
-        numbers=("n",),
+        numbers=("share",),
         columns=({"dw": _g * unit} | ({"db": _g} if centred else {})) if trained else {},
     )
 
 
 def _mean_of(t: Tensor, dims: Ints) -> Tensor:
     return r.mean(t, dims, True)
+
+
+def _centred(x: Tensor, dims: Ints) -> Tensor:
+    """Less its mean, in two steps as above."""
+    about = e.sub(x, _mean_of(x, dims).detach())
+    return e.sub(about, _mean_of(about, dims))
 
 
 def _second(
@@ -103,7 +124,7 @@ def _second(
     broadcast. All in ops on x itself, so that further orders exist.
 
     With h = (x - mean) / std, dx = P(g w) where P(t) = (t - M(t) - h M(t h)) / std is symmetric, dw = sum(g h), db = sum(g)."""
-    d = e.sub(x, _mean_of(x, dims)) if centred else x
+    d = _centred(x, dims) if centred else x
     rstd = e.rsqrt(e.add(_mean_of(e.mul(d, d), dims), eps))
     h = e.mul(d, rstd)
 
@@ -146,7 +167,7 @@ def _norm(centred: bool, sp: Spec, weight: bool, bias: bool, dims: int, eps: flo
     shape = tuple(sp.shape)
     n = math.prod(shape[len(shape) - dims :])
     program = _layer_norm_program(centred, weight, bias)
-    return _ready(program, _trailing(shape, dims), sp.dense(), float(n), eps)
+    return _ready(program, _trailing(shape, dims), sp.dense(), _share_of(n), eps)
 
 
 @lru_cache(maxsize=4096)
@@ -155,7 +176,7 @@ def _norm_back(centred: bool, sp: Spec, weight: bool, dims: int, trained: bool, 
     n = math.prod(shape[len(shape) - dims :])
     program = _layer_norm_back_program(centred, weight, trained)
     walk = _trailing(shape, dims, trained)
-    return _ready(_over(program) if own else program, walk, sp.dense(), float(n))
+    return _ready(_over(program) if own else program, walk, sp.dense(), _share_of(n))
 
 
 def _norm_backward(
@@ -333,24 +354,22 @@ def rms_norm(input: Spec, weight: Spec | None, *, dims: int, eps: float) -> Runn
 
 # ---------------------------------------------------------------- normalisation of channels
 
-_SPREAD = Step({"v": ("sum", (_x - _mean) * (_x - _mean))}, then={"rstd": _INVERSE, "var": var("v") / _n})
-
 
 @lru_cache(maxsize=16)
 def _batch_norm_program(weight: bool, bias: bool) -> Program:
     return Program(
         f"batch_norm{'_w' * weight}{'_b' * bias}",
-        (_MEAN, _SPREAD, Step(write={"o": _affine(_unit, weight, bias)})),
+        (_ABOUT, _SPREAD, Step(write={"o": _affine(_unit, weight, bias)})),
         ("x",),
         each=(*(["w"] if weight else []), *(["b"] if bias else [])),
-        numbers=("n", "eps"),
+        numbers=("share", "eps"),
         results=("mean", "rstd", "var"),
     )
 
 
 @lru_cache(maxsize=16)
 def _batch_norm_back_program(weight: bool) -> Program:
-    then = {"dw": var("c"), "db": var("a"), "along": var("c") / _n, "level": var("a") / _n}
+    then = {"dw": var("c"), "db": var("a"), "along": var("c") * _share, "level": var("a") * _share}
     inner = _rstd * (_g - var("level") - _unit * var("along"))
     return Program(
         f"batch_norm_backward{'_w' * weight}",
@@ -360,7 +379,7 @@ def _batch_norm_back_program(weight: bool) -> Program:
         ),
         ("g", "x"),
         each=(*(["w"] if weight else []), "mean", "rstd"),
-        numbers=("n",),
+        numbers=("share",),
         results=("dw", "db"),
     )
 
@@ -386,8 +405,8 @@ def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | Non
 @lru_cache(maxsize=4096)
 def _by_channel(program: Program, sp: Spec, *numbers: float) -> Runner:
     """A program over the channels of tensors laid out like `sp`; the first number is how many elements a channel has."""
-    n = float(sp.numel // (tuple(sp.shape)[1] or 1))
-    return _ready(program, _channels(tuple(sp.shape)), sp.dense(), n, *numbers)
+    share = _share_of(sp.numel // (tuple(sp.shape)[1] or 1))
+    return _ready(program, _channels(tuple(sp.shape)), sp.dense(), share, *numbers)
 
 
 @differentiable("NativeBatchNormBackward", raw=True, all=_batch_norm_second)

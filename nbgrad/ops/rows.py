@@ -183,7 +183,7 @@ def _merged(t: Tensor) -> Tensor:
     return lined
 
 
-_x, _y, _g, _w, _b, _n = (var(name) for name in "xygwbn")
+_x, _y, _g, _w, _b = (var(name) for name in "xygwb")
 _top, _low, _scale = var("top"), var("low"), var("scale")
 
 # ---------------------------------------------------------------- softmax
