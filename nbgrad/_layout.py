@@ -105,23 +105,26 @@ def broadcast_shapes(*shapes: Ints) -> Ints:
         n = max(len(out), len(shape))
         a, b = (1,) * (n - len(out)) + out, (1,) * (n - len(shape)) + shape
         merged = []
-        for d in range(n):
+        for d in range(n - 1, -1, -1):  # PyTorch names the last dimension that does not fit
             if a[d] != b[d] and a[d] != 1 and b[d] != 1:
                 raise RuntimeError(
                     f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) "
                     f"at non-singleton dimension {d}"
                 )
             merged.append(b[d] if a[d] == 1 else a[d])
-        out = tuple(merged)
+        out = tuple(reversed(merged))
     return out
 
 
 def broadcast_strides(shape: Ints, strides: Ints, to: Ints) -> Ints:
     """The strides with which a tensor is read at a larger shape; a repeated dimension has stride 0."""
     lead = len(to) - len(shape)
-    return (0,) * lead + tuple(
-        0 if n == 1 and to[lead + d] != 1 else s for d, (n, s) in enumerate(zip(shape, strides))
-    )
+    steps = [0] * lead
+    for n, s, m in zip(shape, strides, to[lead:], strict=True):
+        if n != m and n != 1:  # a kernel would read beside it
+            raise AssertionError(f"a shape of {list(shape)} is read at {list(to)}")
+        steps.append(0 if n != m else s)
+    return tuple(steps)
 
 
 def expand(shape: Ints, strides: Ints, to: Sequence[int]) -> tuple[Ints, Ints]:

@@ -15,7 +15,7 @@ from nbgrad._storage import Batched
 from nbgrad._tensor import Tensor, storage_of
 from nbgrad.expr import prims as p
 from nbgrad.ops.copy import clone, scalar, to_dtype
-from nbgrad.ops.elementwise import where as _where
+from nbgrad.ops.elementwise import remainder
 from nbgrad.ops.movement import (
     expand,
     narrow,
@@ -65,20 +65,33 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     if index.dtype not in (_dtypes.int64, _dtypes.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     shape, at = tuple(input.shape), tuple(index.shape)
-    if 0 not in at and max(len(at), 1) != max(len(shape), 1):
+    levels = _levels(index)
+    every = tuple(builtins.range(len(shape)))
+    if 0 in at:  # of any shape
+        nowhere = np.empty((*[v.size for v in levels], *at), _int64)
+        return Place(every, [nowhere] * len(shape), at, levels, index)
+    if max(len(at), 1) != max(len(shape), 1):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {word} tensor")
-    if not shape or not at or len(at) != len(shape):
-        n = shape[d] if shape else 1
-        array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
-        levels = _levels(index)
-        lead = tuple([v.size for v in levels])
-        return Place((0,) if shape else (), [array.reshape((*lead, *at))], at, levels, index)
-    array = _checked(_host_index(index, kept), shape[d], _bounds(RuntimeError, d, shape[d]), False)
+    n = shape[d] if shape else 1
+    array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
+    if len(at) != len(shape) or not shape:  # one of the two has no dimension, and stands for a vector of one
+        array = array.reshape((*[v.size for v in levels], *at))
+        return Place(every, [array] * len(shape), at, levels, index)
     indices = [
         array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1))
         for e, n in enumerate(at)
     ]
-    return Place(tuple(builtins.range(len(shape))), indices, at, _levels(index), index)
+    return Place(every, indices, at, levels, index)
+
+
+def _size_at(t: Tensor, dim: int) -> int:
+    """The size along a dimension of what stands for a vector of one if it has none."""
+    return tuple.__getitem__(t.shape, _layout.wrap_dim(dim, t.ndim)) if t.ndim else 1
+
+
+def _fits(index: Tensor, input: Tensor, dim: int) -> bool:
+    """Whether an index is no larger than what it points into, but for the dimension along which it points."""
+    return all(_size_at(index, e) <= _size_at(input, e) for e in builtins.range(input.ndim) if e != dim)
 
 
 def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tensor) -> Tensor:
@@ -92,7 +105,7 @@ def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
 ) -> Tensor:
     d = _layout.wrap_dim(dim, input.ndim)
-    if isinstance(index, Tensor) and len(index.shape) == len(input.shape):
+    if isinstance(index, Tensor) and len(index.shape) == len(input.shape) and index.numel():
         for e, (a, b) in enumerate(zip(tuple(index.shape), tuple(input.shape))):
             if e != d and a > b:
                 raise RuntimeError(
@@ -105,36 +118,37 @@ def gather(
 
 
 def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Place]:
+    """What a scatter writes, as a tensor that fits the index, and where."""
     kept = _kept(input) or (isinstance(src, Tensor) and _kept(src))
     d = _layout.wrap_dim(dim, input.ndim)
     _need_tensor(name, "index", 2, index)
-    if index.dtype in (_dtypes.int64, _dtypes.int32) and len(index.shape) == len(input.shape):
-        at, shape = tuple(index.shape), tuple(input.shape)
-        wide = any(a > b for e, (a, b) in enumerate(zip(at, shape)) if e != d)
-        if isinstance(src, Tensor):
-            if index.numel() and (
-                wide or len(src.shape) != len(at) or any(a > b for a, b in zip(at, tuple(src.shape)))
-            ):
-                raise RuntimeError(
-                    f"Expected index {list(at)} to be no larger than self {list(shape)} apart "
-                    f"from dimension {d} and to be no larger "
-                    f"size than src {list(src.shape)}"
-                )
-        elif wide:
-            raise RuntimeError(
-                f"Expected index {list(at)} to be no larger than self {list(shape)} apart from dimension {d}"
-            )
     if isinstance(src, Tensor):
         if src.dtype is not input.dtype:
             raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-        place = _grid("scatter", input, dim, index, "self", kept)
-        for e, n in enumerate(tuple(index.shape)):
-            if n != tuple(src.shape)[e]:
-                src = narrow(src, e, 0, n)
-        return src, place
-    if number_type(src) is None:
+    elif number_type(src) is None:
         raise TypeError(f"{name}(): argument 'src' (position 3) must be Tensor, not {type(src).__name__}")
-    return scalar(_as_kind(src, input), input.dtype), _grid("scatter", input, dim, index, "self", kept)
+    integers = index.dtype in (_dtypes.int64, _dtypes.int32)
+    if integers and index.numel() and max(index.ndim, 1) == max(input.ndim, 1):
+        fits = _fits(index, input, d)
+        larger = f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {d}"
+        if isinstance(src, Tensor):
+            every = builtins.range(max(index.ndim, 1))
+            fits = fits and all(_size_at(index, e) <= _size_at(src, e) for e in every)
+            if max(src.ndim, 1) != max(index.ndim, 1):
+                raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+            larger += f" and to be no larger size than src {list(src.shape)}"
+        if not fits:
+            raise RuntimeError(larger)
+    place = _grid("scatter", input, dim, index, "self", kept)
+    if not isinstance(src, Tensor):
+        return scalar(_as_kind(src, input), input.dtype), place
+    at = tuple(index.shape)
+    if not index.numel() or src.ndim != len(at):
+        return reshape(narrow(reshape(src, (-1,)), 0, 0, index.numel()), at), place
+    for e, n in enumerate(at):
+        if n != tuple(src.shape)[e]:
+            src = narrow(src, e, 0, n)
+    return src, place
 
 
 _missing: Any = object()
@@ -210,15 +224,22 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
+    _need_tensor("take_along_dim", "indices", 1, indices)
     if dim is None:
-        return gather(reshape(input, (-1,)), 0, _wrapped(reshape(indices, (-1,)), input.numel()), out=out)
+        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)), out=out)
     if input.ndim != indices.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of "
             f"dimensions, but got {input.ndim} dimensions for "
             f"input, and {indices.ndim} dimensions for indices"
         )
+    if indices.dtype is not _dtypes.int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}"
+        )
     d = _layout.wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
     a, b = list(input.shape), list(indices.shape)
     a[d] = b[d] = 1
     common = list(_layout.broadcast_shapes(tuple(a), tuple(b)))
@@ -226,38 +247,91 @@ def take_along_dim(
     return gather(
         expand(input, (*common[:d], n, *common[d + 1 :])),
         d,
-        _wrapped(expand(indices, (*common[:d], m, *common[d + 1 :])), n),
+        expand(remainder(indices, n), (*common[:d], m, *common[d + 1 :])),
         out=out,
     )
-
-
-def _wrapped(index: Tensor, n: int) -> Tensor:
-    return _where(index < 0, index + n, index)
 
 
 # ---------------------------------------------------------------- an index per slice: index_select and its kin
 
 
 def _vector(
-    name: str,
     input: Tensor,
     dim: int,
-    index: Any,
+    index: Tensor,
     error: Callable[[int, int], Callable[[int], Exception]],
     kept: bool,
     negative: bool = False,
+    always: bool = False,
+    once: bool = False,
 ) -> Place:
-    _need_tensor(name, "index", 2, index)
+    """The slices that an index of at most one dimension names; of a tensor without dimensions, itself. As in PyTorch indices to slices
+    without elements are looked at only where the op does so `always`. `once` leaves out what is named again."""
     d = _layout.wrap_dim(dim, input.ndim)
-    if index.ndim > 1:
-        raise IndexError(f"{name}(): Index is supposed to be a vector")
-    if index.dtype not in (_dtypes.int64, _dtypes.int32):
-        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
     shape = tuple(input.shape) or (1,)
     levels = _levels(index)
-    array = _checked(_host_index(index, kept), shape[d], error(d, shape[d]), negative)
+    array = _host_index(index, kept)
+    if always or 0 not in shape[:d] + shape[d + 1 :]:
+        array = _checked(array, shape[d], error(d, shape[d]), negative)
+    else:
+        array = np.zeros(array.shape, _int64)
     array = array.reshape(*[v.size for v in levels], -1)
-    return Place((d,), [array], array.shape[len(levels) :], levels, index)
+    if once and not levels:
+        array = np.unique(array)
+    dims, indices = ((d,), [array]) if input.ndim else ((), [])
+    return Place(dims, indices, array.shape[len(levels) :], levels, index)
+
+
+def _need_vector(name: str, index: Any) -> None:
+    _need_tensor(name, "index", 2, index)
+    if index.ndim > 1:
+        raise IndexError(
+            f"{name}_(): Index is supposed to be a vector, but got dim: {index.ndim} with type: {index.dtype.scalar_name} and size: "
+            f"{list(index.shape)}"
+        )
+    if index.dtype not in (_dtypes.int64, _dtypes.int32):
+        raise RuntimeError(
+            f"{name}_(): Expected dtype int32/int64 for index but got: {index.dtype.scalar_name}"
+        )
+
+
+def _check_slices(name: str, input: Tensor, dim: int, index: Any, source: Any) -> None:
+    """What index_add and index_reduce ask of a source: a slice for each index, and the input's shape else."""
+    _need_vector(name, index)
+    _need_tensor(name, "source", 3, source)
+    d = _layout.wrap_dim(dim, input.ndim)
+    shape, given = list(input.shape), list(source.shape)
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{name}_(): self ({input.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
+        )
+    if 0 < d >= len(given):
+        raise RuntimeError(
+            f"{name}_(): Indexing dim {d} is out of bounds of the source tensor with dim {len(given)}"
+        )
+    n = given[d] if given else 1
+    if index.numel() != n:
+        if not given:
+            raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
+        raise RuntimeError(
+            f"{name}_(): Number of indices ({index.numel()}) should be equal to source.size(dim): ({n}), for dim: {d}"
+        )
+    if shape and given:
+        del shape[d], given[d]
+    if shape != given:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(input.shape)} source.shape = {list(source.shape)}"
+        )
+
+
+def _no_slice(input: Tensor, dim: int, index: int) -> Exception:
+    """PyTorch's answer to an index that names none, which depends on how it walks."""
+    return (
+        RuntimeError(f"index {index} is out of bounds for dimension {dim} with size {input.shape[dim]}")
+        if input.ndim > 1
+        else IndexError("index out of range in self")
+    )
 
 
 def _as_vector(t: Tensor) -> Tensor:
@@ -265,43 +339,40 @@ def _as_vector(t: Tensor) -> Tensor:
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    place = _vector(
-        "index_select",
-        input,
-        dim,
-        index,
-        lambda d, n: lambda i: IndexError("index out of range in self"),
-        _kept(input),
-    )
-    result = _index_select(_as_vector(input), place=place)
+    _need_tensor("index_select", "index", 2, index)
+    d = _layout.wrap_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if index.dtype not in (_dtypes.int64, _dtypes.int32):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not input.ndim and index.numel() != 1:
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)"
+        )
+    if input.ndim > 1 and index.numel() and not input.shape[d]:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+
+    def missing(d: int, n: int) -> Callable[[int], Exception]:
+        # PyTorch walks the first dimension in another way than the others, and what is empty as those.
+        if d or (not input.numel() and input.ndim > 1):
+            return lambda i: RuntimeError(f"INDICES element is out of DATA bounds, id={i} axis_dim={n}")
+        return lambda i: IndexError("index out of range in self")
+
+    result = _index_select(input, place=_vector(input, d, index, missing, _kept(input), always=True))
     if not input.ndim:
         result = reshape(result, ())
     return result if out is None else _apart_into("index_select", out, result, input, index)
 
 
 def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -> tuple[Tensor, Place]:
-    _need_tensor("index_add", "source", 3, source)
+    _check_slices("index_add", input, dim, index, source)
     place = _vector(
-        "index_add_", input, dim, index, lambda d, n: _bounds(RuntimeError, d, n), _kept(input, source)
+        input,
+        dim,
+        index,
+        lambda d, n: lambda i: _no_slice(input, d, i),
+        _kept(input, source),
     )
-    d = place.dims[0]
-    if source.dtype is not input.dtype:
-        raise RuntimeError(
-            f"index_add_(): self ({input.dtype.scalar_name}) and source "
-            f"({source.dtype.scalar_name}) must have the same scalar type"
-        )
-    n = tuple(source.shape)[d] if source.ndim > d else 1
-    if place.block != (n,):
-        raise RuntimeError(
-            f"index_add_(): Number of indices ({place.block[0]}) should be equal to "
-            f"source.size(dim): ({n}), for dim: {d}"
-        )
-    if place.of(_as_vector(input)._spec).out.shape != _as_vector(source).shape:
-        raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified "
-            f"dimension. Got self.shape = {list(input.shape)} "
-            f"source.shape = {list(source.shape)}"
-        )
     source = _as_vector(source)
     return (source if type(alpha) is int and alpha == 1 else source * alpha), place
 
@@ -317,11 +388,17 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor, Place]:
-    value = _fill_value("index_fill_", input, value)
+    filled = _fill_value("index_fill_", input, value)
+    _need_tensor("index_fill_", "index", 2, index)
+    if index.dtype is not _dtypes.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    # A slice that is named twice is filled once: so it is one share of the value's gradient.
     place = _vector(
-        "index_fill_", input, dim, index, lambda d, n: _bounds(IndexError, d, n), _kept(input, value), True
+        input, dim, index, lambda d, n: _bounds(IndexError, d, n), _kept(input, filled), True, once=True
     )
-    return value, place
+    return filled, place
 
 
 def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
@@ -349,21 +426,28 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     )
 
 
+def _numbered(input: Tensor, index: Tensor, kept: bool) -> Place:
+    """The elements that have these numbers in the flattened input."""
+    n, shape = input.numel(), tuple(input.shape)
+    array = _checked(
+        _host_index(index, kept),
+        n,
+        lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
+    )
+    flat = array.reshape(-1)  # where it is empty, so may the input be
+    at = np.unravel_index(flat, shape) if flat.size and shape else [flat] * len(shape)
+    indices = [np.ascontiguousarray(k).reshape(array.shape) for k in at]
+    return Place(tuple(builtins.range(len(shape))), indices, tuple(index.shape), _levels(index), index)
+
+
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elements by their number in the flattened input."""
     _need_tensor("take", "index", 2, index)
     if index.dtype is not _dtypes.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
-    n, shape = input.numel(), tuple(input.shape)
-    array = _checked(
-        _host_index(index, _kept(input)),
-        n,
-        lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
-    )
-    indices = np.unravel_index(array, shape) if shape and n else ()
-    how = (tuple(index.shape), _levels(index), index)
-    place = Place(tuple(builtins.range(len(indices))), indices, *how) if n else Place((0,), [array], *how)
-    result = _take(input if n else reshape(input, (0,)), place=place)
+    if not input.numel() and index.numel():
+        raise IndexError("take(): tried to take from an empty tensor")
+    result = _take(input, place=_numbered(input, index, _kept(input)))
     return result if out is None else _apart_into("take", out, result, input, index)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from operator import index as _to_int
 from typing import Any
 
@@ -249,8 +250,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
                 raise IndexError(
                     f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
                 )
-            n = shape[dim]
-            arrays.append(_checked(_host_index(x, kept), n, _bounds(IndexError, dim, n)))
+            arrays.append(_checked(_host_index(x, kept), shape[dim], _outside(dim, shape[dim])))
             dims.append(dim)
             dim += 1
     if len(arrays) == 1:
@@ -263,6 +263,12 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
     return Place(tuple(dims), arrays, block)
+
+
+def _outside(dim: int, size: int) -> Callable[[int], Exception]:
+    if size:
+        return _bounds(IndexError, dim, size)
+    return lambda i: IndexError("index is out of bounds for dimension with size 0")
 
 
 def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Tensor], kept: bool) -> Place:
@@ -281,7 +287,7 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
                 "boolean mask."
             )
         n, own = tuple.__getitem__(t._spec.shape, d), _levels(x)
-        array = _checked(_host_index(x, kept), n, _bounds(IndexError, d, n))
+        array = _checked(_host_index(x, kept), n, _outside(d, n))
         shape = tuple(x._spec.shape)
         lead = tuple([v.size if v in own else 1 for v in levels])
         arrays.append(array.reshape(*lead, *(1,) * (len(block) - len(shape)), *shape))
@@ -435,14 +441,16 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         )
         return
     place = _place(out, rest, _kept(out, value))
+    value = _without_ones(value, place.of(out._spec).out.ndim)
     _check_put(out, value, place)
-    _put_(_index_put, out, _without_ones(value, place.of(out._spec).out.ndim), place)
+    _put_(_index_put, out, value, place)
 
 
 def _without_ones(value: Tensor, ndim: int) -> Tensor:
     """The value without leading dimensions of size 1 that what it is written to does not have."""
-    extra = value._spec.ndim - ndim
-    return reshape(value, tuple(value._spec.shape)[extra:]) if extra > 0 else value
+    shape = tuple(value._spec.shape)
+    extra = len(shape) - ndim
+    return reshape(value, shape[extra:]) if extra > 0 and prod(shape[:extra]) == 1 else value
 
 
 def _fitted(value: Tensor, to: Ints) -> Tensor:
@@ -462,8 +470,6 @@ def _check_put(t: Tensor, value: Tensor, place: Place) -> None:
             f"{value._spec.dtype.scalar_name} for the source."
         )
     have, want = tuple(value._spec.shape), tuple(place.of(t._spec).out.shape)
-    while len(have) > len(want) and have[0] == 1:
-        have = have[1:]
     if len(have) > len(want) or any(a not in (1, b) for a, b in zip(have[::-1], want[::-1])):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(value._spec.shape)} cannot be broadcast "
@@ -495,12 +501,14 @@ def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: boo
         raise TypeError(
             f"{name}(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}"
         )
+    if not indices and self.numel():
+        raise RuntimeError("at least one index must be provided")
     taken = sum(x.ndim if x.dtype is _dtypes.bool_ else 1 for x in indices)
     if taken > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {taken})")
     place = _place(self, indices, _kept(self, values))
     _check_put(self, values, place)
-    return _without_ones(values, place.of(self._spec).out.ndim), place
+    return values, place
 
 
 @method

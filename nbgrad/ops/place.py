@@ -35,7 +35,6 @@ from nbgrad.ops.movement import (
 
 _Array = np.ndarray[Any, Any]
 _int64 = np.dtype(np.int64)
-_no_offset = np.zeros(1, _int64).view(np.uint8)
 
 # ---------------------------------------------------------------- places
 
@@ -143,8 +142,8 @@ class Place:
         for d, i in zip(self.dims, self.indices):
             part = i if sp.strides[d] == 1 else i * sp.strides[d]
             total = part if total is None else total + part
-        if total is None:
-            return _no_offset
+        if total is None:  # of a tensor without dimensions there is one element, which every place is
+            total = np.zeros((), _int64)
         if total.shape != self.block:
             total = np.broadcast_to(total, self.block)
         return np.ascontiguousarray(total).reshape(-1).view(np.uint8)
@@ -433,7 +432,7 @@ def _checked(
     index: _Array, size: int, error: Callable[[int], Exception], wrap_negative: bool = True
 ) -> _Array:
     """The index, negative ones counted from the end; one pass where all is well and none is negative."""
-    index = np.ascontiguousarray(index, _int64)
+    index = np.asarray(index, _int64, order="C")
     if index.size and int(index.view(np.uint64).max()) >= size:
         low = -size if wrap_negative else 0
         bad = (index < low) | (index >= size)

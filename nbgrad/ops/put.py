@@ -7,9 +7,9 @@ import numpy as np
 from nbgrad import _dtypes, _layout
 from nbgrad._tensor import Tensor
 from nbgrad.ops.copy import in_place
-from nbgrad.ops.gather import _as_vector, _need_tensor, _vector
+from nbgrad.ops.gather import _as_vector, _need_tensor, _numbered, _vector
 from nbgrad.ops.movement import expand, narrow, reshape
-from nbgrad.ops.place import Place, _checked, _host_index, _kept, _put_, _putter
+from nbgrad.ops.place import Place, _kept, _put_, _putter
 from nbgrad.ops.registry import method
 
 _index_copy = _putter("IndexCopy", False, True)
@@ -25,6 +25,10 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
     d = _layout.wrap_dim(dim, input.ndim)
     if index.ndim > 1:
         raise IndexError(f"{name}: Index should have dimension 1 or 0 (got {index.ndim})")
+    if not source.ndim and index.numel() != 1:
+        raise IndexError(
+            f"{name}: When source is scalar, index should have one element (got {index.numel()})"
+        )
     if source.ndim and input.ndim and source.ndim != input.ndim:
         raise IndexError(
             f"{name}: When source and destination are not scalars, their dimensionality must match. Source dimensionality "
@@ -37,19 +41,17 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
             f"{name}: self and source expected to have the same dtype, but got (self) {input.dtype.scalar_name} and (source) "
             f"{source.dtype.scalar_name}"
         )
-    rest, given = ([n for k, n in enumerate(_as_vector(t).shape) if k != d] for t in (input, source))
+    rest, given = ([n for k, n in enumerate(t.shape) if k != d] for t in (input, source))
     if rest != given:
         raise RuntimeError(
             f"{name}: Source/destination tensor must have same slice shapes. Destination slice shape: "
             f"{' '.join(map(str, rest))} at dimension {d} and source slice shape: {' '.join(map(str, given))} at dimension 0."
         )
-    n = _as_vector(source).shape[d]
-    if index.numel() != n:
+    if source.ndim and index.numel() != source.shape[d]:
         raise IndexError(
-            f"{name}: Number of indices ({index.numel()}) should be equal to source.size(dim) ({n})"
+            f"{name}: Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[d]})"
         )
     place = _vector(
-        "index_copy_",
         input,
         dim,
         index,
@@ -122,19 +124,10 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
             f"{source.numel()}, index.numel() = {index.numel()}"
         )
-    n = input.numel()
-    flat = _checked(
-        _host_index(index, _kept(input, source)).reshape(-1),
-        n,
-        lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
-        True,
-    )
-    shape = tuple(input.shape) or (1,)
-    at = [np.ascontiguousarray(k) for k in np.unravel_index(flat, shape)] if n else [flat]
-    place = Place(tuple(range(len(at))), at, flat.shape)
-    target = input if input.ndim else reshape(input, (1,))
-    result = (_put_add if accumulate else _put)(target, reshape(source, (-1,)), place=place)
-    return result if input.ndim else reshape(result, ())
+    if not input.numel() and index.numel():
+        raise IndexError("put_(): Tried to put elements into an empty tensor")
+    place = _numbered(input, index, _kept(input, source))
+    return (_put_add if accumulate else _put)(input, reshape(source, tuple(index.shape)), place=place)
 
 
 in_place(put)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from nbgrad import _dtypes, _layout
+from nbgrad import _dtypes
 from nbgrad._dispatch import differentiable, into, no_overlap
 from nbgrad._op import PUBLIC
 from nbgrad._tensor import Tensor
@@ -17,6 +17,7 @@ from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
 from nbgrad.ops.gather import (
     _as_vector,
+    _check_slices,
     _need_tensor,
     _scattered,
     _vector,
@@ -29,7 +30,7 @@ from nbgrad.ops.gather import (
     scatter_add,
 )
 from nbgrad.ops.movement import reshape
-from nbgrad.ops.place import Place, _write, warn_once
+from nbgrad.ops.place import Place, _bounds, _write, warn_once
 from nbgrad.ops.registry import method
 
 _MOVES = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -203,45 +204,13 @@ in_place(scatter_reduce)
 
 
 def _slices(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Place:
-    return _vector(
-        "index_reduce_",
-        input,
-        dim,
-        index,
-        lambda d, n: lambda i: IndexError("index out of range in self"),
-        True,
-    )
+    def missing(d: int, n: int) -> Callable[[int], Exception]:
+        return lambda i: IndexError("index out of range in self")
+
+    return _vector(input, dim, index, missing, True, always=True)
 
 
 _index_reduce = _reduction(_Where("index_reduce", "source", _slices, index_select, index_add, index_fill))
-
-
-def _check_slices(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
-    name, d = "index_reduce_()", _layout.wrap_dim(dim, input.ndim)
-    shape, given = list(input.shape), list(source.shape)
-    if [n for k, n in enumerate(shape) if k != d] != [n for k, n in enumerate(given) if k != d] or len(
-        shape
-    ) != len(given):
-        raise RuntimeError(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-            f"{shape} source.shape = {given}"
-        )
-    if index.ndim > 1:
-        raise IndexError(
-            f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: {index.dtype.scalar_name} and size: "
-            f"{list(index.shape)}"
-        )
-    if index.dtype not in (_dtypes.int64, _dtypes.int32):
-        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {index.dtype.scalar_name}")
-    if source.dtype is not input.dtype:
-        raise RuntimeError(
-            f"{name}: self ({input.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
-        )
-    n = given[d] if given else 1
-    if index.numel() != n:
-        raise RuntimeError(
-            f"{name}: Number of indices ({index.numel()}) should be equal to source.size(dim): ({n}), for dim: {d}"
-        )
 
 
 @method
@@ -255,16 +224,16 @@ def index_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    _need_tensor("index_reduce", "index", 2, index)
-    _need_tensor("index_reduce", "source", 3, source)
+    _check_slices("index_reduce", input, dim, index, source)
     if reduce not in _MOVES or reduce == "sum":
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
         )
-    _check_slices(input, dim, index, source)
     if input.dtype is _dtypes.bool_ and (reduce == "mean" or not include_self):
         kernel = "div_floor_cpu" if include_self else "index_reduce_func_exclude_input_init"
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+    if not include_self:  # PyTorch fills the slices first
+        _vector(input, dim, index, lambda d, n: _bounds(IndexError, d, n), False, always=True)
     result = _index_reduce(
         _as_vector(input), _as_vector(source), index, dim=dim, reduce=reduce, include_self=include_self
     )
