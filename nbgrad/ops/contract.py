@@ -30,9 +30,9 @@ from nbgrad.ops.movement import (
     select,
     unsqueeze,
 )
-from nbgrad.ops.reduce import _EXPECTED
 from nbgrad.ops.reduce import sum as _sum
 from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import EXPECTED
 
 # ---------------------------------------------------------------- two tensors, over dimensions that they share
 
@@ -463,7 +463,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
             f"expected scalar type {input.dtype.scalar_name} but found {other.dtype.scalar_name}"
         )
     result = _cross(input, other, dim=d - input.ndim)
-    return result if out is None else into("linalg_cross", out, result, (input, other), _EXPECTED)
+    return result if out is None else into("linalg_cross", out, result, (input, other), EXPECTED)
 
 
 @method

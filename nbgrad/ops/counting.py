@@ -15,6 +15,7 @@ from nbgrad.ops.elementwise import eq, logical_and, logical_not
 from nbgrad.ops.host import of_array
 from nbgrad.ops.movement import reshape, unbind, unsqueeze
 from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import results
 from nbgrad.ops.sort import searchsorted, sort
 
 # ---------------------------------------------------------------- membership
@@ -126,6 +127,12 @@ def histc(
     return result if out is None else into("histc", out, result, (), _SAME_DTYPES)
 
 
+_HISTOGRAM_OUT = (
+    _SAME_DTYPES,
+    _SAME_DTYPES.replace("hist tensor", "bin_edges tensor").replace("hist {", "bin_edges {"),
+)
+
+
 @method
 def histogram(
     input: Tensor,
@@ -136,8 +143,6 @@ def histogram(
     density: bool = False,
     out: Any = None,
 ) -> Any:
-    from nbgrad.ops.return_types import named
-
     if input.dtype not in (_dtypes.float32, _dtypes.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.scalar_name}'")
     values = reshape(input.detach(), (-1,))
@@ -154,7 +159,7 @@ def histogram(
     counts = full(input._spec.like((last,)), 0).index_add_(0, place[inside], weights[inside])
     if density:
         counts = counts / counts.sum() / edges.diff()
-    return named("histogram", (counts, edges))
+    return results("histogram", (counts, edges), out, (input,), exact=_HISTOGRAM_OUT)
 
 
 # ---------------------------------------------------------------- flat indices

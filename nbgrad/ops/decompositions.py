@@ -42,7 +42,7 @@ from nbgrad.ops.numeric import nan_to_num
 from nbgrad.ops.reduce import amax, amin
 from nbgrad.ops.reduce import sum as _sum
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import named
+from nbgrad.ops.return_types import results
 
 _NONE_CONVERGED = "The algorithm failed to converge because the input matrix contained non-finite values."
 
@@ -113,7 +113,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
-    return named("linalg_qr", _qr(A, mode=mode))
+    return results("linalg_qr", _qr(A, mode=mode), out, (A,))
 
 
 @method
@@ -125,7 +125,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
         UserWarning,
         stacklevel=2,
     )
-    return named("qr", linalg_qr(input, "reduced" if some else "complete"))
+    return results("qr", linalg_qr(input, "reduced" if some else "complete"), out, (input,))
 
 
 # ---------------------------------------------------------------- eigenvalues of symmetric matrices
@@ -155,7 +155,7 @@ def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     if A.dtype not in (_dtypes.float32, _dtypes.float64):
         raise NotImplementedError(f"\"linalg_eigh_cpu\" not implemented for '{A.dtype.scalar_name}'")
-    return named("linalg_eigh", _eigh(A, UPLO=UPLO.upper()))
+    return results("linalg_eigh", _eigh(A, UPLO=UPLO.upper()), out, (A,))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
@@ -215,7 +215,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
         raise RuntimeError(
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
-    return named("linalg_svd", _svd(A, full_matrices=full_matrices))
+    return results("linalg_svd", _svd(A, full_matrices=full_matrices), out, (A,))
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
@@ -230,7 +230,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
         rows, columns = tuple(input.shape)[-2:]
         batch = tuple(input.shape)[:-2]
         u, vh = (full(input._spec.dense().like((*batch, n, n)), 0) for n in (rows, columns))
-    return named("svd", (u, s, vh.mT))
+    return results("svd", (u, s, vh.mT), out, (input,))
 
 
 # ---------------------------------------------------------------- norms of matrices
@@ -439,7 +439,7 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
     return x, full(A._spec.dense().like((0,)), 0)
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
+def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
     check_matrices("torch.linalg.lstsq", A, "input")
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(
@@ -466,9 +466,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     nothing = full(A._spec.dense().like((0,)), 0)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     ranks = full(spec(_dtypes.int64, (0,)), 0) if driver == "gels" else rank
-    return named(
-        "linalg_lstsq", (squeeze(x, -1) if vector else x, rest if not vector else nothing, ranks, values)
-    )
+    parts = squeeze(x, -1) if vector else x, rest if not vector else nothing, ranks, values
+    return results("linalg_lstsq", parts, out, (A, B), exact=(None,) * 4)
 
 
 __all__ = ["pinverse", "qr", "svd"]

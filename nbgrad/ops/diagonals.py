@@ -32,8 +32,9 @@ from nbgrad.ops.movement import (
     owned,
     reshape,
 )
-from nbgrad.ops.reduce import _EXPECTED, _sum
+from nbgrad.ops.reduce import _sum
 from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import EXPECTED
 
 # ---------------------------------------------------------------- a diagonal as a matrix, a matrix's diagonal
 
@@ -100,7 +101,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     if out is None:
         return result
     castable = input.ndim == 2 or _dtypes.can_cast(result.dtype, out.dtype)
-    return into("diag", out, result, (input,), _EXPECTED if castable else _NOT_CAST)
+    return into("diag", out, result, (input,), EXPECTED if castable else _NOT_CAST)
 
 
 @method

@@ -17,9 +17,9 @@ from nbgrad.ops.linalg import matmul
 from nbgrad.ops.movement import broadcast_to, reshape, unsqueeze
 from nbgrad.ops.norm import _norm, _norm_rule, vector_norm
 from nbgrad.ops.place import Place, _index_select
-from nbgrad.ops.reduce import _EXPECTED
 from nbgrad.ops.reduce import sum as _sum
 from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import EXPECTED
 
 # ---------------------------------------------------------------- of all elements, of rows
 
@@ -241,7 +241,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.scalar_name}"
         )
     result = _renorm(input, p=float(p), dim=_layout.wrap_dim(dim, input.ndim), maxnorm=float(maxnorm))
-    return result if out is None else into("renorm", out, result, (input,), _EXPECTED)
+    return result if out is None else into("renorm", out, result, (input,), EXPECTED)
 
 
 in_place(renorm)

@@ -21,10 +21,9 @@ from nbgrad.ops.copy import clone, full
 from nbgrad.ops.host import of_array
 from nbgrad.ops.linalg import matmul
 from nbgrad.ops.movement import expand, narrow, reshape, squeeze, unsqueeze
-from nbgrad.ops.reduce import _EXPECTED
 from nbgrad.ops.reduce import sum as _sum
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import named
+from nbgrad.ops.return_types import EXPECTED, results
 
 _Array = np.ndarray[Any, Any]
 
@@ -143,16 +142,16 @@ def _no_info(A: Tensor) -> Tensor:
     return full(spec(_dtypes.int32, tuple(A.shape)[:-2]), 0)
 
 
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
     check_square("linalg.inv", A)
     check_floats("linalg.inv", A)
     try:
-        return named("linalg_inv_ex", (_inv(A, name="linalg.inv_ex"), _no_info(A)))
+        return results("linalg_inv_ex", (_inv(A, name="linalg.inv_ex"), _no_info(A)), out, (A,))
     except _LinAlgError:
         if check_errors:
             raise
     infos = _infos(A.detach()._host(), _first_zero_pivot)
-    return named("linalg_inv_ex", (full(A._spec.dense(), float("nan")), of_array(infos)))
+    return results("linalg_inv_ex", (full(A._spec.dense(), float("nan")), of_array(infos)), out, (A,))
 
 
 # ---------------------------------------------------------------- solutions
@@ -241,14 +240,14 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     return result if out is None else into("linalg_solve", out, result, (A, B))
 
 
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     try:
-        return named("linalg_solve_ex", (solve(A, B, left=left), _no_info(A)))
+        return results("linalg_solve_ex", (solve(A, B, left=left), _no_info(A)), out, (A, B))
     except _LinAlgError:
         if check_errors:
             raise
     infos = of_array(_infos(A.detach()._host(), _first_zero_pivot))
-    return named("linalg_solve_ex", (full(B._spec.dense(), float("nan")), infos))
+    return results("linalg_solve_ex", (full(B._spec.dense(), float("nan")), infos), out, (A, B))
 
 
 # ---------------------------------------------------------------- triangular systems
@@ -349,7 +348,7 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     check_square("linalg.det", A)
     check_floats("linalg.det", A, "lu_cpu")
     result = _det(A)
-    return result if out is None else into("linalg_det", out, result, (A,), _EXPECTED)
+    return result if out is None else into("linalg_det", out, result, (A,), EXPECTED)
 
 
 def _slogdet_back(g: Any, A: Tensor) -> Tensor:
@@ -367,15 +366,12 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
     check_square("linalg.slogdet", A)
     check_floats("linalg.slogdet", A)
-    parts = _slogdet(A)
-    if out is None:
-        return named("linalg_slogdet", parts)
-    return named("linalg_slogdet", [into("linalg_slogdet", o, t, (A,)) for o, t in zip(out, parts)], True)
+    return results("linalg_slogdet", _slogdet(A), out, (A,))
 
 
 @method
-def slogdet(input: Tensor) -> Any:
-    return named("slogdet", linalg_slogdet(input))
+def slogdet(input: Tensor, *, out: Any = None) -> Any:
+    return results("slogdet", linalg_slogdet(input), out, (input,))
 
 
 @method
@@ -424,15 +420,15 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None
     return result if out is None else into("linalg_cholesky", out, result, (A,))
 
 
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     try:
-        return named("linalg_cholesky_ex", (linalg_cholesky(A, upper=upper), _no_info(A)))
+        return results("linalg_cholesky_ex", (linalg_cholesky(A, upper=upper), _no_info(A)), out, (A,))
     except _LinAlgError:
         if check_errors:
             raise
     a = A.detach()._host()
     infos = _infos(a.mT if upper else a, _first_bad_minor)
-    return named("linalg_cholesky_ex", (full(A._spec.dense(), float("nan")), of_array(infos)))
+    return results("linalg_cholesky_ex", (full(A._spec.dense(), float("nan")), of_array(infos)), out, (A,))
 
 
 @method

@@ -24,7 +24,7 @@ from nbgrad.ops.linalg import matmul
 from nbgrad.ops.linear_systems import _solve_triangular, by_columns, solve_triangular
 from nbgrad.ops.movement import narrow
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import named
+from nbgrad.ops.return_types import named, results
 
 _Array = np.ndarray[Any, Any]
 
@@ -134,15 +134,16 @@ def _singular(name: str, infos: _Array) -> RuntimeError:
     )
 
 
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     _checked(A, pivot)
-    return named("linalg_lu_factor_ex", _factor(A, name="lu_factor_ex" if check_errors else None))
+    parts = _factor(A, name="lu_factor_ex" if check_errors else None)
+    return results("linalg_lu_factor_ex", parts, out, (A,))
 
 
-def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     _checked(A, pivot)
     LU, pivots, _ = _factor(A, name="lu_factor")
-    return named("linalg_lu_factor", (LU, pivots))
+    return results("linalg_lu_factor", (LU, pivots), out, (A,))
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
@@ -157,7 +158,14 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     )
     _checked(A, pivot)
     made = _factor(A, name=None)
-    return named("_lu_with_info", made) if get_infos else (made[0], made[1])
+    parts = named("_lu_with_info", made) if get_infos else (made[0], made[1])
+    if out is None:
+        return parts
+    if len(out) != len(parts):
+        raise TypeError(f"expected tuple of {len(parts)} elements but got {len(out)}")
+    for t, part in zip(out, parts):
+        t.resize_as_(part).copy_(part)
+    return out
 
 
 Tensor.lu = lambda self, pivot=True, get_infos=False: lu(self, pivot, get_infos)  # type: ignore[attr-defined]
@@ -215,14 +223,14 @@ def lu_unpack(
         else none
     )
     found = (P, *(_lu_unpack(LU_data) if unpack_data else (none, none)))
-    return named("lu_unpack", found)
+    return results("lu_unpack", found, out, (LU_data,))
 
 
 def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     _checked(A, pivot)
     LU, pivots, _ = _factor(A, name=None)
     P = _permutation(pivots, rows=tuple.__getitem__(LU.shape, -2), d=LU.dtype)
-    return named("linalg_lu", (P, *_linalg_lu(LU)))
+    return results("linalg_lu", (P, *_linalg_lu(LU)), out, (A,))
 
 
 # ---------------------------------------------------------------- systems

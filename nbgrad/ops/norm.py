@@ -16,7 +16,6 @@ from nbgrad.expr.node import var
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import full, to_dtype, zeros
 from nbgrad.ops.reduce import (
-    _EXPECTED,
     _NEG,
     _POS,
     Reduction,
@@ -29,6 +28,7 @@ from nbgrad.ops.reduce import (
     reduction,
 )
 from nbgrad.ops.registry import method
+from nbgrad.ops.return_types import EXPECTED
 
 _x, _r, _n = var("x"), var("r"), var("n")
 NORM2 = Reduction("norm2", "sum", prologue=_x * _x, finish=p.sqrt(_r))
@@ -118,7 +118,7 @@ def _checked(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tens
     if d is own and out is None:
         return call_of(_norm, x, ord=float(ord), dims=dims, keepdim=keepdim)
     got = _norm(to_dtype(x, d), ord=float(ord), dims=dims, keepdim=keepdim)
-    return got if out is None else into("linalg_vector_norm", out, got, (x,), _EXPECTED)
+    return got if out is None else into("linalg_vector_norm", out, got, (x,), EXPECTED)
 
 
 @settled

@@ -7,13 +7,14 @@ from typing import Any
 
 from nbgrad import _dtypes
 from nbgrad._dispatch import inplace as write
-from nbgrad._dispatch import into, usually
+from nbgrad._dispatch import usually
 from nbgrad._plan import number_type
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.ops.copy import to_dtype
 from nbgrad.ops.registry import SAME, in_place_functions, method, refuse, stanza
+from nbgrad.ops.return_types import results
 
 # ---------------------------------------------------------------- rounding
 
@@ -282,42 +283,18 @@ def _mantissa(input, exponent):
     return p.mantissa(input)
 
 
-class _Frexp(tuple[Any, ...]):
-    """Mantissa and exponent, by name and by place, as torch.return_types shows them."""
-
-    __slots__ = ()
-
-    @property
-    def mantissa(self) -> Tensor:
-        return self[0]
-
-    @property
-    def exponent(self) -> Tensor:
-        return self[1]
-
-    def __repr__(self) -> str:
-        return f"torch.return_types.frexp(\nmantissa={self[0]!r},\nexponent={self[1]!r})"
+_FREXP_OUT = (
+    "torch.frexp() expects mantissa to have dtype {c_want} but got {c_got}",
+    "torch.frexp() expects exponent to have int dtype but got {c_got}",
+)
 
 
 @method
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     if not input.dtype.is_floating_point:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    if out is not None:
-        if isinstance(out, Tensor):
-            raise TypeError("frexp(): argument 'out' must be tuple of Tensors, not Tensor")
-        for name, want, t in (("mantissa", input.dtype, out[0]), ("exponent", _dtypes.int32, out[1])):
-            if t.dtype is not want:
-                want_word, got_word = (str(d).removeprefix("torch.") for d in (want, t.dtype))
-                words = {"float32": "float", "float64": "double", "int32": "int", "int64": "long int"}
-                raise RuntimeError(
-                    f"torch.frexp() expects {name} to have dtype {words[want_word]} but got {words.get(got_word, got_word)}"
-                )
     exponent = to_dtype(_exponent(input.detach()), _dtypes.int32)
-    parts = _mantissa(input, exponent), exponent
-    if out is None:
-        return _Frexp(parts)
-    return _Frexp(into("frexp", t, part, (input,)) for t, part in zip(out, parts, strict=True))
+    return results("frexp", (_mantissa(input, exponent), exponent), out, (input,), exact=_FREXP_OUT)
 
 
 # ---------------------------------------------------------------- common divisors

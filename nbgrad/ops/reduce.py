@@ -30,7 +30,7 @@ from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.movement import reshape, spread, squeeze, unsqueeze
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import maker, named
+from nbgrad.ops.return_types import EXPECTED, maker, results
 from nbgrad.ops.walk import as_lines, still, walk, without
 
 _x, _r, _n = var("x"), var("r"), var("n")
@@ -208,7 +208,6 @@ def _dims(dim: Any, ndim: int) -> Ints:
 
 
 # PyTorch's words on an `out` of another dtype than the result, where none is cast.
-_EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 _MATCH = "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."
 
 
@@ -622,7 +621,7 @@ def _extreme(word: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
 def _extreme_into(word: str, input: Tensor, got: Any, out: Any) -> Any:
     if isinstance(got, Tensor):
         return into(word, out, got, (input,))
-    return named(word, [into(word, o, x, (input,), _EXPECTED, apart=True) for o, x in zip(out, got)], True)
+    return results(word, got, out, (input,), apart=True)
 
 
 @method
@@ -694,7 +693,7 @@ def _arg(word: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
 def _arg_into(word: str, function: Any, input: Tensor, dim: int | None, keepdim: bool, out: Tensor) -> Tensor:
     if input._spec.dtype is _dtypes.bool_:
         raise RuntimeError(f"arg{word}(): does not support bool input")
-    check_out(f"arg{word}", out, _dtypes.int64, (), _EXPECTED)
+    check_out(f"arg{word}", out, _dtypes.int64, (), EXPECTED)
     return into(f"arg{word}", out, function(input, dim, keepdim), ())
 
 

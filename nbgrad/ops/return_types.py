@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from nbgrad._dispatch import check_out, into
+from nbgrad._tensor import Tensor
+
+EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
 class Named(tuple[Any, ...]):
@@ -34,6 +39,7 @@ for _name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "
     _make(_name, "values", "indices")
 _make("aminmax", "min", "max")
 _make("histogram", "hist", "bin_edges")
+_make("frexp", "mantissa", "exponent")
 for _prefix in ("", "linalg_"):
     _make(f"{_prefix}slogdet", "sign", "logabsdet")
     _make(f"{_prefix}qr", "Q", "R")
@@ -53,6 +59,27 @@ _make("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
 
 def named(name: str, values: Any, out: bool = False) -> Any:
     return globals()[f"{name}_out" if out else name](values)
+
+
+def results(
+    name: str,
+    parts: Iterable[Tensor],
+    out: Any,
+    inputs: Sequence[Any],
+    apart: bool = False,
+    exact: str | Sequence[str | None] = EXPECTED,
+) -> Any:
+    """The results by name; where `out=` is given, written into its tensors, none of them before all have been checked. `exact` holds
+    the words on another dtype, for all or for each (None: it is cast)."""
+    parts = tuple(parts)
+    if out is None:
+        return named(name, parts)
+    if len(out) != len(parts):
+        raise TypeError(f"expected tuple of {len(parts)} elements but got {len(out)}")
+    words = (exact,) * len(parts) if isinstance(exact, str) else exact
+    for t, part, text in zip(out, parts, words):
+        check_out(name, t, part.dtype, inputs, text)
+    return named(name, [into(name, t, p, inputs, w, apart) for t, p, w in zip(out, parts, words)], True)
 
 
 def maker(name: str) -> Callable[[Any], Any]:

@@ -29,7 +29,7 @@ from nbgrad.ops.join import cat
 from nbgrad.ops.movement import narrow
 from nbgrad.ops.reduce import SUM, in_runs
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import maker, named
+from nbgrad.ops.return_types import EXPECTED, maker, results
 from nbgrad.ops.walk import walk
 
 
@@ -117,7 +117,6 @@ def _dim(name: str, dim: Any, ndim: int) -> int:
 
 
 _FOUND = "expected scalar_type {want} but found {got}"
-_EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
 def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tensor | None, **more: Any) -> Any:
@@ -126,7 +125,7 @@ def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tenso
     if out is None and input._spec.dtype is d:
         return call_of(op, input, dim=at, **more)
     got = to_dtype(op(to_dtype(input, d), dim=at, **more), d)
-    return got if out is None else into(name, out, got, (input,), _EXPECTED, apart=True)
+    return got if out is None else into(name, out, got, (input,), EXPECTED, apart=True)
 
 
 @method
@@ -266,7 +265,7 @@ def _running_extreme(name: str, op: Any, input: Tensor, dim: Any, out: Any) -> A
     at = _dim(name, dim, input.ndim)
     if out is None:
         return call_of(op, input, dim=at)
-    return named(name, [into(name, o, x, (input,), _FOUND) for o, x in zip(out, op(input, dim=at))], True)
+    return results(name, op(input, dim=at), out, (input,), exact=_FOUND)
 
 
 @method

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into, undifferentiable
+from nbgrad._dispatch import differentiable, into, no_overlap, undifferentiable
 from nbgrad._prepared import Run, call_of, prepared, settled
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, wrap
@@ -25,12 +25,11 @@ from nbgrad.ops.gather import gather, scatter_add
 from nbgrad.ops.movement import reshape, squeeze, transpose, unsqueeze
 from nbgrad.ops.reduce import share_among
 from nbgrad.ops.registry import method
-from nbgrad.ops.return_types import maker, named
+from nbgrad.ops.return_types import EXPECTED, maker, results
 from nbgrad.ops.walk import as_lines, still, walk, without
 
 _empty = np.empty
 _bytes = np.dtype(np.uint8)
-_EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
 def ranks(
@@ -111,8 +110,16 @@ def _to_place(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> 
     return _to_places((unsqueeze(g[0], dim),), unsqueeze(y1, dim), input_spec, dim)
 
 
-def _into(name: str, pair: Any, input: Tensor, out: Any) -> Any:
-    return named(name, [into(name, o, x, (input,), _EXPECTED, apart=True) for o, x in zip(out, pair)], True)
+_MEDIAN_OUT = (
+    "Expected tensor for 'values' to have the same type as tensor for argument #2 'self'; but type torch.{got}Tensor does not equal "
+    "torch.{want}Tensor (while checking arguments for median)",
+    "Expected tensor for argument #1 'indices' to have scalar type {want}; but got torch.{got}Tensor instead (while checking "
+    "arguments for median)",
+)
+_KTHVALUE_OUT = "output values must be of same type as input", "output indices must be of scalar type Long"
+_MODE_OUT = tuple(
+    f"expected scalar type '{{want}}' but got '{{got}}' for {which} output" for which in ("values", "indices")
+)
 
 
 def _full(name: str, input: Tensor, dim: Any) -> int:
@@ -144,7 +151,7 @@ def sort(
     op, d = _sort if stable is None else _sort_stable, _layout.wrap_dim(dim, input.ndim)
     if out is None:
         return call_of(op, input, dim=d, descending=bool(descending))
-    return _into("sort", op(input, dim=d, descending=bool(descending)), input, out)
+    return results("sort", op(input, dim=d, descending=bool(descending)), out, (input,), apart=True)
 
 
 @prepared()
@@ -161,13 +168,13 @@ def argsort(
     d = _layout.wrap_dim(dim, input.ndim)
     if out is None:
         return call_of(_argsort, input, dim=d, descending=bool(descending))
-    return into("argsort", out, _argsort(input, dim=d, descending=bool(descending)), (), _EXPECTED)
+    return into("argsort", out, _argsort(input, dim=d, descending=bool(descending)), (), EXPECTED)
 
 
 @method
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     values: Tensor = _sort(input, dim=0, descending=False)[0]
-    return values if out is None else into("msort", out, values, (input,), _EXPECTED)
+    return values if out is None else into("msort", out, values, (input,), EXPECTED)
 
 
 @prepared("Topk", result=maker("topk"), input=_to_places)
@@ -188,7 +195,7 @@ def topk(
         raise RuntimeError("topk does not support bool dtypes on CPU")
     if out is None:
         return call_of(_topk, input, dim=d, largest=bool(largest), k=k)
-    return _into("topk", _topk(input, dim=d, largest=bool(largest), k=k), input, out)
+    return results("topk", _topk(input, dim=d, largest=bool(largest), k=k), out, (input,), apart=True)
 
 
 # ---------------------------------------------------------------- one rank
@@ -208,7 +215,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     _not_bool("kthvalue_cpu", input)
     if out is None:
         return call_of(_kthvalue, input, dim=d, keepdim=keepdim, k=k)
-    return _into("kthvalue", _kthvalue(input, dim=d, keepdim=keepdim, k=k), input, out)
+    no_overlap(out[0], input)
+    pair = _kthvalue(input, dim=d, keepdim=keepdim, k=k)
+    return results("kthvalue", pair, out, (input,), exact=_KTHVALUE_OUT)
 
 
 def _not_bool(kernel: str, input: Tensor) -> None:
@@ -255,7 +264,7 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     along = _MEDIANS[name][1]
     if out is None:
         return call_of(along, input, dim=d, keepdim=keepdim)
-    return _into(name, along(input, dim=d, keepdim=keepdim), input, out)
+    return results(name, along(input, dim=d, keepdim=keepdim), out, (input,), exact=_MEDIAN_OUT)
 
 
 @method
@@ -297,7 +306,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     d = _full("mode", input, dim)
     if out is None:
         return call_of(_mode, input, dim=d, keepdim=keepdim)
-    return _into("mode", _mode(input, dim=d, keepdim=keepdim), input, out)
+    return results("mode", _mode(input, dim=d, keepdim=keepdim), out, (input,), exact=_MODE_OUT)
 
 
 # ---------------------------------------------------------------- quantiles
@@ -363,7 +372,7 @@ def _quantile(
     if q.ndim:
         got = transpose(unsqueeze(got, 0), 0, -1)
     got = _last_gone(got)
-    return got if out is None else into(name, out, got, (input,), _EXPECTED)
+    return got if out is None else into(name, out, got, (input,), EXPECTED)
 
 
 @method
