@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from nbgrad.expr import diff, node
+from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import Expr
 
 LINEAR = "linear"  # in all its inputs together: the tangent is the op of the tangents
@@ -25,6 +25,19 @@ PUBLIC = {
     "dims": "dim",
     "times": "repeats",
 }  # PyTorch's names of what a rule reads, where it has others
+
+
+class _Once:
+    """An attribute that is computed when it is first asked for. Python 3.11's own holds a lock meanwhile, one for all instances, which
+    a thread that holds `LOCK` would wait for."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self.compute = compute
+
+    def __get__(self, owner: Any, _: type) -> Any:
+        if owner is None:
+            return self
+        return vars(owner).setdefault(self.compute.__name__, self.compute(owner))
 
 
 class ElementwiseOp:
@@ -80,7 +93,7 @@ class ElementwiseOp:
         self.function: Callable[..., Any]  # what users call, once it is made
         self._derived: dict[Any, Any] = {}  # the ops of its gradients and tangents, as they are asked for
 
-    @cached_property
+    @_Once
     def body(self) -> Expr:
         if isinstance(self._body, Expr):
             return self._body
@@ -88,13 +101,15 @@ class ElementwiseOp:
         renamed = {a: node.var(b) for a, b in zip(self._given, self.params) if a != b}
         return node.substitute(traced, renamed) if renamed else traced
 
-    @cached_property
+    @_Once
     def partials(self) -> dict[str, Any]:
         """Per input: the gradient it gets, an Expr of `g`, inputs and `y`; ZERO where there is none."""
         wrt = [p for p in self.params if p not in self.logical]
         if node.is_bool(self.body):
             return dict.fromkeys(self.params, diff.ZERO)
-        found = diff.vjp(self.body, wrt, g=GRAD, out=OUT, rule=self.rule, inputs=wrt if self.rule else None)
+        inputs = wrt if self.rule else None
+        with uninterrupted(), LOCK:
+            found = diff.vjp(self.body, wrt, g=GRAD, out=OUT, rule=self.rule, inputs=inputs)
         return {p: found.get(p, diff.ZERO) for p in self.params}
 
     def check_derivative(self, mask: tuple[bool, ...]) -> None:

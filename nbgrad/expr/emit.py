@@ -10,9 +10,9 @@ is registered with `register_text`. A missing spelling is an error, never a gues
 
 from __future__ import annotations
 
-import ast
 import builtins
 import math
+import symtable
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -208,9 +208,7 @@ def constant(value: Number, kind: str) -> str:
 
 
 def _globals_read(lines: list[str], results: list[str], inputs: set[str]) -> set[str]:
-    tree = ast.parse("\n".join([*lines, *results]))
-    found: dict[type[Any], set[str]] = {ast.Load: set(), ast.Store: set()}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            found[type(node.ctx)].add(node.id)
-    return {n for n in found[ast.Load] - found[ast.Store] - inputs if n != "F" and not hasattr(builtins, n)}
+    # Not by `ast`, which two threads cannot enter at once: "AST constructor recursion depth mismatch".
+    table = symtable.symtable("\n".join([*lines, *results]), "<emitted>", "exec")
+    read = {s.get_name() for s in table.get_symbols() if s.is_referenced() and not s.is_assigned()}
+    return {n for n in read - inputs if n != "F" and not hasattr(builtins, n)}

@@ -8,11 +8,12 @@ several threads. Comparisons build expressions, as all operators do; an Expr has
 from __future__ import annotations
 
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
+
+from .making import LOCK
 
 Number: TypeAlias = "float | int | bool"
 Operand: TypeAlias = "Expr | float | int | bool"
@@ -70,7 +71,6 @@ class Expr:
     is_bool: bool
 
     _table: ClassVar[weakref.WeakValueDictionary[tuple[Any, ...], Expr]] = weakref.WeakValueDictionary()
-    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self) -> None:
         raise TypeError("build expressions with var(), const() and the functions of expr.prims")
@@ -227,7 +227,7 @@ def _apply(name: str, *operands: Operand) -> Expr:
 def _interned(cls: type[Expr], key: tuple[Any, ...], fields: tuple[Any, ...]) -> Expr:
     # The key names arguments by id: the node that the table holds keeps them alive, so an id in a live key is
     # never reused.
-    with Expr._lock:
+    with LOCK:
         node = Expr._table.get(key)
         if node is None:
             node = object.__new__(cls)

@@ -1,29 +1,27 @@
 """From readable source to machine code at an address, once per machine.
 
 Promises its callers that a kernel whose name, source, signature, options, Numba and CPU are the same is compiled once: the
-source is written to a file of its own (read it, copy it), the machine code beside it, both named by the hash of all that
-decides them, created by rename and never rewritten. What is found broken there is deleted and made again; a directory that
-cannot be used is replaced by a temporary one. Nothing is compiled at import.
+source is shown in a file of its own (read it, copy it), the machine code kept beside it, both named by the hash of all that
+decides them. `store.py` has where they lie, and why what lies there may be run: of nothing that is read is anything executed or
+unpickled but machine code with its digest. What is not found whole is made again. Nothing is compiled at import.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import struct
 import sys
-import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-_lock = threading.RLock()
+from nbgrad.expr.making import LOCK, uninterrupted
+from nbgrad.kernels.store import store
+
 _kernels: dict[tuple[str, str, str, bool], Kernel] = {}
-_HEADER = struct.Struct("<8s32sQQ")  # magic, sha256 of what follows, sizes of object code and bitcode
-_MAGIC = b"nbgrad1\n"
+_HEADER = struct.Struct("<QQ")  # sizes of object code and bitcode; what follows them is symbols, a line each
 _IMPORT = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import ([\w, ]+).*\n", re.MULTILINE)
 
 
@@ -55,54 +53,22 @@ def load_source(name: str, source: str, path: Path | str) -> Callable[..., None]
 
 
 @lru_cache(maxsize=1)
-def cache_dir() -> Path:
-    """Where kernels are kept: $NBGRAD_CACHE_DIR, else nbgrad under the user's cache directory; ours alone (0700)."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    wanted = Path(os.environ.get("NBGRAD_CACHE_DIR") or os.path.join(base, "nbgrad"))
-    try:
-        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if hasattr(os, "getuid"):
-            found = wanted.stat()
-            if found.st_uid != os.getuid():
-                raise PermissionError(f"{wanted} belongs to somebody else")
-            if found.st_mode & 0o077:
-                wanted.chmod(0o700)
-        with tempfile.TemporaryFile(dir=wanted):
-            pass
-    except OSError:
-        wanted = Path(tempfile.mkdtemp(prefix="nbgrad-"))
-    return wanted
-
-
-def write_once(path: Path, data: bytes) -> None:
-    """Create `path` whole or not at all; whoever comes second finds it there. A full disk costs the cache, not the user."""
-    try:
-        fd, part = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    except OSError:
-        return
-    try:
-        with os.fdopen(fd, "wb") as f:
-            f.write(data)
-        os.replace(part, path)
-    except OSError:
-        if os.path.exists(part):
-            os.unlink(part)
-
-
-@lru_cache(maxsize=1)
 def machine() -> str:
     """What, beside the source, decides the machine code."""
     import numba
     from numba.core.registry import cpu_target
 
     magic = cpu_target.target_context.codegen().magic_tuple()
-    return repr((numba.__version__, sys.version_info[:2], magic))
+    python = sys.version_info[:2], sys.abiflags, object.__basicsize__  # which launchers are made for
+    return repr((numba.__version__, python, magic))
 
 
 @cache
 def _text(module: str) -> str:
-    path = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """The hash of a helper's text, and of the texts that it calls."""
+    text = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    called = [_text(match[1]) for match in _IMPORT.finditer(text)]
+    return hashlib.sha256(repr((text, called)).encode()).hexdigest()
 
 
 def _settled(source: str, *what: Any) -> tuple[str, str]:
@@ -140,7 +106,7 @@ def kernel(name: str, source: str, params: Sequence[str], contract: bool = False
     key = (name, source, signature, contract)
     found = _kernels.get(key)
     if found is None:
-        with _lock:
+        with uninterrupted(), LOCK:
             found = _kernels.get(key) or _kernels.setdefault(key, _make(*key))
     return found
 
@@ -149,16 +115,23 @@ def _make(name: str, source: str, signature: str, contract: bool) -> Kernel:
     source, digest = _settled(source, name, signature, contract)
     name = f"{name}_{digest}"
     source = source.replace("@NAME@", name)
-    path = cache_dir() / f"{name}.py"
-    code = path.with_suffix(".bin")
-    loaded = _load(code, name)
+    path = _shown(name, source)
+    loaded = _load(name)
     if loaded is None:
-        if not path.exists():
-            write_once(path, source.encode())
-        loaded, data = _compile(name, source, signature, contract, path)
-        write_once(code, data)
-    address, library = loaded
-    return Kernel(name, source, signature, path, address, library)
+        library, symbol = _compiled(name, source, signature, contract, path)
+        _keep(name, library, symbol)
+    else:
+        library, (symbol,) = loaded
+    return Kernel(name, source, signature, path, library.get_pointer_to_function(symbol), library)
+
+
+def _shown(name: str, source: str) -> Path:
+    """Where the source lies, for people."""
+    kept = store()
+    if kept is None:
+        return Path(f"{name}.py")
+    kept.show(f"{name}.py", source)
+    return kept.path / f"{name}.py"
 
 
 def _codegen() -> Any:
@@ -175,37 +148,33 @@ def _runtime() -> None:
     rtsys.initialize(cpu_target.target_context)
 
 
-def _load(path: Path, name: str) -> tuple[int, object] | None:
-    try:
-        data = path.read_bytes()
-    except OSError:
+def _keep(name: str, library: Any, *symbols: str) -> None:
+    _, _, (code, bitcode) = library.serialize_using_object_code()
+    kept = store()
+    if kept is not None:
+        sizes = _HEADER.pack(len(code), len(bitcode))
+        kept.write(f"{name}.bin", sizes + code + bitcode + "\n".join(symbols).encode())
+
+
+def _load(name: str) -> tuple[Any, list[str]] | None:
+    """The library that was kept under this name, and its symbols."""
+    kept = store()
+    data = kept.read(f"{name}.bin") if kept is not None else None
+    if data is None:
         return None
-    if len(data) >= _HEADER.size:
-        magic, digest, a, b = _HEADER.unpack_from(data)
-        body = data[_HEADER.size :]
-        if magic == _MAGIC and len(body) >= a + b and hashlib.sha256(body).digest() == digest:
-            symbol = body[a + b :].decode()
-            if b"NRT_" in body[:a]:  # a function that could not be inlined: its caller names Numba's runtime
-                _runtime()
-            library = _codegen().unserialize_library((name, "object", (body[:a], body[a : a + b])))
-            address = library.get_pointer_to_function(symbol)
-            if address:
-                return address, library
-    discard(path)
-    return None
+    from numba.core.compiler_lock import global_compiler_lock
+
+    code_size, bitcode_size = _HEADER.unpack_from(data)
+    body = data[_HEADER.size :]
+    code, rest = body[:code_size], body[code_size:]
+    if b"NRT_" in code:  # a function that could not be inlined: its caller names Numba's runtime
+        _runtime()
+    with global_compiler_lock:  # as LLVM is entered for others' functions, too
+        library = _codegen().unserialize_library((name, "object", (code, rest[:bitcode_size])))
+    return library, rest[bitcode_size:].decode().split("\n")
 
 
-def discard(path: Path) -> None:
-    """Remove a file that cannot be used; if even that is refused, the next writer replaces it."""
-    try:
-        path.unlink()
-    except OSError:
-        return
-
-
-def _compile(
-    name: str, source: str, signature: str, contract: bool, path: Path
-) -> tuple[tuple[int, object], bytes]:
+def _compiled(name: str, source: str, signature: str, contract: bool, path: Path) -> tuple[Any, str]:
     from numba import cfunc, types
 
     function = load_source(name, source, path)
@@ -214,38 +183,36 @@ def _compile(
     if contract:
         options["fastmath"] = {"contract"}
     made = cfunc(types.void(*(table[p] for p in signature.split())), **options)(function)
-    library: Any = made._library
-    _, _, (code, bitcode) = library.serialize_using_object_code()
-    body = code + bitcode + made.native_name.encode()
-    header = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(code), len(bitcode))
-    return (made.address, library), header + body
+    return made._library, made.native_name
 
 
 def njit_entry(name: str, source: str) -> Callable[..., None]:
-    """The compiled entry point of an `@njit(signature, cache=True)` function: a launcher. Numba keeps its code beside it."""
-    import importlib.util
+    """The compiled entry point of an `@njit(signature)` function: a launcher. What Numba would keep of it is a pickle; here it is kept as
+    a kernel is, by the machine code of the function that Python calls, and the place where that looks for its environment."""
+    with uninterrupted(), LOCK:
+        source, digest = _settled(source)
+        name = f"{name}_{digest}"
+        source = source.replace("@NAME@", name)
+        path = _shown(name, source)
+        loaded = _load(name)
+        if loaded is not None:
+            return _entry(name, *loaded)
+        function: Any = load_source(name, source, path)
+        made = function.overloads[function.signatures[0]]
+        if not made.environment.consts:  # objects of Python, which a launcher has no use for
+            _keep(name, made.library, made.fndesc.llvm_cpython_wrapper_name, made.fndesc.env_name)
+        entry: Callable[..., None] = made.entry_point
+        return entry
 
-    source, digest = _settled(source)
-    name = f"{name}_{digest}"
-    path = cache_dir() / f"{name}.py"
-    text = source.replace("@NAME@", name)
-    if not path.exists():
-        write_once(path, text.encode())
-    for attempt in range(2):
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # Numba's cache unpickles by module name
-        try:
-            spec.loader.exec_module(module)
-            break
-        except Exception:
-            # A truncated or foreign file in the cache: forget all that belongs to this launcher, once.
-            if attempt:
-                raise
-            for broken in [path, *(cache_dir() / "__pycache__").glob(f"{name}*")]:
-                discard(broken)
-            write_once(path, text.encode())
-    function = getattr(module, name)
-    entry: Callable[..., None] = function.overloads[function.signatures[0]].entry_point
+
+def _entry(name: str, library: Any, symbols: list[str]) -> Callable[..., None]:
+    """As Numba makes it of what it has compiled (`CPUContext.get_executable`)."""
+    from numba import _dynfunc
+
+    wrapper, environment_name = symbols
+    environment = _dynfunc.Environment({})
+    entry: Callable[..., None] = _dynfunc.make_function(
+        sys.modules[__name__], name, "", library.get_pointer_to_function(wrapper), environment, (library,)
+    )
+    library.codegen.set_env(environment_name, environment)
     return entry

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.kernels import build
 
 _SOURCE = '''"""{title}"""
@@ -41,6 +42,13 @@ def share() -> int:
 
 
 def hire(count: int) -> int:
+    if _hired < count:
+        with uninterrupted(), LOCK:
+            _hire(count)
+    return _address
+
+
+def _hire(count: int) -> None:
     global _block, _address, _hired
     if _block is None:
         _block = _new_block()
@@ -51,7 +59,6 @@ def hire(count: int) -> int:
         while _hired < count:
             _thread.start_new_thread(live, (_address, _hired))
             _hired += 1
-    return _address
 
 
 def _new_block() -> Any:

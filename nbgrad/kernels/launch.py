@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.kernels import build, crew
 
 Launch = Callable[..., None]
@@ -20,10 +21,8 @@ Launch = Callable[..., None]
 PARALLEL_FROM = 16384  # elements; measured break-even of two threads on a multiply
 FEW = 256  # elements of which even a sort is `quick`
 PIECES = 2  # of a range, per thread: who is kept from work by another process leaves more to the others
-_lock = threading.RLock()
-_busy = (
-    threading.Lock()
-)  # the crew works for one launch at a time; one that comes meanwhile runs on its own thread
+# The crew works for one launch at a time; one that comes meanwhile runs on its own thread.
+_busy = threading.Lock()
 _serial: dict[tuple[int, str, bool], Launch] = {}
 _parallel: dict[tuple[int, str, int], Launch] = {}
 _threads = 0
@@ -33,7 +32,7 @@ from numba import njit, types
 from nbgrad.kernels.cpu.call import buffer, call, pointer
 
 
-@njit(types.void(types.int64, types.int64, {types}), nogil={nogil}, cache=True)
+@njit(types.void(types.int64, types.int64, {types}), nogil={nogil})
 def @NAME@(address, n, {names}):
     call(address, (0, n, {values},))
 '''
@@ -48,7 +47,7 @@ from nbgrad.kernels.cpu.stack import stack_i8
 q = types.int64
 
 
-@njit(types.void(q, q, q, q, q, q, q, {types}), nogil=True, cache=True)
+@njit(types.void(q, q, q, q, q, q, q, {types}), nogil=True)
 def @NAME@(address, n, share, crew, helpers, pieces, runner, {names}):
     args = address_of(stack_i8({count}))
     at_i8(args)[0] = address
@@ -77,7 +76,7 @@ def launcher(buffers: int, numbers: str, parallel: bool, pieces: int = PIECES, q
 def _kept(table: dict[Any, Launch], key: Any, make: Callable[..., Launch]) -> Launch:
     found = table.get(key)
     if found is None:
-        with _lock:
+        with uninterrupted(), LOCK:
             found = table.get(key) or table.setdefault(key, make(*key))
     return found
 
@@ -114,10 +113,11 @@ def _shared(buffers: int, numbers: str, pieces: int) -> Launch:
     def launch(address: int, n: int, *args: Any) -> None:
         nonlocal share, share_address, runner
         threads = get_num_threads()
-        if threads == 1 or not _busy.acquire(blocking=False):
+        # Only `with` takes a lock and gives it back whatever interrupts; so one that was free when looked at may be waited for.
+        if threads == 1 or _busy.locked():
             alone(address, n, *args)
             return
-        try:
+        with _busy:
             if share is None:
                 texts = _signature(buffers, numbers)
                 runner = build.kernel(
@@ -127,8 +127,6 @@ def _shared(buffers: int, numbers: str, pieces: int) -> Launch:
                 share = build.njit_entry(f"share_{buffers}{numbers}", _PARALLEL.format(**texts))
             helpers = threads - 1
             share(address, n, share_address, crew.hire(helpers), helpers, pieces * threads, runner, *args)
-        finally:
-            _busy.release()
 
     return launch
 
@@ -153,8 +151,8 @@ def set_num_threads(n: int) -> None:
 
 
 def _in_child() -> None:
-    global _lock, _busy
-    _lock, _busy = threading.RLock(), threading.Lock()
+    global _busy
+    _busy = threading.Lock()
     crew.forget()
 
 

@@ -93,15 +93,15 @@ def alone(function: Callable[..., Any], otherwise: Callable[..., Any] | None = N
     _, get, put = blas
 
     def call(*args: Any) -> Any:
-        if not _turn.acquire(blocking=False):
+        if _turn.locked():
             return (otherwise or function)(*args)
-        threads = get()
-        put(1)
-        try:
-            return function(*args)
-        finally:
-            put(threads)
-            _turn.release()
+        with _turn:
+            threads = get()
+            try:
+                put(1)
+                return function(*args)
+            finally:
+                put(threads)
 
     return call
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from nbgrad.expr import emit, loops
+from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import PRIMS, Expr
 
 _HEAD = '''"""{title}
@@ -60,7 +61,8 @@ class Operand(NamedTuple):
 @lru_cache(maxsize=1)
 def vmath_helpers() -> str:
     """Makes the branch-free texts the CPU's spelling of their primitives, at the first kernel: what they call imports Numba."""
-    from nbgrad.kernels import texts, vmath
+    with uninterrupted(), LOCK:
+        from nbgrad.kernels import texts, vmath
 
     for (kind, prim), text in texts.TEXT.items():
         if prim in PRIMS:  # some texts are parts of others

@@ -1,14 +1,13 @@
-"""The cache of kernels: whatever lies there, the user gets the right result and no error."""
+"""Kernels are made once, kept, and loaded; by one thread at a time, and whatever interrupts."""
 
 import os
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from nbgrad.kernels import build
+from nbgrad.kernels import build, store
 
 PROGRAM = """
 import nbgrad as torch
@@ -19,81 +18,64 @@ print(round(float(x.grad.sum()), 4))
 """
 
 
-def run(cache: Path, program: str = PROGRAM, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "NBGRAD_CACHE_DIR": str(cache), **env},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout.strip()
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> store.Store:
+    made = store._at(str(tmp_path / "kernels"))
+    monkeypatch.setattr(build, "store", lambda: made)
+    return made
 
 
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    cache = tmp_path_factory.mktemp("warm") / "kernels"
-    return cache, run(cache)
+COUNTING = "def @NAME@(start, stop, o):\n    for i in range(start, stop):\n        o[i] = i\n"
+EMPTY = "from numba import njit, types\n\n\n@njit(types.void(types.int64), nogil=True)\ndef @NAME@(n):\n    pass\n"
 
 
-def test_files_are_readable_and_private(warm: tuple[Path, str]) -> None:
-    cache, _ = warm
-    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    sources = list(cache.glob("*.py"))
-    assert any(p.name.startswith("sigmoid_f4_v") for p in sources)
-    for p in sources:
-        compile(p.read_text(), p.name, "exec")
-
-
-@pytest.mark.slow
-def test_broken_files_are_made_again(warm: tuple[Path, str]) -> None:
-    cache, answer = warm
-    for k, p in enumerate(sorted(cache.rglob("*"))):
-        if p.suffix in (".bin", ".nbi", ".nbc"):
-            data = p.read_bytes()
-            # cut short, empty, somebody else's, one bit wrong: in turn
-            flipped = data[:-1] + bytes([data[-1] ^ 1])
-            p.write_bytes([data[: len(data) // 2], b"", b"not a kernel" * 50, flipped][k % 4])
-    assert run(cache) == answer
-    assert run(cache) == answer
-
-
-@pytest.mark.slow
-def test_unusable_directory_is_replaced(tmp_path: Path, warm: tuple[Path, str]) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("a file where the cache should be")
-    assert run(in_the_way) == warm[1]
-    assert in_the_way.read_text() == "a file where the cache should be"
-
-
-@pytest.mark.slow
-def test_processes_that_start_cold_together(tmp_path: Path, warm: tuple[Path, str]) -> None:
-    env = {**os.environ, "NBGRAD_CACHE_DIR": str(tmp_path / "shared")}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        for _ in range(8)
-    ]
-    for p in started:
-        out, err = p.communicate(timeout=300)
-        assert (p.returncode, err, out.strip()) == (0, "", warm[1])
-
-
-def test_truncated_kernel_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "cache_dir", lambda: tmp_path)
-    source = "def @NAME@(start, stop, o):\n    for i in range(start, stop):\n        o[i] = i\n"
-    first = build._make("counting", source, "i8 i8 *f8", False)
+def test_a_kernel_that_is_not_whole_is_made_again(kept: store.Store) -> None:
+    first = build._make("counting", COUNTING, "i8 i8 *f8", False)
     code = first.path.with_suffix(".bin")
-    code.write_bytes(code.read_bytes()[:-40])
-    assert build._load(code, first.name) is None
-    assert not code.exists()
+    whole = code.read_bytes()
+    assert build._load(first.name) is not None
+    code.write_bytes(whole[:-40])
+    assert build._load(first.name) is None
+    again = build._make("counting", COUNTING, "i8 i8 *f8", False)
+    assert again.name == first.name
+    assert len(code.read_bytes()) == len(whole)
+    assert build._load(first.name) is not None
+
+
+def test_the_text_shown_is_the_one_compiled(kept: store.Store) -> None:
+    first = build._make("counting", COUNTING, "i8 i8 *f8", False)
+    first.path.write_text("raise SystemExit('a stranger was here')")
+    again = build._make("counting", COUNTING, "i8 i8 *f8", False)
+    assert again.path.read_text() == first.source == again.source
+
+
+def test_a_launcher_is_kept_as_machine_code(kept: store.Store) -> None:
+    first = build.njit_entry("nothing", EMPTY)
+    assert sorted(p.suffix for p in kept.path.iterdir()) == ["", ".bin", ".py"]  # no pickle; one is the seal
+    first(3)
+    loaded = build.njit_entry("nothing", EMPTY)
+    loaded(3)
+    with pytest.raises(TypeError):
+        loaded([])
+    (code,) = kept.path.glob("*.bin")
+    code.write_bytes(code.read_bytes()[:100])
+    build.njit_entry("nothing", EMPTY)(3)
+    assert kept.read(code.name) is not None
+
+
+def test_a_helpers_hash_tells_of_the_helpers_that_it_calls() -> None:
+    of_crew, of_call = build._text("cpu.crew"), build._text("cpu.call")
+    build._text.cache_clear()
+    read = Path.read_text
+
+    def changed(self: Path, *args: object, **kwargs: object) -> str:
+        return read(self, encoding="utf-8") + ("# changed" if self.name == "call.py" else "")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_text", changed)
+        assert build._text("cpu.crew") != of_crew
+        assert build._text("cpu.call") != of_call
+    build._text.cache_clear()
 
 
 def test_a_kernel_that_names_numbas_runtime_is_loaded_before_anything_is_compiled() -> None:
@@ -108,3 +90,10 @@ def test_a_kernel_that_names_numbas_runtime_is_loaded_before_anything_is_compile
     )
     for _ in range(2):  # compiled, then loaded
         subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_there_is_not_compiled(tmp_path: Path) -> None:
+    env = {**os.environ, "NBGRAD_CACHE_DIR": str(tmp_path / "kernels")}
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=env, stdout=subprocess.DEVNULL)
+    refuses = "from nbgrad.kernels import build\nbuild.load_source = None\n" + PROGRAM
+    subprocess.run([sys.executable, "-c", refuses], check=True, env=env, stdout=subprocess.DEVNULL)
