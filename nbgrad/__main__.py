@@ -69,9 +69,13 @@ class Alias(MetaPathFinder, Loader):
         return importlib.import_module("nbgrad" + spec.name.removeprefix("torch"))
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has run already; the import system only wrote its spec over."""
+        """It has run already; the import system only wrote its spec over. Its own modules get their names here too: to import one,
+        as `torch.autograd.gradcheck`, is not to put it in the place of what its package calls so."""
         assert module.__spec__ is not None
         module.__spec__ = self._specs[module.__spec__.name]
+        inside = module.__name__ + "."
+        for name in [n for n in sys.modules if n.startswith(inside)]:
+            sys.modules.setdefault("torch" + name.removeprefix("nbgrad"), sys.modules[name])
 
 
 def take_place() -> None:

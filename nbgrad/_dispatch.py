@@ -242,6 +242,10 @@ def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exac
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    if state.duals and _transforms.moves((out, *inputs)):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+        )
     if exact is None:
         check_cast(result, out._spec.dtype)
     elif result is not out._spec.dtype:
@@ -388,6 +392,7 @@ def differentiable(
     raw: bool = False,
     tangent: Callable[..., Any] | str | None = None,
     batch: Callable[..., Any] | None = None,
+    unmoved: str | None = None,
     **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make `forward(*tensors, **static)` an op with these rules (`Op` says which there are); it runs on the inputs with recording
@@ -395,7 +400,7 @@ def differentiable(
 
     def make(forward: Callable[..., Any]) -> Callable[..., Any]:
         name = node_name + "Backward0" if not node_name[-1].isdigit() else node_name
-        op = Op(forward, rules, name, tangent, batch)
+        op = Op(forward, rules, name, tangent, batch, unmoved=unmoved)
 
         def function(*tensors: Any, **static: Any) -> Any:
             if state.active and _transforms.wrapped(tensors):

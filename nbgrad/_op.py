@@ -25,6 +25,11 @@ PUBLIC = {
     "dims": "dim",
     "times": "repeats",
 }  # PyTorch's names of what a rule reads, where it has others
+NO_TANGENT = (
+    "Trying to use forward AD with {} that does not support it because it has not been implemented yet.\nPlease file an issue to "
+    "PyTorch at https://github.com/pytorch/pytorch/issues/new?template=feature-request.yml so that we can prioritize its "
+    "implementation or submit a PR adding the implementation to derivatives.yaml"
+)
 
 
 class _Once:
@@ -83,6 +88,7 @@ class ElementwiseOp:
         )
         self.refuses: str | None = None  # PyTorch's name of an op that it has no derivative for
         self.lacks: dict[str, str] = {}  # by input, PyTorch's name of a gradient that it does not have
+        self.unmoved: str | None = None  # PyTorch's name of an op that it has no tangent for
         self.public = PUBLIC
         self.shown: dict[str, Any] = {}  # what else PyTorch's node keeps, by its name
         self.flat: frozenset[str] = frozenset()  # inputs that only comparisons read: the graph ends there
@@ -119,6 +125,14 @@ class ElementwiseOp:
             if wanted and name in self.lacks:
                 raise NotImplementedError(f"the derivative for '{self.lacks[name]}' is not implemented.")
 
+    def check_tangent(self) -> None:
+        if self.refuses is not None:
+            raise NotImplementedError(
+                f"Trying to use forward AD with {self.refuses} that does not support it."
+            )
+        if self.unmoved is not None:
+            raise NotImplementedError(NO_TANGENT.format(self.unmoved))
+
     def tangent(self, given: tuple[str, ...]) -> Any:
         """The tangent of the output, an Expr of the inputs and, for those that are `given` one, of their tangents `t_<input>`."""
         if node.is_bool(self.body):
@@ -147,7 +161,7 @@ class Op:
     is told whether nobody else has the gradient's memory, so that a result may take it.
 
     With `statistics`, results after the first are what rules read and nobody else: they have no history, and `g` is the first one's.
-    With `views` a result shows the input's memory.
+    With `views` a result shows the input's memory. `unmoved` is PyTorch's name of an op that it has no tangent for.
 
     `tangent` is the rule of forward mode: LINEAR, PRODUCT, or a function that reads `t` (the tangent of the only input) or
     `<input>_t` (None where there is none) and what other rules read. `batch` is vmap's: given, for a single input, the tensor of all
@@ -164,8 +178,9 @@ class Op:
         batch: Callable[..., Any] | None = None,
         statistics: bool = False,
         views: bool = False,
+        unmoved: str | None = None,
     ) -> None:
-        self.forward, self.rules, self.node_name = forward, rules, node_name
+        self.forward, self.rules, self.node_name, self.unmoved = forward, rules, node_name, unmoved
         self.tangent, self.batch, self.statistics, self.views = tangent, batch, statistics, views
         self.tangent_reads = tuple(inspect.signature(tangent).parameters) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")
@@ -179,6 +194,10 @@ class Op:
         self.public = PUBLIC
         self.shown: dict[str, Any] = {}  # as in ElementwiseOp, or a function of the static arguments
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}
+
+    def check_tangent(self) -> None:
+        if self.unmoved is not None:
+            raise NotImplementedError(NO_TANGENT.format(self.unmoved))
 
     def __repr__(self) -> str:
         return f"<op {self.name}({', '.join(self.inputs)})>"

@@ -357,6 +357,8 @@ class Tensor:
             )
         storage_of(self)
         self._node, self._nr, self._rg = None, 0, 0
+        if type(self._spec) is Marked:  # tangents go too
+            self._spec = Marked(self._spec) if type(self._buf) is Batched else self._spec.plain
         return self
 
     @property
@@ -378,7 +380,8 @@ class Tensor:
         if value is not self:
             counted = Storage(storage_of(value).memory)
             counted.version = self._storage.version if self._storage is not None else 0
-            self._buf, self._spec, self._storage = value._buf, value._spec, counted
+            sp = value._spec if type(value._buf) is Batched else value._spec.plain
+            self._buf, self._spec, self._storage = value._buf, sp, counted
 
     @data.deleter
     def data(self) -> None:

@@ -13,6 +13,7 @@ level's tangent is computed by ops on operands that have the tangents of earlier
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -99,6 +100,13 @@ def tangent_of(t: Tensor, k: int) -> Tensor | None:
     return t._spec.tangents.get(k) if type(t._spec) is Marked else None
 
 
+def moves(args: Sequence[Any]) -> bool:
+    """Whether a call of these has a tangent."""
+    return state.moving and any(
+        [tangent_of(a, k) is not None for k in state.duals for a in args if isinstance(a, Tensor)]
+    )
+
+
 def primal(t: Tensor, k: int) -> Tensor:
     """The same tensor, history and all, without its tangents from level `k` on."""
     if type(t._spec) is not Marked or not t._spec.tangents:
@@ -127,6 +135,34 @@ def _laid_out(tangent: Tensor, t: Tensor) -> Tensor:
     return hooks.laid_out(tangent, strides)
 
 
+def _beside(tangent: Tensor, t: Tensor) -> Tensor:
+    """The same for a tensor that lies somewhere in its storage: the tangent's storage is of that size, and it lies at the same place."""
+    if (
+        type(t._buf) is Batched
+        or type(tangent._buf) is Batched
+        or _layout.overlaps(t._spec.shape, t._spec.strides)
+    ):
+        return _laid_out(tangent, t)
+    room = _room(t)
+    alike = all([n == 1 or a == b for n, a, b in zip(t._spec.shape, t._spec.strides, tangent._spec.strides)])
+    if alike and room == _room(tangent) and t.storage_offset() == tangent.storage_offset():
+        return tangent
+    if room == t._spec.numel:
+        return hooks.laid_out(tangent, t._spec.strides)
+    whole = hooks.zeros(tangent._spec.plain.like((room,)))
+    return hooks.copy_(_part(whole, t, t.storage_offset()), tangent)
+
+
+def _room(t: Tensor) -> int:
+    """How many elements its storage holds."""
+    return storage_of(t).memory.nbytes // t._spec.itemsize
+
+
+def _part(tangent: Tensor, t: Tensor, start: int) -> Tensor:
+    """The view of a tangent that shows what `t` shows of its memory."""
+    return hooks.as_strided(tangent, tuple(t._spec.shape), t._spec.strides, start)
+
+
 def detached(t: Tensor) -> Tensor:
     """Without history and tangents, outside of every vmap too."""
     level = level_of(t)
@@ -147,8 +183,9 @@ def _bare(t: Any, level: Level | None) -> Any:
     return wrap(t._buf, t._spec.plain) if level is None else t
 
 
-def survey(args: Sequence[Any]) -> tuple[Level | None, list[int]]:
-    """The innermost vmap round any of these, and the levels of forward mode at which one of that depth has a tangent."""
+def survey(args: Sequence[Any], views: bool = False) -> tuple[Level | None, list[int]]:
+    """The innermost vmap round any of these, and the levels of forward mode at which one of that depth has a tangent that counts:
+    for `views` each does, also where ops are to compute none."""
     level: Level | None = None
     for t in args:
         if isinstance(t, Tensor) and type(t._buf) is Batched:
@@ -160,7 +197,7 @@ def survey(args: Sequence[Any]) -> tuple[Level | None, list[int]]:
             "vmap: a tensor of the mapped function is used after the vmap that it belongs to has ended; return it instead of "
             "keeping it elsewhere"
         )
-    if not state.duals:
+    if not (state.duals and (state.moving or views)):
         return level, []
     marked: list[Any] = [
         t for t in args if isinstance(t, Tensor) and type(t._spec) is Marked and level_of(t) is level
@@ -177,6 +214,7 @@ def elementwise(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     if not out._spec.dtype.is_floating_point:
         ids = []
     if ids:
+        op.check_tangent()
         dual(out, {})
     recorded = _recorded(args, level)
     if not (ids or recorded):
@@ -260,7 +298,7 @@ def apply(op: Op, function: Callable[..., Any], tensors: Sequence[Any], static: 
 
 def view(op: Op, function: Callable[..., Any], input: Tensor, static: dict[str, Any], created: str) -> Any:
     """The same for views: the results are views of `input`, at every depth."""
-    level, ids = survey((input,))
+    level, ids = survey((input,), views=True)
     result = _result(op, function, (input,), static, level)
     if isinstance(result, Tensor):
         result = view_of(input, result._buf, result._spec, created, op.node_name)
@@ -280,6 +318,7 @@ def _finish(
 ) -> Any:
     outs = (result,) if isinstance(result, Tensor) else result
     if ids:
+        op.check_tangent()
         for o in outs:
             dual(o, {})
     recorded = _recorded(tensors, level)
@@ -463,21 +502,34 @@ def assign(t: Tensor, value: Tensor) -> Tensor:
 
 
 def _put_tangent(t: Tensor, k: int, moved: Tensor) -> None:
-    """Into the tangent that is there, so that those of a base and its views stay one; a view's first one makes the base's."""
+    """Into the tangent that is there, so that those of a base and its views stay one; the first one makes those of all of them."""
     have = tangent_of(t, k)
     if have is None and t._view is not None:
-        base = t._view.base
-        if tangent_of(base, k) is None:
-            _put_tangent(base, k, hooks.zeros(base._spec.dense()))
-        whole = tangent_of(base, k)
-        assert whole is not None
-        start = t.storage_offset() - base.storage_offset()
-        have = hooks.as_strided(whole, t._spec.shape, t._spec.strides, start)
-        t._spec = Marked(t._spec, {**getattr(t._spec, "tangents", {}), k: have})
+        _put_tangent(t._view.base, k, hooks.zeros(t._view.base._spec.dense()))
+        have = tangent_of(t, k)
     if have is not None:
         hooks.copy_(have, moved)
-    else:
-        t._spec = Marked(t._spec, {**getattr(t._spec, "tangents", {}), k: _laid_out(hooks.clone(moved), t)})
+        return
+    whole = _beside(hooks.clone(moved), t)
+    _add_tangent(t, k, whole)
+    start = whole.storage_offset() - t.storage_offset()
+    for view in _views(t):
+        _add_tangent(view, k, _part(whole, view, start + view.storage_offset()))
+
+
+def _add_tangent(t: Tensor, k: int, tangent: Tensor) -> None:
+    t._spec = Marked(t._spec, {**getattr(t._spec, "tangents", {}), k: tangent})
+
+
+def _views(base: Tensor) -> list[Tensor]:
+    """The views of a tensor. Nothing keeps a list of them, as nearly nobody asks."""
+    storage = base._storage
+    if storage is None or type(base._buf) is Batched:
+        return []
+    found = [t for t in gc.get_referrers(storage) if isinstance(t, Tensor)]
+    return [
+        t for t in found if t._view is not None and t._view.base is base and t._spec.dtype is base._spec.dtype
+    ]
 
 
 # ---------------------------------------------------------------- entering and leaving
@@ -528,6 +580,6 @@ def moving() -> Iterator[int]:
 
 def with_tangent(t: Tensor, tangent: Tensor, k: int) -> Tensor:
     """A view of `t` that has a tangent at level `k`."""
-    out = hooks.alias(t)
+    out = t.view_as(t)
     kept = t._spec.tangents if type(t._spec) is Marked else {}
-    return dual(out, {**kept, k: _laid_out(tangent, t)})
+    return dual(out, {**kept, k: _beside(tangent, t)})

@@ -34,9 +34,11 @@ class Alias(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has run already; the import system only wrote its spec over."""
+        """It has run already; the import system only wrote its spec over. Its own modules keep their names."""
         assert module.__spec__ is not None
         module.__spec__ = self.specs[module.__spec__.name]
+        for name in [n for n in sys.modules if n.startswith(module.__name__ + ".")]:
+            sys.modules.setdefault("torch" + name.removeprefix(self.target), sys.modules[name])
 
 
 @contextlib.contextmanager

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from nbgrad._storage import Marked
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor
+from nbgrad._tensor import OVERLAP, Tensor
 from nbgrad._transforms import moving, primal, tangent_of, with_tangent
+from nbgrad.autograd.grad_mode import Mode
 from nbgrad.ops.movement import alias
 
 __all__ = [
@@ -55,7 +55,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     opened.__exit__(None, None, None)
 
 
-class dual_level:
+class dual_level(Mode):
     """Forward mode inside of the `with` block."""
 
     def __enter__(self) -> int:
@@ -63,6 +63,37 @@ class dual_level:
 
     def __exit__(self, *_: object) -> None:
         exit_dual_level()
+
+
+class _set_fwd_grad_enabled(Mode):
+    """Acts when it is made; as a context manager puts back what was there before."""
+
+    __slots__ = ("mode", "prev")
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"enabled must be a bool (got {type(mode).__name__})")
+        self.prev, self.mode = state.moving, mode
+        state.moving = mode
+
+    def clone(self) -> _set_fwd_grad_enabled:
+        return _set_fwd_grad_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        state.moving = self.prev
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return state.moving
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":
+        return -1 if state.dual_level is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -73,10 +104,19 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     k = state.dual_level[1]
     check_tangent(tensor, tangent)
+    if level:
+        raise RuntimeError("Invalid level given to _make_dual")
+    if tangent_of(tangent, k) is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
+        )
     if tangent_of(tensor, k) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
         )
+    sp = tensor._spec
+    if tangent._spec.strides != sp.strides and any(s == 0 and n > 1 for s, n in zip(sp.strides, sp.shape)):
+        raise RuntimeError(OVERLAP)
     return with_tangent(tensor, tangent, k)
 
 
@@ -94,8 +134,10 @@ def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The tensor without its tangent, and the tangent, None where there is none."""
-    if state.dual_level is None or (level is not None and level < 0) or type(tensor._spec) is not Marked:
+    if state.dual_level is None or (level is not None and level < 0):
         return UnpackedDualTensor(tensor, None)
     k = state.dual_level[1]
+    if not (state.moving and k in state.duals):
+        return UnpackedDualTensor(alias(tensor), None)
     found: Any = tangent_of(tensor, k)
-    return UnpackedDualTensor(tensor if found is None else alias(primal(tensor, k)), found)
+    return UnpackedDualTensor(alias(primal(tensor, k)), found)

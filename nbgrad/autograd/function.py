@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from nbgrad import _transforms
 from nbgrad._backward import note_origin
 from nbgrad._saved import Output, SavedTensor, origin, save, unpack_one
-from nbgrad._storage import Level, Spec
+from nbgrad._storage import Level, Marked, Spec
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, node_type, sequence
 from nbgrad._tensor import (
@@ -35,6 +35,7 @@ from nbgrad._tensor import (
     wrap,
     written,
 )
+from nbgrad.autograd.forward_ad import check_tangent
 from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.reduce import sum_to
 
@@ -313,41 +314,93 @@ def _transformed(cls: type[Function], args: tuple[Any, ...], separate: bool) -> 
         args = tuple([_transforms.lift(a, level) for a in args])
     open_levels, state.duals = state.duals, ()
     try:
+        given = {
+            k: [_transforms.tangent_of(a, k) if isinstance(a, Tensor) else None for a in args] for k in ids
+        }
         node, result = cls._call(args, separate, forward)
         outs = result if isinstance(result, tuple) else (result,)
         for t in outs if ids else ():
-            if isinstance(t, Tensor) and t._spec.dtype.is_floating_point:
+            if isinstance(t, Tensor) and type(t._spec) is not Marked:
                 _transforms.dual(t, {})
         for k in ids:
             state.duals = tuple([i for i in open_levels if i < k])
-            for t, moved in zip(outs, _tangents(cls, node, args, len(outs), k)):
-                if moved is not None:
-                    t._spec.tangents[k] = moved
+            _move(node, args, given[k], outs, k)
     finally:
         state.duals = open_levels
     return result
 
 
-def _tangents(
-    cls: type[Function], node: BackwardCFunction, args: Sequence[Any], count: int, k: int
-) -> tuple[Any, ...]:
-    given = []
-    for a in args:
-        t = _transforms.tangent_of(a, k) if isinstance(a, Tensor) else None
-        if t is None and isinstance(a, Tensor) and node.materialize_grads:
-            t = zeros(a._spec.dense())
-        given.append(t)
+def _move(
+    node: BackwardCFunction,
+    args: Sequence[Any],
+    tangents: Sequence[Tensor | None],
+    outs: Sequence[Any],
+    k: int,
+) -> None:
+    """The outputs get the tangents that the user's `jvp` makes of the arguments'."""
+    given = [
+        zeros(a._spec.dense())
+        if t is None and isinstance(a, Tensor) and a._spec.dtype.is_floating_point and node.materialize_grads
+        else t
+        for a, t in zip(args, tangents)
+    ]
     node.forwards = True
     try:
-        found = cls.jvp(node, *given)
+        found = node._forward_cls.jvp(node, *given)
     finally:
         node.forwards = False
     found = found if isinstance(found, tuple) else (found,)
-    if len(found) != count:
+    for n, moved in enumerate(found):
+        if not (moved is None or isinstance(moved, Tensor)):
+            raise RuntimeError(f"expected Variable or None (got {type(moved).__name__}) for grad output {n}.")
+    if len(found) != len(outs):
         raise RuntimeError(
-            f"{type(node).__name__}'s jvp returned an incorrect number of outputs (expected {count} got {len(found)})"
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got {len(found)})"
         )
-    return found
+    for n, (t, moved) in enumerate(zip(outs, found)):
+        if not isinstance(t, Tensor):
+            continue
+        if not t._spec.dtype.is_floating_point or any(t is other for other in node.non_differentiable):
+            if moved is not None:
+                raise RuntimeError(
+                    f"Function's jvp returned a gradient at position {n}, but  the corresponding forward output is not a "
+                    "differentiable Tensor.You should return None at that position instead."
+                )
+            continue
+        written = next((m for m, a in enumerate(args) if a is t), None)
+        if written is not None and tangents[written] is not None:
+            if moved is not tangents[written]:
+                raise RuntimeError(
+                    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an "
+                    "input inplace, then the jvp function must modify the corresponding gradient inplace."
+                )
+        elif moved is not None:
+            check_tangent(t, moved)
+            _check_view(t, moved, args, tangents)
+            t._spec.tangents[k] = moved  # type: ignore[attr-defined]
+
+
+def _check_view(t: Tensor, moved: Tensor, args: Sequence[Any], tangents: Sequence[Tensor | None]) -> None:
+    """Where an output is a view of an input, its tangent has to be one of that input's."""
+    if t._view is None:
+        return
+    base = t._view.base
+    for a, own in zip(args, tangents):
+        if own is not None and (a is base or (a._view is not None and a._view.base is base)):
+            if moved._view is None:
+                raise RuntimeError(
+                    "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+                )
+            if own._view is not None and moved._view.base is not own._view.base:
+                raise RuntimeError(
+                    "A custom Function is returning a view but the jvp is not returning a view of the same base as the given grad "
+                    "input."
+                )
+            if own._view is None and moved._view.base is not own:
+                raise RuntimeError(
+                    "A custom Function is returning a view but the jvp is not returning a view of the given grad input."
+                )
+            return
 
 
 def _of_examples(cls: type[Function], args: tuple[Any, ...], level: Level) -> Callable[..., Any]:

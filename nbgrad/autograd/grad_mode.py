@@ -72,7 +72,7 @@ class Mode:
         """One like this, for each call of what it decorates."""
         return type(self)()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         raise NotImplementedError
 
     def __exit__(self, *_: object) -> None:

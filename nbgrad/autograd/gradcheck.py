@@ -5,7 +5,6 @@ Promises that the inputs hold the same values after a check as before it, whethe
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,7 +60,12 @@ def gradcheck(
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     check = _Check(func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
-        check.jacobians(fast_mode, check_forward_ad, check_backward_ad)
+        if check_backward_ad:
+            check.jacobians(fast_mode, forward=False)
+        if check_forward_ad:
+            check.jacobians(fast_mode, forward=True)
+            if check_undefined_grad:
+                check.undefined_forward()
         if check_batched_forward_grad:
             check.batched_forward()
         if check_backward_ad:
@@ -110,11 +114,11 @@ def gradgradcheck(
     else:
         weights = _as_tuple(grad_outputs)
     count = len(weights)
-    wanted = [isinstance(t, Tensor) and requires(t) for t in given]
+    wanted = [_wanted(t) for t in given]
 
     def gradients(*args: Any) -> tuple[Any, ...]:
+        sources = [t.requires_grad_() for t, w in zip(args, wanted) if w]  # a dual tensor does not yet
         outs = _differentiable(func(*args[:-count] if count else args))
-        sources = [t for t, w in zip(args, wanted) if w]
         found = grad(outs, sources, args[len(args) - count :], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
@@ -159,50 +163,48 @@ class _Check:
         self.result = _as_tuple(func(*inputs))
         self.outputs = _differentiable(self.result)
 
-    def jacobians(self, fast: bool, forward: bool, backward: bool) -> None:
+    def jacobians(self, fast: bool, forward: bool) -> None:
+        """One of the two ways of each derivative against differences."""
         if not self.outputs:
             for t in self.sources:
-                if any(column.any() for column in self.numerical(t)):
-                    raise GradcheckError("Numerical gradient for function expected to be zero")
+                for o, columns in zip(self.result, self.numerical(t)):
+                    if (fast or o.dtype.is_floating_point) and columns.any():
+                        raise GradcheckError("Numerical gradient for function expected to be zero")
         elif fast:
-            self.directions(forward, backward)
+            self.directions(forward)
         else:
-            self.elements(forward, backward)
+            self.elements(forward)
 
-    def elements(self, forward: bool, backward: bool) -> None:
+    def elements(self, forward: bool) -> None:
         numerical = [self.numerical(t) for t in self.sources]
-        kept = [k for k, o in enumerate(self.result) if requires(o)]
-        for j, t in enumerate(self.sources if forward else ()):
-            pushed = self.pushed(t, np.eye(t.numel()))
-            for i, (k, o) in enumerate(zip(kept, self.outputs)):
-                self.compare(pushed[k], numerical[j][k], i, j, self.atol, t, o, forward=True)
-        for i, (k, o) in enumerate(zip(kept, self.outputs if backward else ())):
-            analytical = self.analytical(o, np.eye(o.numel()))
+        kept = [k for k, o in enumerate(self.result) if o.requires_grad]
+        pushed = [self.pushed(t, np.eye(t.numel())) for t in self.sources] if forward else []
+        for i, (k, o) in enumerate(zip(kept, self.outputs)):
+            pulled = [] if forward else self.analytical(o, np.eye(o.numel()))
             for j, t in enumerate(self.sources):
-                self.compare(analytical[j], numerical[j][k], i, j, self.atol, t, o)
+                got = pushed[j][k] if forward else pulled[j]
+                self.compare(got, numerical[j][k], i, j, self.atol, t, o, forward)
 
-    def directions(self, forward: bool, backward: bool) -> None:
+    def directions(self, forward: bool) -> None:
         """One number for each output and input: the derivative along a random direction, weighted at random."""
         rng = np.random.default_rng()
         along = [_unit(rng, t) for t in self.sources]
         weights = [_unit(rng, o) for o in self.outputs]
-        kept = [k for k, o in enumerate(self.result) if requires(o)]
+        kept = [k for k, o in enumerate(self.result) if o.requires_grad]
         slopes = [self.slopes(t, u.reshape(tuple(t.shape)), None) for t, u in zip(self.sources, along)]
-        ways = [True] * forward + [False] * backward
-        for forwards in ways:
-            for j, (t, u) in enumerate(zip(self.sources, along)):
-                pushed = self.pushed(t, u[None]) if forwards else []
-                for i, (k, o) in enumerate(zip(kept, self.outputs)):
-                    w = weights[i]
-                    if forwards:
-                        a, n, atol = pushed[k][0], slopes[j][k], self.atol * float(u.sum())
-                    else:
-                        a, n = self.analytical(o, w[None])[j][:, 0] @ u, slopes[j][k] @ w
-                        atol = self.atol * float(u.sum() * w.sum())
-                    try:
-                        self.compare(a, n, i, j, atol, t, o, forwards)
-                    except GradcheckError as error:
-                        raise GradcheckError(str(error) + self.slow_message(i, j, k, forwards)) from None
+        for j, (t, u) in enumerate(zip(self.sources, along)):
+            pushed = self.pushed(t, u[None]) if forward else []
+            for i, (k, o) in enumerate(zip(kept, self.outputs)):
+                w = weights[i]
+                if forward:
+                    a, n, atol = pushed[k][0], slopes[j][k], self.atol * float(u.sum())
+                else:
+                    a, n = self.analytical(o, w[None])[j][:, 0] @ u, slopes[j][k] @ w
+                    atol = self.atol * float(u.sum() * w.sum())
+                try:
+                    self.compare(a, n, i, j, atol, t, o, forward)
+                except GradcheckError as error:
+                    raise GradcheckError(str(error) + self.slow_message(i, j, k, forward)) from None
 
     def slow_message(self, i: int, j: int, k: int, forward: bool) -> str:
         t, o = self.sources[j], self.outputs[i]
@@ -219,10 +221,7 @@ class _Check:
             f"The max per-element difference (slow mode) is: {difference}.\n"
         )
         if np.allclose(analytical, numerical, self.rtol, self.atol):
-            text += (
-                "\nFast gradcheck failed but element-wise differences are small. This means that the\n"
-                "test might've passed in slow_mode!"
-            )
+            text += _MERELY_FAST
         return text
 
     def compare(
@@ -307,41 +306,73 @@ class _Check:
         found = grad(o, self.sources, g, retain_graph=True, allow_unused=True)
         return tuple(None if t is None else t.detach().clone() for t in found)
 
-    def push(self, t: Tensor, direction: Tensor) -> tuple[Tensor, ...]:
-        """The derivative of every result as `t` goes along a direction."""
+    def push(self, tangents: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """The derivative of every result as the inputs go along their tangents; one without a tangent is a plain tensor."""
+        left = iter(tangents)
         with dual_level():
-            moving = make_dual(t.detach().requires_grad_(), direction)
-            duals = [moving if x is t else x for x in self.inputs]
-            outs = [unpack_dual(o) for o in _as_tuple(self.func(*duals))]
-        return tuple([zeros(o._spec.dense()) if m is None else m for o, m in outs])
+            duals = [_dual(x, next(left)) if _wanted(x) else x for x in self.inputs]
+            return [unpack_dual(o).tangent for o in _as_tuple(self.func(*duals))]
 
     def pushed(self, t: Tensor, directions: Array) -> list[Array]:
-        """The same for many directions (rows), for each result an array with a row for each."""
-        rows = [self.push(t, _tensor(v.reshape(tuple(t.shape)), t)) for v in directions]
+        """The same as `t` alone goes along many directions (rows), for each result an array with a row for each."""
+        rows = []
+        for v in directions:
+            moving = _tensor(v.reshape(tuple(t.shape)), t)
+            rows.append(self.push([moving if x is t else zeros(x._spec.dense()) for x in self.sources]))
         return [
             np.array([_flat(row[k], o) for row in rows]).reshape(len(directions), o.numel())
             for k, o in enumerate(self.result)
         ]
 
-    def batched_forward(self) -> None:
+    def undefined_forward(self) -> None:
+        """An input without a tangent is one with zeros for its tangent."""
+        rng = np.random.default_rng()
+        along: list[Any] = [_tensor(_unit(rng, t).reshape(tuple(t.shape)), t) for t in self.sources]
         for j, t in enumerate(self.sources):
+            zero, none = (
+                self.push([*along[:j], still, *along[j + 1 :]]) for still in (zeros(t._spec.dense()), None)
+            )
+            for i, (got, want) in enumerate(zip(zero, none)):
+                if got is not None and want is not None and not np.allclose(got._host(), want._host()):
+                    raise GradcheckError(
+                        "Mismatch in tangent values for output with index: ",
+                        i,
+                        " when input: ",
+                        t,
+                        " has an undefined tangent value. ",
+                        " Got: ",
+                        got,
+                        " but expected: ",
+                        want,
+                    )
+
+    def batched_forward(self) -> None:
+        for t in self.sources:
+
+            def push(direction: Tensor, t: Tensor = t) -> tuple[Tensor, ...]:
+                found = self.push([direction if x is t else None for x in self.sources])
+                return tuple([zeros(o._spec.dense()) if m is None else m for o, m in zip(self.result, found)])
+
             directions = _tensor(np.random.default_rng().standard_normal((2, *t.shape)), t)
-            apart = [self.push(t, v) for v in directions.unbind()]
+            apart = [push(v) for v in directions.unbind()]
             try:
-                together = vmap(functools.partial(self.push, t))(directions)
+                together = vmap(push)(directions)
             except RuntimeError as error:
                 raise GradcheckError(
                     f"While computing batched gradients, got: {error}\n\n{_BATCHED_FORWARD}"
                 ) from error
             for i, got in enumerate(together):
-                self.alike(got, [row[i] for row in apart], i, j)
+                self.alike(got, [row[i] for row in apart], i, i, _BATCHED_FORWARD)
 
-    def alike(self, got: Tensor | None, rows: Sequence[Tensor | None], i: int, j: int) -> None:
+    def alike(self, got: Tensor | None, rows: Sequence[Tensor | None], i: int, j: int, words: str) -> None:
         like = next((r for r in rows if r is not None), self.sources[j])
-        expected = np.stack([_flat(r, like) for r in rows])
-        values = np.zeros_like(expected) if got is None else got._host().reshape(len(rows), -1)
+        expected = np.stack([_flat(r, like) for r in rows]).reshape(len(rows), *like.shape)
+        values = np.zeros_like(expected) if got is None else got._host()
         if not np.allclose(values, expected):
-            raise GradcheckError(f"For output {i} and input {j}:\n\nGot:\n{values}\n\nExpected:\n{expected}")
+            raise GradcheckError(
+                f"For output {i} and input {j}:\n\n{words}\n\nGot:\n{_tensor(values, like)}\n\n"
+                f"Expected:\n{_tensor(expected, like)}"
+            )
 
     # -- what backward promises beside its values ---------------------------------------------------------------------
 
@@ -356,10 +387,10 @@ class _Check:
                 )
             except RuntimeError as error:
                 raise GradcheckError(
-                    f"While computing batched gradients, got: {error}\n{_BATCHED}"
+                    f"While computing batched gradients, got: {error}\n\n{_BATCHED}"
                 ) from error
             for j in range(len(self.sources)):
-                self.alike(together[j], [row[j] for row in apart], i, j)
+                self.alike(together[j], [row[j] for row in apart], i, j, _BATCHED)
 
     def multiplied(self) -> None:
         if not self.outputs:
@@ -421,8 +452,7 @@ _NOT_REENTRANT = (
 )
 
 
-_BATCHED = """
-gradcheck or gradgradcheck failed while testing batched gradient computation.
+_BATCHED = """gradcheck or gradgradcheck failed while testing batched gradient computation.
 This could have been invoked in a number of ways (via a test that calls
 gradcheck/gradgradcheck directly or via an autogenerated test).
 
@@ -458,6 +488,21 @@ If the test
 - is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
   to have `check_batched_forward_grad=False`
 """
+
+
+_MERELY_FAST = """Fast gradcheck failed but element-wise differences are small. This means that the
+test might've passed in slow_mode!
+
+If you are adding a new operator, please file an issue and then use one of the
+workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck:
+
+If the test
+- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
+  with `fast_mode=False` as a keyword argument.
+- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
+  to have `gradcheck_fast_mode=False`
+- is a Module test (e.g., in common_nn.py), then modify the corresponding
+  module_test entry to have `gradcheck_fast_mode=False`"""
 
 
 def _warn_undefined() -> None:
@@ -499,13 +544,21 @@ def _as_tuple(x: Any) -> tuple[Any, ...]:
 
 
 def _differentiable(x: Any) -> tuple[Tensor, ...]:
-    return tuple(o for o in _as_tuple(x) if requires(o))
+    return tuple(o for o in _as_tuple(x) if o.requires_grad)
+
+
+def _wanted(x: Any) -> bool:
+    return isinstance(x, Tensor) and requires(x)
+
+
+def _dual(t: Tensor, tangent: Tensor | None) -> Tensor:
+    return t.detach() if tangent is None else make_dual(t.detach(), tangent)
 
 
 def _checked_inputs(inputs: Sequence[Any]) -> list[Tensor]:
     found = []
     for k, t in enumerate(inputs):
-        if not (isinstance(t, Tensor) and requires(t)):
+        if not _wanted(t):
             continue
         if t.dtype is not _dtypes.float64:
             warnings.warn(

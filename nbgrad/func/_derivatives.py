@@ -20,7 +20,7 @@ from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, edge, requires
 from nbgrad._transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.autograd._run import grad as _grad
-from nbgrad.autograd.forward_ad import check_tangent
+from nbgrad.autograd.forward_ad import _set_fwd_grad_enabled, check_tangent
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.func._vmap import vmap
 from nbgrad.ops.movement import reshape, split
@@ -301,7 +301,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         for t in given:
             if not isinstance(t, Tensor):
                 raise RuntimeError(f"{words}: Expected {what} to only contain Tensors, got {type(t)}")
-    with moving() as k:
+    with _set_fwd_grad_enabled(True), moving() as k:
         level = state.levels[-1] if state.levels else None
         duals = []
         for x, v in zip(flat, directions):

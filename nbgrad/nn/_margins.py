@@ -150,7 +150,7 @@ def _multi_margin_rule(
     return e.sub(each, e.where(right, r.sum(each, 1, True), 0.0))
 
 
-@differentiable("MultiMarginLoss", input=_multi_margin_rule)
+@differentiable("MultiMarginLoss", unmoved="multi_margin_loss", input=_multi_margin_rule)
 def _multi_margin(
     input: Tensor, index: Tensor, weight: Tensor | None, *, p: int, margin: float, reduction: str
 ) -> Tensor:
@@ -217,7 +217,7 @@ def _multilabel_rule(
     return at.scatter_add(r.sum(each, 1), 1, index, e.neg(r.sum(each, 2)))
 
 
-@differentiable("MultilabelMarginLoss", input=_multilabel_rule)
+@differentiable("MultilabelMarginLoss", unmoved="multilabel_margin_loss_forward", input=_multilabel_rule)
 def _multilabel_margin(
     input: Tensor, index: Tensor, valid: Tensor, other: Tensor, *, reduction: str
 ) -> Tensor:

@@ -9,7 +9,9 @@ import numpy as np
 from nbgrad import _dtypes
 from nbgrad._dispatch import into, undifferentiable
 from nbgrad._plan import common_dtype, number_type
+from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
+from nbgrad._transforms import moves
 from nbgrad.ops.copy import full, scalar, to_dtype
 from nbgrad.ops.elementwise import eq, logical_and, logical_not
 from nbgrad.ops.host import of_array
@@ -145,6 +147,8 @@ def histogram(
 ) -> Any:
     if input.dtype not in (_dtypes.float32, _dtypes.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.scalar_name}'")
+    if state.duals and moves((input,)):
+        raise NotImplementedError("Trying to use forward AD with aten::histogram that does not support it.")
     values = reshape(input.detach(), (-1,))
     weights = full(values._spec.dense(), 1) if weight is None else reshape(weight.detach(), (-1,))
     if isinstance(bins, Tensor):

@@ -105,7 +105,7 @@ def _cdist_back(g: Tensor, x1: Tensor, x2: Tensor, y: Tensor, p: float) -> list[
     return [hooks.sum_to(_sum(back, -2), x1.shape), hooks.sum_to(e.neg(_sum(back, -3)), x2.shape)]
 
 
-@differentiable("Cdist", all=_cdist_back)
+@differentiable("Cdist", unmoved="_cdist_forward", all=_cdist_back)
 def _cdist(x1: Tensor, x2: Tensor, *, p: float) -> Tensor:
     away = _apart(x1, x2)
     return _norm(away, ord=p, dims=(away.ndim - 1,), keepdim=False)
@@ -120,7 +120,7 @@ def _euclidean_back(g: Tensor, x1: Tensor, x2: Tensor, y: Tensor) -> list[Tensor
     ]
 
 
-@differentiable("EuclideanDist", all=_euclidean_back)
+@differentiable("EuclideanDist", unmoved="_euclidean_dist", all=_euclidean_back)
 def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
     """By one product of matrices: as in PyTorch quick, and less exact where rows are nearly the same."""
     squares = e.add(_sum(e.mul(x1, x1), -1, True), _sum(e.mul(x2, x2), -1, True).mT)
@@ -186,7 +186,7 @@ def _pairs(n: int) -> tuple[Place, Place]:
     return Place((0,), [first], first.shape), Place((0,), [second], second.shape)
 
 
-@differentiable("Pdist", input=_pdist_back)
+@differentiable("Pdist", unmoved="_pdist_forward", input=_pdist_back)
 def _pdist(input: Tensor, *, p: float) -> Tensor:
     first, second = _pairs(input.shape[0])
     away = e.sub(_index_select(input, place=first), _index_select(input, place=second))

@@ -21,6 +21,7 @@ from nbgrad._plan import common_dtype, number_type
 from nbgrad._storage import Storage, spec
 from nbgrad._tape.modes import state as modes
 from nbgrad._tensor import Tensor, check_write, meta, new, requires, storage_of, wrap, written
+from nbgrad._transforms import moves
 from nbgrad.ops.arrange import flip
 from nbgrad.ops.copy import copy_memory, to_dtype
 from nbgrad.ops.elementwise import abs as _abs
@@ -404,6 +405,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = _sizes(sizes)
     if requires(self):
         raise RuntimeError("cannot resize variables that require grad")
+    if modes.duals and moves((self,)):
+        raise RuntimeError("cannot resize variables that has a forward grad")
     if any(n < 0 for n in shape):
         raise RuntimeError("numel: integer multiplication overflow")
     sp = self._spec.like(shape, _layout.contiguous_strides(shape))

@@ -37,7 +37,8 @@ _MOVES = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "mi
 
 
 class _Where(NamedTuple):
-    """One of the two: its name, PyTorch's name of the source, and its reads and writes, each of a tensor, a dim and an index."""
+    """One of the two: its name, PyTorch's name of the source, its reads and writes, each of a tensor, a dim and an index, and
+    PyTorch's name of what has no tangent."""
 
     name: str
     source: str
@@ -45,6 +46,7 @@ class _Where(NamedTuple):
     read: Callable[..., Tensor]
     add: Callable[..., Tensor]
     fill: Callable[..., Tensor]
+    unmoved: str | None = None
 
 
 def _identity(reduce: str, dtype: Any) -> Any:
@@ -145,7 +147,7 @@ def _reduction(at: _Where) -> Callable[..., Tensor]:
 
     words = "".join(w.capitalize() for w in at.name.split("_"))
 
-    @differentiable(words, input=to_input, source=to_source)
+    @differentiable(words, unmoved=at.unmoved, input=to_input, source=to_source)
     def reduced(
         input: Tensor, source: Tensor, index: Tensor, *, dim: int, reduce: str, include_self: bool
     ) -> Tensor:
@@ -210,7 +212,9 @@ def _slices(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Place:
     return _vector(input, dim, index, missing, True, always=True)
 
 
-_index_reduce = _reduction(_Where("index_reduce", "source", _slices, index_select, index_add, index_fill))
+_index_reduce = _reduction(
+    _Where("index_reduce", "source", _slices, index_select, index_add, index_fill, "index_reduce")
+)
 
 
 @method

@@ -36,6 +36,7 @@ def stanza(
     tensors: tuple[str, ...] = (),
     refuses: str | None = None,
     lacks: dict[str, str] | None = None,
+    unmoved: str | None = None,
     constant: bool = False,
     method: bool = True,
     inplace: bool = True,
@@ -43,9 +44,9 @@ def stanza(
     backward_op: bool = False,
 ) -> Any:
     """A stanza of nbgrad's own: the op of a scalar function, as function, method and in-place method. `elementwise` says what
-    a body and a `vjp` are; the rest are PyTorch's particulars: `lacks` names the gradients that PyTorch refuses, by input, and a `constant`
-    has no history. With `backward_op` PyTorch's gradient is one op, which has a gradient
-    in all that it reads, where a choice among others would end the graph at what only its conditions read."""
+    a body and a `vjp` are; the rest are PyTorch's particulars: `lacks` names the gradients that PyTorch refuses, by input, `unmoved` an
+    op that PyTorch has no tangent for, and a `constant` has no history. With `backward_op` PyTorch's gradient is one op, which has a
+    gradient in all that it reads, where a choice among others would end the graph at what only its conditions read."""
 
     def make(body: Callable[..., Any]) -> Callable[..., Tensor]:
         op = ElementwiseOp(name or _plain_name(body), body, vjp, promote, node, logical=logical)
@@ -58,6 +59,7 @@ def stanza(
         )
         op.fits, op.opmath, op.integers = fits, opmath, integers
         op.tensors, op.refuses, op.lacks = tensors or op.tensors, refuses, lacks or {}
+        op.unmoved = unmoved
         op.flat = frozenset(op.params if constant else ())
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name

@@ -430,6 +430,7 @@ def _part(name: str, body: Any) -> Any:
         tensors=("input", "other"),
         kernel=refuse(f"{name}_cpu", ints=True, bools=True),
         lacks={"input": f"{name}: input"},
+        unmoved=name,
     )
 
 
@@ -441,6 +442,7 @@ _ZETA: dict[str, Any] = {
     "promote": "float",
     "method": False,
     "lacks": {"input": "zeta"},
+    "unmoved": "special_zeta",
     "kernel": _no_half("zeta_cpu"),
 }
 _zeta = stanza(

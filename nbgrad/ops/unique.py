@@ -64,8 +64,8 @@ def _refuse(g: Any, name: str) -> None:
     raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
 
 
-def _op(node_name: str) -> Any:
-    @differentiable(node_name, input=_refuse)
+def _op(node_name: str, unmoved: str) -> Any:
+    @differentiable(node_name, unmoved=unmoved, input=_refuse)
     def distinct(
         input: Tensor, *, dim: int | None, in_order: bool, name: str
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -74,8 +74,8 @@ def _op(node_name: str) -> Any:
     return distinct
 
 
-_unique, _unique_dim = _op("Unique2Backward0"), _op("UniqueDimBackward0")
-_consecutive = _op("UniqueConsecutiveBackward0")
+_unique, _unique_dim = _op("Unique2Backward0", "_unique2"), _op("UniqueDimBackward0", "unique_dim")
+_consecutive = _op("UniqueConsecutiveBackward0", "unique_consecutive")
 
 
 def _outputs(
