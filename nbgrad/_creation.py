@@ -20,7 +20,7 @@ from nbgrad._dtypes import dtype as _dtype
 from nbgrad._dtypes import get_default_dtype
 from nbgrad._storage import Batched, Spec, spec
 from nbgrad._tape.modes import shared, state
-from nbgrad._tensor import Tensor, as_inference, new, set_requires_grad, wrap
+from nbgrad._tensor import Tensor, as_inference, new, set_requires_grad, storage_of, wrap
 from nbgrad._tensor import empty as _empty
 from nbgrad._transforms import batched
 from nbgrad.ops.copy import copy_memory, to_dtype
@@ -193,7 +193,9 @@ def from_array(array: np.ndarray[Any, Any]) -> Tensor:
     strides = tuple(s // d.itemsize for s in array.strides)
     if array.size == 0:
         strides = _layout.contiguous_strides(array.shape)
-    return wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
+    t = wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
+    storage_of(t)  # others may hold this memory
+    return t
 
 
 _NOT_WRITABLE = (

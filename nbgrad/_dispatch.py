@@ -20,7 +20,7 @@ from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._plan import Plan, check_cast, check_values, dtypes_of, keep, launch, number_type, plan_for
 from nbgrad._record import record, record_op, recorder
-from nbgrad._storage import Spec
+from nbgrad._storage import Spec, Storage
 from nbgrad._tape.modes import shared, state
 from nbgrad._tensor import (
     OVERLAP,
@@ -218,19 +218,28 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
         operands = operands_of(op, args)
     if out is not None:
         check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact)
-        if any(isinstance(a, Tensor) and overlap(out, a) == "part" for a in args):
-            raise RuntimeError(PARTIAL)
+        check_apart(out, args)
         return into(op.name, out, call(op, args), args, op.exact)
     if state.active and _transforms.wrapped(args):
         return _transforms.elementwise(op, args)
-    plan = plan_for(op, operands)
-    check_values(plan, args)
-    buf = _backend.of(plan.out.device).empty(plan.nbytes)
-    launch(plan, buf, args)
+    plan, buf = launched(op, args)
     t = wrap(buf, plan.out)
     if state.grad and any(isinstance(a, Tensor) and a._rg for a in args):
         record(plan, t, args)
     return t
+
+
+def launched(op: ElementwiseOp, args: Sequence[Any], over: Tensor | None = None) -> tuple[Plan, Any]:
+    """Run the op on these operands, into new memory or `over` the first. The plan is looked up here, by the operands that the
+    launch is given: a plan of any others, which lie otherwise in memory, would read beyond them."""
+    plan = plan_for(op, operands_of(op, args), None if over is None else over._spec)
+    check_values(plan, args)
+    if over is not None:
+        launch(plan, over._buf, args[1:])
+        return plan, over._buf
+    buf = _backend.of(plan.out.device).empty(plan.nbytes)
+    launch(plan, buf, args)
+    return plan, buf
 
 
 def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exact: str | None = None) -> None:
@@ -259,22 +268,27 @@ def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exac
         )
 
 
+def check_apart(out: Tensor, tensors: Sequence[Any]) -> None:
+    """Refuse an `out=` that overlaps one of these in part."""
+    if any(isinstance(t, Tensor) and overlap(out, t) == "part" for t in tensors):
+        raise RuntimeError(PARTIAL)
+
+
 def into(
     name: str,
     out: Tensor,
     result: Tensor,
     inputs: Sequence[Any],
     exact: str | None = None,
-    apart: bool = False,
+    apart: Sequence[Tensor] = (),
 ) -> Tensor:
     """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it.
-    `apart` says of an op that PyTorch refuses an `out` that overlaps an input in part."""
+    `apart` are the tensors of which PyTorch refuses that `out` overlaps them in part."""
     check_out(name, out, result._spec.dtype, inputs, exact)
-    if apart and any(overlap(out, a) == "part" for a in inputs):
-        raise RuntimeError(PARTIAL)
+    check_apart(out, apart)
     if out._spec.shape != result._spec.shape:
         hooks.resize(out, result._spec.shape)
-    elif out._spec.strides and _layout.overlaps(out._spec.shape, out._spec.strides):
+    elif out._spec.repeats:
         raise RuntimeError(OVERLAP)
     hooks.copy_(out, result)
     return out
@@ -286,62 +300,65 @@ def into(
 def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
     """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
     t = args[0]
-    plan = _usual_write(op, t, args)
-    if plan is not None:
-        launch(plan, t._buf, args[1:])
+    if _usual_write(op, t, args):
         written(t)
         return t
     operands = operands_of(op, args)
     if state.active and _transforms.wrapped(args):
         return _transforms.inplace(op.function, *args)
     recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
-    check_write(t, recorded, filled=True)  # that its elements are apart is seen by the plan
-    plan = plan_for(op, operands, t._spec)
-    check_values(plan, args)
-    args = [t, *(apart(t, a) for a in args[1:])]
+    check_write(t, recorded)
+    read = [t, *(apart(t, a) for a in args[1:])]
+    node = None
     if recorded:
         mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)
         names = op.reads(tuple(p for p, m in zip(op.params, mask) if m))
-        before = list(args)
+        before = list(
+            args
+        )  # as they were given: what is saved of an operand in the same memory has been written to
         if op.params[0] in names:
             kept = hooks.clone(t.detach())  # the rule reads what is about to be overwritten
             kept._node, kept._nr, kept._rg = t._node, t._nr, 1 if t._node is not None else 0
             before[0] = kept
-        as_read = plan if before[0]._spec is t._spec else plan_for(op, operands_of(op, before), t._spec)
+        plan = plan_for(op, operands, t._spec)
+        if before[0]._spec is not t._spec:
+            plan = plan_for(op, operands_of(op, before), t._spec, runs=False)
         shadow = wrap(t._buf, t._spec)
         shadow._storage = storage_of(t)
-        record(as_read, shadow, before)
-        launch(plan, t._buf, args[1:])
+        record(plan, shadow, before)
         node = shadow._node
-        if node is not None:
-            if node.rule.saves_output:  # saved as of after the write, unlike what the op read
-                *read, last = node.versions[: len(node.rule.saved_names)]
-                node.versions = (*read, last + 1)
-            rebase(t, node)
-            return t
-    else:
-        launch(plan, t._buf, args[1:])
-    written(t)
+    launched(op, read, t)
+    if node is None:
+        written(t)
+        return t
+    if node.rule.saves_output:  # saved as of after the write, unlike what the op read
+        *saved, last = node.versions[: len(node.rule.saved_names)]
+        node.versions = (*saved, last + 1)
+    rebase(t, node)
     return t
 
 
-def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> Plan | None:
-    """The plan of a write that was made before and is usual: not recorded, no mode that looks at it, no operand in the same memory."""
+def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
+    """Run a write that was planned before and is usual: not recorded, no mode that looks at it, no operand in the same memory."""
     storage = t._storage
     if state.active or shared.rare or op.fits or (storage is not None and storage.inference):
-        return None
+        return False
     kinds: list[Any] = []
     for a in args:
         if isinstance(a, Tensor):
             if a._rg and state.grad:
-                return None
+                return False
             other = a._storage
-            if a is not t and other is not None and storage is not None and other.memory is storage.memory:
-                return None
+            if a is not t and other is not None and storage is not None and _may_meet(storage, other):
+                return False
             kinds.append(a._spec)
         else:
             kinds.append(type(a))
-    return op.plans.get((tuple(kinds), t._spec, True))
+    plan = op.plans.get((tuple(kinds), t._spec, True))
+    if plan is None:
+        return False
+    launch(plan, t._buf, args[1:])
+    return True
 
 
 def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
@@ -352,19 +369,31 @@ def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     return total
 
 
+def _may_meet(storage: Storage, other: Storage) -> bool:
+    """Whether two storages may hold the same memory. What was not made here may be there under several names."""
+    a, b = storage.memory, other.memory
+    if a is b or (a.base is None and b.base is None):
+        return a is b
+    a, b = [m if m.base is None else m.base for m in (a, b)]
+    return a is b or any([not isinstance(m, np.ndarray) or m.base is not None for m in (a, b)])
+
+
 def overlap(t: Tensor, other: Tensor) -> str:
-    """How the memory of two tensors meets, as far as PyTorch looks: "none", "all" (they are the same), "part", or "unknown"."""
+    """How the memory of two tensors meets, as far as PyTorch looks: "none", "all" (they are the same), "part"; or "unknown", where it
+    does not look because one has gaps, or does not see it because they have two storages over one array of NumPy's."""
     if other is t:
         return "all"
-    if other._storage is None or t._storage is None or other._storage.memory is not t._storage.memory:
+    a, b, sp, other_sp = t._storage, other._storage, t._spec, other._spec
+    if a is None or b is None or not _may_meet(a, b) or not sp.numel or not other_sp.numel:
         return "none"
-    a, b = t.storage_offset(), other.storage_offset()
-    if a == b and other._spec.strides == t._spec.strides and other._spec.numel == t._spec.numel:
-        return "all"
-    if not (a < b + other._spec.extent and b < a + t._spec.extent):
+    start, other_start = t.data_ptr(), other.data_ptr()
+    if start + sp.nbytes <= other_start or other_start + other_sp.nbytes <= start:
         return "none"
-    dense = all(_layout.is_dense(x._spec.shape, x._spec.strides) for x in (t, other))
-    return "part" if dense else "unknown"
+    dense = all(_layout.is_dense(s.shape, s.strides) for s in (sp, other_sp))
+    if not dense or a.memory is not b.memory:
+        return "unknown"
+    same = start == other_start and sp.nbytes == other_sp.nbytes and sp.strides == other_sp.strides
+    return "all" if same else "part"
 
 
 def apart(t: Tensor, other: Any) -> Any:
@@ -374,7 +403,8 @@ def apart(t: Tensor, other: Any) -> Any:
     how = overlap(t, other)
     if how == "part":
         raise RuntimeError(PARTIAL)
-    return hooks.clone(other) if how == "unknown" else other
+    in_step = other._spec is t._spec and other.data_ptr() == t.data_ptr()
+    return hooks.clone(other.detach()) if how == "unknown" and not in_step else other
 
 
 def no_overlap(t: Tensor, *others: Any) -> None:

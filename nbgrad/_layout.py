@@ -44,18 +44,19 @@ def is_dense(shape: Ints, strides: Ints) -> bool:
     return True
 
 
-def overlaps(shape: Ints, strides: Ints) -> bool:
-    """Whether two indices may reach one element (exact for stride 0, conservative never: only certain overlap counts)."""
-    if 0 in shape:
-        return False
+def is_injective(shape: Ints, strides: Ints) -> bool:
+    """No two indices reach one element, as far as can be told without listing them: each stride is beyond the reach of the smaller."""
     reach = 0
     for s, n in sorted((s, n) for s, n in zip(strides, shape) if n != 1):
-        if s == 0:
-            return True
         if s <= reach:
-            return _certainly_overlaps(shape, strides)
+            return prod(shape) == 0
         reach += s * (n - 1)
-    return False
+    return True
+
+
+def overlaps(shape: Ints, strides: Ints) -> bool:
+    """Whether two indices reach one element."""
+    return not is_injective(shape, strides) and _certainly_overlaps(shape, strides)
 
 
 def _certainly_overlaps(shape: Ints, strides: Ints) -> bool:

@@ -15,7 +15,8 @@ from nbgrad._layout import Ints, Size, contiguous_strides, is_contiguous
 
 
 class Spec:
-    """How a buffer is read. `extent` counts the elements from the first to the last that it reaches, `nbytes` their bytes."""
+    """How a buffer is read. `extent` counts the elements from the first to the last that it reaches, `nbytes` their bytes. `repeats`
+    says that it was expanded: of all layouts that show an element twice, PyTorch refuses only these as the target of a write."""
 
     __slots__ = (
         "contiguous",
@@ -27,6 +28,7 @@ class Spec:
         "ndim",
         "numel",
         "plain",
+        "repeats",
         "shape",
         "strides",
     )
@@ -41,6 +43,7 @@ class Spec:
         self.contiguous = is_contiguous(shape, strides)
         self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
         self.nbytes = self.extent * self.itemsize
+        self.repeats = bool(self.numel) and any([s == 0 and n > 1 for s, n in zip(strides, shape)])
 
     def __repr__(self) -> str:
         return f"Spec({self.dtype.abbr}{list(self.shape)}, strides={list(self.strides)}, {self.device})"

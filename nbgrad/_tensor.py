@@ -656,7 +656,7 @@ def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
                 raise RuntimeError(VIEW_OF_LEAF_WRITE)
         if requires(t) and history(t) is None:
             raise RuntimeError(LEAF_WRITE)
-    if not filled and t._spec.strides and _layout.overlaps(t._spec.shape, t._spec.strides):
+    if t._spec.repeats and not filled:
         raise RuntimeError(OVERLAP)
 
 

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import differentiable, elementwise_function, into
+from nbgrad._dispatch import apart, differentiable, elementwise_function, into, no_overlap
 from nbgrad._op import PRODUCT, ElementwiseOp
 from nbgrad._plan import number_type
 from nbgrad._tensor import Tensor, hooks
@@ -325,7 +325,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     y = reshape(other, tuple(n for size in b for n in (1, size)))
     product = mul(x, y).contiguous()
     result = _unsafe_view(product, tuple(n * m for n, m in zip(a, b)))
-    return result if out is None else into("kron", out, result, (input, other))
+    return result if out is None else into("kron", out, result, (input, other), apart=(input, other))
 
 
 # ---------------------------------------------------------------- chains and powers of matrices
@@ -463,7 +463,10 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
             f"expected scalar type {input.dtype.scalar_name} but found {other.dtype.scalar_name}"
         )
     result = _cross(input, other, dim=d - input.ndim)
-    return result if out is None else into("linalg_cross", out, result, (input, other), EXPECTED)
+    if out is None:
+        return result
+    no_overlap(out, input, other)
+    return into("linalg_cross", out, result, (input, other), EXPECTED)
 
 
 @method
@@ -521,7 +524,8 @@ def addr(
     expand(input, shape)
     operands = [to_dtype(t, d) for t in (input, vec1, vec2)]
     result = _addr(*operands, beta=beta, alpha=alpha)
-    return result if out is None else into("addr", out, result, (input, vec1, vec2))
+    inputs = (input, vec1, vec2)
+    return result if out is None else into("addr", out, result, inputs, apart=inputs)
 
 
 _ADDBMM_OUT = "self and mat2 must have the same dtype, but got {got} and {want}"
@@ -559,10 +563,12 @@ def addbmm(
         sizes = [f"{t.shape[1]}x{t.shape[2]}" for t in (batch1, batch2)]
         raise RuntimeError(f"Incompatible matrix sizes for bmm ({sizes[0]} and {sizes[1]})")
     result = _addbmm(expand(input, shape), batch1, batch2, beta=beta, alpha=alpha)
-    return result if out is None else into("addbmm", out, result, (input, batch1, batch2), _ADDBMM_OUT)
+    if out is None:
+        return result
+    return into("addbmm", out, result, (input, batch1, batch2), _ADDBMM_OUT, apart=(input,))
 
 
-for _function in (addr, addbmm):
-    in_place(_function)
+in_place(addr, apart)
+in_place(addbmm)
 
 __all__ = ["addbmm", "addr", "chain_matmul", "cross", "einsum", "kron", "tensordot"]

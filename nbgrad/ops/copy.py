@@ -323,7 +323,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             )
         if state.active and _transforms.wrapped((self, value)):
             return _transforms.inplace(_over, self, value)
-        check_write(self, state.grad and (requires(self) or requires(value)), filled=True)
+        check_write(self, state.grad and (requires(self) or requires(value)))
         copy_memory(self, value)
         return written_by(self, _filled, (self, value), {})
     if number_type(value) is None:
@@ -346,9 +346,10 @@ def zero_(self: Tensor) -> Tensor:
     return written_by(self, _zeroed, (self, None), {})
 
 
-def in_place(function: Callable[..., Tensor]) -> None:
+def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], Any] | None = None) -> None:
     """Make `Tensor.f_` of a function that is no elementwise op: what it gives is written over the first operand, with its history.
-    The function is given a copy, as its rules may read what is overwritten."""
+    The function is given a copy, as its rules may read what is overwritten. `meets` refuses another operand that PyTorch refuses
+    in the same memory."""
     name = function.__name__.removeprefix("_t_") + "_"
 
     def method(self: Tensor, *args: Any, **static: Any) -> Tensor:
@@ -356,6 +357,9 @@ def in_place(function: Callable[..., Tensor]) -> None:
         if state.active and _transforms.wrapped(operands):
             return _transforms.inplace(function, self, *args, **static)
         check_write(self, state.grad and any(requires(t) for t in operands))
+        if meets is not None:
+            for other in operands[1:]:
+                meets(self, other)
         before = _clone(self.detach())
         before._node, before._nr, before._rg = self._node, self._nr, 1 if self._node is not None else 0
         result = function(before, *args, **static)

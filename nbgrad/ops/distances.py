@@ -241,7 +241,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.scalar_name}"
         )
     result = _renorm(input, p=float(p), dim=_layout.wrap_dim(dim, input.ndim), maxnorm=float(maxnorm))
-    return result if out is None else into("renorm", out, result, (input,), EXPECTED)
+    return result if out is None else into("renorm", out, result, (input,), EXPECTED, apart=(input,))
 
 
 in_place(renorm)

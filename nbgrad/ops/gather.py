@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import inplace, into, no_overlap
+from nbgrad._dispatch import inplace, into, no_overlap, overlap
 from nbgrad._plan import number_type
 from nbgrad._storage import Batched
-from nbgrad._tensor import Tensor, storage_of
+from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
 from nbgrad.ops.copy import clone, scalar, to_dtype
 from nbgrad.ops.elementwise import remainder
@@ -419,7 +419,13 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return (_index_fill_tensor if isinstance(value, Tensor) else _index_fill)(input, filled, place=place)
 
 
+def _read_first(t: Tensor, value: Any) -> Any:
+    """PyTorch reads the number with which it fills a part of `t` before it writes, so it may stand in that memory."""
+    return clone(value) if isinstance(value, Tensor) and overlap(t, value) != "none" else value
+
+
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    value = _read_first(self, value)
     filled, place = _filling(self, dim, index, value)
     return _put_(
         _index_fill_tensor if isinstance(value, Tensor) else _index_fill, self, filled, place, by=index
@@ -501,8 +507,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     mask, value = _masking(self, mask, value)
-    if isinstance(value, Tensor) and storage_of(value).memory is storage_of(self).memory:
-        value = clone(value)  # PyTorch reads the number before it writes
+    value = _read_first(self, value)
     part, steps = self, self._spec.strides
     repeated = [d for d, n in enumerate(self._spec.shape) if n > 1 and not steps[d]]
     if repeated:  # an element is written if any of those that show it is marked

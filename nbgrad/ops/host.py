@@ -157,7 +157,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    return self._host(_NO_MEMORY)
+    array = self._host(_NO_MEMORY)
+    storage_of(self)  # others may hold this memory from now on
+    return array
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

@@ -412,7 +412,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         out, rest = _basic(self, (index,) if kind is slice else index)
     if not rest:
         if not isinstance(value, Tensor) or value._spec.ndim == 0:
-            if _layout.overlaps(out._spec.shape, out._spec.strides):
+            if out._spec.repeats:
                 raise RuntimeError(OVERLAP)  # `fill_` would allow it
             fill_(
                 out,

@@ -276,7 +276,9 @@ def _refuse_words(name: str, **numbers: Any) -> None:
             raise TypeError(f"{name}(): argument '{word}' must be Number, not {type(value).__name__}")
 
 
-def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+def _into(
+    name: str, out: Any, result: Tensor, inputs: Sequence[Tensor], apart: Sequence[Tensor] = ()
+) -> Tensor:
     """`out=` of a product is of the result's very dtype; which words refuse another depends on which product it is."""
     if isinstance(out, Tensor) and out.dtype is not result.dtype:
         want, have = result._spec, out._spec
@@ -297,7 +299,7 @@ def _into(name: str, out: Any, result: Tensor, inputs: Sequence[Tensor]) -> Tens
     if name == "matmul" and isinstance(out, Tensor) and [t.ndim for t in inputs] == [1, 2]:
         # PyTorch multiplies a row, and so warns of an `out` that fits.
         resize(wrap(out._buf, out._spec), (1, *result.shape))
-    return into(name, out, result, inputs)
+    return into(name, out, result, inputs, apart=apart)
 
 
 # ---------------------------------------------------------------- families of three
@@ -616,7 +618,7 @@ def _call_adding(
     except AttributeError:
         _refuse(name, ("input", *words), tensors)
         raise
-    return result if out is None else _into(name, out, result, tensors)
+    return result if out is None else _into(name, out, result, tensors, tensors[:1])
 
 
 @method
@@ -839,7 +841,7 @@ def _outer(name: str, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
     _check_vector("outer", "self", a)
     _check_vector("outer", "vec2", b)
     result = mul(reshape(a, (a.shape[0], 1)), b)
-    return result if out is None else into(name, out, result, (a, b))
+    return result if out is None else into(name, out, result, (a, b), apart=(a, b))
 
 
 @method

@@ -294,7 +294,7 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     if not input.dtype.is_floating_point:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     exponent = to_dtype(_exponent(input.detach()), _dtypes.int32)
-    return results("frexp", (_mantissa(input, exponent), exponent), out, (input,), exact=_FREXP_OUT)
+    return results("frexp", (_mantissa(input, exponent), exponent), out, (input,), True, _FREXP_OUT)
 
 
 # ---------------------------------------------------------------- common divisors

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nbgrad import _dtypes, _layout
+from nbgrad._dispatch import no_overlap
 from nbgrad._tensor import Tensor
 from nbgrad.ops.copy import in_place
 from nbgrad.ops.gather import _as_vector, _need_tensor, _numbered, _vector
@@ -130,5 +131,5 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return (_put_add if accumulate else _put)(input, reshape(source, tuple(index.shape)), place=place)
 
 
-in_place(put)
+in_place(put, no_overlap)
 __all__ = ["index_copy", "masked_scatter", "put"]

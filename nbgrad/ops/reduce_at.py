@@ -196,11 +196,11 @@ def scatter_reduce(
     result = _scatter_reduce(input, narrowed, index, dim=dim, reduce=reduce, include_self=include_self)
     if out is None:
         return result
-    no_overlap(out, input, index, src)
-    return into("scatter_reduce", out, result, (input, src))
+    no_overlap(out, index, src)
+    return into("scatter_reduce", out, result, (input, src), apart=(input,))
 
 
-in_place(scatter_reduce)
+in_place(scatter_reduce, no_overlap)
 
 # ---------------------------------------------------------------- an index for each slice
 
@@ -246,9 +246,9 @@ def index_reduce(
         result = reshape(result, ())
     if out is None:
         return result
-    no_overlap(out, input, index, source)
-    return into("index_reduce", out, result, (input, source))
+    no_overlap(out, index, source)
+    return into("index_reduce", out, result, (input, source), apart=(input,))
 
 
-in_place(index_reduce)
+in_place(index_reduce, no_overlap)
 __all__ = ["index_reduce", "scatter_reduce"]

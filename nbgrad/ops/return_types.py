@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from nbgrad._dispatch import check_out, into
+from nbgrad._dispatch import check_apart, check_out, into
 from nbgrad._tensor import Tensor
 
 EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
@@ -70,7 +70,7 @@ def results(
     exact: str | Sequence[str | None] = EXPECTED,
 ) -> Any:
     """The results by name; where `out=` is given, written into its tensors, none of them before all have been checked. `exact` holds
-    the words on another dtype, for all or for each (None: it is cast)."""
+    the words on another dtype, for all or for each (None: it is cast). `apart` says that none may overlap an input in part."""
     parts = tuple(parts)
     if out is None:
         return named(name, parts)
@@ -79,7 +79,9 @@ def results(
     words = (exact,) * len(parts) if isinstance(exact, str) else exact
     for t, part, text in zip(out, parts, words):
         check_out(name, t, part.dtype, inputs, text)
-    return named(name, [into(name, t, p, inputs, w, apart) for t, p, w in zip(out, parts, words)], True)
+        if apart:
+            check_apart(t, inputs)
+    return named(name, [into(name, t, p, inputs, w) for t, p, w in zip(out, parts, words)], True)
 
 
 def maker(name: str) -> Callable[[Any], Any]:

@@ -125,7 +125,7 @@ def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tenso
     if out is None and input._spec.dtype is d:
         return call_of(op, input, dim=at, **more)
     got = to_dtype(op(to_dtype(input, d), dim=at, **more), d)
-    return got if out is None else into(name, out, got, (input,), EXPECTED, apart=True)
+    return got if out is None else into(name, out, got, (input,), EXPECTED, apart=(input,))
 
 
 @method
@@ -228,7 +228,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Any:
         )
     if out is None:
         return call_of(_logcumsumexp, input, dim=at)
-    return into("logcumsumexp", out, _logcumsumexp(input, dim=at), (input,), _FOUND)
+    return into("logcumsumexp", out, _logcumsumexp(input, dim=at), (input,), _FOUND, apart=(input,))
 
 
 # ---------------------------------------------------------------- running extremes

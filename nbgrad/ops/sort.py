@@ -174,7 +174,7 @@ def argsort(
 @method
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     values: Tensor = _sort(input, dim=0, descending=False)[0]
-    return values if out is None else into("msort", out, values, (input,), EXPECTED)
+    return values if out is None else into("msort", out, values, (input,), EXPECTED, apart=(input,))
 
 
 @prepared("Topk", result=maker("topk"), input=_to_places)

@@ -436,7 +436,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     if out is None:
         return call_of(_aminmax, input, dims=dims, keepdim=keepdim)
     pair = _aminmax(input, dims=dims, keepdim=keepdim)
-    return results("aminmax", pair, out, (input,))
+    return results("aminmax", pair, out, (input,), apart=True)
 
 
 # ---------------------------------------------------------------- differences
@@ -467,10 +467,12 @@ def diff(
     elif n == 0:
         t = narrow(t, d, 0, tuple.__getitem__(t.shape, d))
     minus = e.logical_xor if t._spec.dtype is _dtypes.bool_ else e.sub
+    ends: tuple[Tensor, ...] = ()
     for _ in range(min(n, tuple.__getitem__(t.shape, d))):
         length = tuple.__getitem__(t.shape, d) - 1
-        t = minus(narrow(t, d, 1, length), narrow(t, d, 0, length))
-    return t if out is None else into("diff", out, t, (input,))
+        ends = narrow(t, d, 1, length), narrow(t, d, 0, length)
+        t = minus(*ends)
+    return t if out is None else into("diff", out, t, (input,), apart=ends)
 
 
 def _check_end(input: Tensor, end: Tensor, dim: int) -> None:
