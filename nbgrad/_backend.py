@@ -44,7 +44,11 @@ class CPU:
 
     @staticmethod
     def view(buffer: Any, offset: int) -> Any:
-        return buffer[offset:] if offset else buffer
+        if offset < len(buffer):
+            return buffer[offset:]
+        return np.ndarray(
+            0, _bytes, buffer, len(buffer)
+        )  # of none: a slice would begin where the buffer does
 
     @staticmethod
     def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> _launch.Launch:

@@ -191,11 +191,15 @@ def from_array(array: np.ndarray[Any, Any]) -> Tensor:
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
         )
     strides = tuple(s // d.itemsize for s in array.strides)
+<<<<<<< HEAD
     if array.size == 0:
         strides = _layout.contiguous_strides(array.shape)
     t = wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
     storage_of(t)  # others may hold this memory
     return t
+=======
+    return wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
+>>>>>>> e8a5075 (Random programs are text, drawn over tensors of any dtype and layout, compared after each statement, and cut down; views of nothing keep their offset, views in place and of 0-dim tensors PyTorch's names)
 
 
 _NOT_WRITABLE = (
@@ -365,7 +369,8 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     values: list[Any] = []
     _flatten(data, shape, values)
     array = _of_numbers(values, d)
-    return from_array(array.reshape(shape))
+    # NumPy says 0 for the steps in an empty array, which PyTorch keeps for arrays that users give.
+    return from_array(array.reshape(shape)) if array.size else _empty(spec(d, shape, None, cpu))
 
 
 def _of_plain(data: Any, dtype: Any) -> Tensor | None:
@@ -568,11 +573,7 @@ def full(
 
 def _like(input: Tensor, dtype: Any) -> Spec:
     sp = input._spec
-    strides = (
-        sp.strides
-        if _layout.is_dense(sp.shape, sp.strides)
-        else _layout.output_strides(sp.shape, [(sp.shape, sp.strides)])
-    )
+    strides = _layout.kept_strides(sp.shape, sp.strides)
     return spec(sp.dtype if dtype is None else _dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
 
 

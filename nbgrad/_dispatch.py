@@ -487,7 +487,7 @@ def undifferentiable(
 def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = False) -> Tensor:
     """A view of `base` as `sp`, from `offset` elements on; without history."""
     buf = base._buf
-    if offset and sp.numel:
+    if offset:
         buf = _backend.of(sp.device).view(buf, offset * sp.itemsize)
     return view_of(base, buf, sp, created(multi), made_by)
 

@@ -250,6 +250,11 @@ def output_strides(shape: Ints, operands: Sequence[tuple[Ints, Ints]]) -> Ints:
     return tuple(strides)
 
 
+def kept_strides(shape: Ints, strides: Ints) -> Ints:
+    """How a copy lies that keeps the layout: as it is where every element has a place of its own in one block, else in that order."""
+    return strides if is_dense(shape, strides) else output_strides(shape, [(shape, strides)])
+
+
 def collapse(shape: Ints, *strides: Ints) -> tuple[Ints, tuple[Ints, ...]]:
     """The fewest loops that visit the same elements: dimensions ordered by the first operand, joined where all allow it."""
     dims = [d for d, n in enumerate(shape) if n != 1]

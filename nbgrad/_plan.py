@@ -250,9 +250,7 @@ def make_plan(
 
 def _cast_strides(s: Spec, compute: dtype) -> Ints:
     """How an operand lies when the result's layout is decided: PyTorch casts first, and a cast leaves no element stored twice."""
-    if s.dtype is compute or _layout.is_dense(s.shape, s.strides):
-        return s.strides
-    return _layout.output_strides(s.shape, [(s.shape, s.strides)])
+    return s.strides if s.dtype is compute else _layout.kept_strides(s.shape, s.strides)
 
 
 def check_cast(result: dtype, to: dtype) -> None:

@@ -104,11 +104,7 @@ def scalar(value: Any, d: dtype | None = None) -> Tensor:
 
 
 def _clone_spec(sp: Spec) -> Spec:
-    return (
-        sp
-        if _layout.is_dense(sp.shape, sp.strides)
-        else sp.like(strides=_layout.output_strides(sp.shape, [(sp.shape, sp.strides)]))
-    )
+    return sp.like(strides=_layout.kept_strides(sp.shape, sp.strides))
 
 
 def _copier(source: Spec, to: Spec) -> Run:

@@ -82,7 +82,7 @@ def view(
 
 def _looking(sp: Spec, offset: int, name: str) -> Callable[[Tensor], Tensor]:
     """What makes the view."""
-    look, start = _backend.of(sp.device).view, offset * sp.itemsize if sp.numel else 0
+    look, start = _backend.of(sp.device).view, offset * sp.itemsize
 
     def run(base: Tensor) -> Tensor:
         buf = look(base._buf, start) if start else base._buf
@@ -218,7 +218,8 @@ def _t(sp: Spec) -> tuple[Spec, int]:
 
 def _swapped(sp: Spec, a: int, b: int) -> Spec:
     order = list(range(sp.ndim))
-    order[a], order[b] = order[b], order[a]
+    if order:
+        order[a], order[b] = order[b], order[a]
     return sp.like(tuple(sp.shape[d] for d in order), tuple(sp.strides[d] for d in order))
 
 
@@ -262,8 +263,6 @@ def permute(input: Tensor, *dims: Any) -> Any:
 @settled
 def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
     a, b = _layout.wrap_dim(dim0, input.ndim), _layout.wrap_dim(dim1, input.ndim)
-    if not input.ndim:
-        return alias(input)
     return call_of(_transpose, input, dim0=a, dim1=b)
 
 
@@ -596,7 +595,7 @@ def _slice_geometry(sp: Spec, *, dim: int, start: int, length: int, step: int) -
             (*shape[:dim], length, *shape[dim + 1 :]),
             (*strides[:dim], strides[dim] * step, *strides[dim + 1 :]),
         ),
-        start * strides[dim] if length else 0,
+        start * strides[dim],
     )
 
 

@@ -48,7 +48,7 @@ def ranks(
     if count < 0:  # all of them, which lie as the input does
         count, values = (
             shape[dim],
-            sp.like(strides=_layout.output_strides(sp.shape, [(sp.shape, sp.strides)])),
+            sp.like(strides=_layout.kept_strides(sp.shape, sp.strides)),
         )
     else:
         wanted = (*shape[:dim], count, *shape[dim + 1 :]) if sp.ndim else ()
@@ -285,7 +285,7 @@ def _mode(input: Spec, *, dim: int, keepdim: bool) -> Run:
     values = input.like(shape)
     places = values.like(dtype=_dtypes.int64)
     ranked = ranks(input, dim)
-    lines = input.like(strides=_layout.output_strides(input.shape, [(input.shape, input.strides)]))
+    lines = input.like(strides=_layout.kept_strides(input.shape, input.strides))
     how = walk(tuple(input.shape), dim, (still(values, dim), lines.strides), wide=1, few=1)
     address = build.kernel(f"mode_{input.dtype.code}", *templates.mode(input.dtype.code)).address
     launch = _backend.of(input.device).launch(5, "", input.numel if how.items > 1 else how.items)

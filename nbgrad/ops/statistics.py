@@ -317,7 +317,7 @@ def nanmean(
 
 @prepared(batch=lambda x, dims: _count_nonzero(x, dims=_past(dims)))
 def _count_nonzero(input: Spec, *, dims: Ints) -> Run:
-    laid = _layout.output_strides(input.shape, [(input.shape, input.strides)])
+    laid = _layout.kept_strides(input.shape, input.strides)
     counted = reduction(
         COUNT, input.like(strides=laid, dtype=_dtypes.bool_), dims, False, _dtypes.int64, "i8"
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad._tape.modes import state
+from nbgrad._tape.node import node_type
 from nbgrad._tensor import Tensor, check_write, requires, set_history, written
 from nbgrad.ops.arrange import tril, triu
 from nbgrad.ops.copy import in_place
@@ -20,12 +21,19 @@ def _turn(view: Callable[..., Tensor]) -> None:
             self._view = turned._view
         self._buf, self._spec = turned._buf, turned._spec
         if turned._node is not None:
+            turned._node.__class__ = node_type(_in_place(turned._node.rule.node_name))
             set_history(self, turned._node, turned._nr)
         written(self)
         return self
 
     method.__name__ = method.__qualname__ = view.__name__ + "_"
     setattr(Tensor, view.__name__ + "_", method)
+
+
+def _in_place(node_name: str) -> str:
+    """PyTorch counts the forms in place after the others, of which squeeze has three."""
+    forms = 3 if node_name.startswith("Squeeze") else 1
+    return f"{node_name[:-1]}{int(node_name[-1]) + forms}"
 
 
 for _view in (squeeze, t, transpose, unsqueeze):
