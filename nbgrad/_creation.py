@@ -191,15 +191,9 @@ def from_array(array: np.ndarray[Any, Any]) -> Tensor:
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
         )
     strides = tuple(s // d.itemsize for s in array.strides)
-<<<<<<< HEAD
-    if array.size == 0:
-        strides = _layout.contiguous_strides(array.shape)
     t = wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
     storage_of(t)  # others may hold this memory
     return t
-=======
-    return wrap(_backend.from_host(array), spec(d, array.shape, strides, cpu))
->>>>>>> e8a5075 (Random programs are text, drawn over tensors of any dtype and layout, compared after each statement, and cut down; views of nothing keep their offset, views in place and of 0-dim tensors PyTorch's names)
 
 
 _NOT_WRITABLE = (

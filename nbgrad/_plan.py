@@ -230,10 +230,12 @@ def make_plan(
     shape = _layout.broadcast_shapes(*(s.shape for s in specs))
     inplace = out is not None
     if out is None:
-        laid = [
+        laid = [  # a number that is an operand counts as a tensor without dimensions
             (o.shape, o.strides if p in op.logical else _cast_strides(o, compute))
-            for p, o in zip(op.params, operands)
             if isinstance(o, Spec)
+            else ((), ())
+            for p, o in zip(op.params, operands)
+            if isinstance(o, Spec) or (p not in op.settings and p not in op.fits)
         ]
         strides = _layout.output_strides(shape, laid)
         out = spec(result, tuple(shape), strides, specs[0].device)

@@ -15,10 +15,12 @@ from nbgrad._layout import Ints, Size, contiguous_strides, is_contiguous
 
 
 class Spec:
-    """How a buffer is read. `extent` counts the elements from the first to the last that it reaches, `nbytes` their bytes. `repeats`
+    """How a buffer is read. `extent` counts the elements from the first to the last that it reaches, `nbytes` their bytes. What is
+    `contiguous` may have any stride where there is one element or none; what is `canonical` has the strides of a new tensor. `repeats`
     says that it was expanded: of all layouts that show an element twice, PyTorch refuses only these as the target of a write."""
 
     __slots__ = (
+        "canonical",
         "contiguous",
         "device",
         "dtype",
@@ -41,6 +43,7 @@ class Spec:
         self.ndim = len(shape)
         self.numel = prod(shape)
         self.contiguous = is_contiguous(shape, strides)
+        self.canonical = self.contiguous and strides == contiguous_strides(shape)
         self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
         self.nbytes = self.extent * self.itemsize
         self.repeats = bool(self.numel) and any([s == 0 and n > 1 for s, n in zip(strides, shape)])
@@ -57,8 +60,8 @@ class Spec:
         return spec(dtype or self.dtype, shape, strides, self.device)
 
     def dense(self) -> Spec:
-        """Contiguous, the rest the same."""
-        return self if self.contiguous else spec(self.dtype, self.shape, None, self.device)
+        """Contiguous, with the strides that a new tensor of this shape has, the rest the same."""
+        return self if self.canonical else spec(self.dtype, self.shape, None, self.device)
 
 
 _specs: dict[tuple[dtype, Ints, Ints | None, _device.device], Spec] = {}

@@ -182,7 +182,7 @@ T.matmul({x}, {y}, out={z})
 {x}.grad = T.ones(1, dtype={x}.dtype).expand({x}.shape)
 {x}.grad = T.ones({x}.mT.shape, dtype={x}.dtype).mT
 {x}.grad = None
-{n} = {x}.grad
+{n} = {x}.grad * 1
 {n} = T.tensor({x}.tolist(), dtype={x}.dtype)
 with T.no_grad(): {x}.mul_({w})|2
 with T.no_grad(): {n} = {x}{v}|2
@@ -199,13 +199,14 @@ with T.inference_mode(): {x}.add_({k})
 {n} = T.from_numpy({x}.detach().numpy())
 {x}.detach().numpy()[...] = {k}
 {n} = copy.deepcopy({x})
+{n} = T.tril({x}.permute(-1, *range({x}.dim() - 1)))
 {n} = pickle.loads(pickle.dumps({x}.detach()))
 {f}.sum().backward(retain_graph=True)|3
 ({f} * {f}).sum().backward()|4
 ({f} ** 2).sum().backward(create_graph=True)
 {f}.backward({s})
 ({f} * {y}).sum().backward(inputs=[{l}])
-{n}, = T.autograd.grad(({f} * {f}).sum(), {l}, create_graph=True)|4
+{n} = T.autograd.grad(({f} * {f}).sum(), {l}, create_graph=True)[0] * 1|4
 {n}, = T.autograd.grad({f}, {l}, {s}, retain_graph=True, materialize_grads=True)|2
 {n}, = T.autograd.grad({f}.sin().sum(), {x}, allow_unused=True)
 {n} = T.func.jvp(T.sin, ({f}.detach(),), ({s}.detach(),))[1]
@@ -344,7 +345,7 @@ class Play:
 LOOKS: dict[str, Callable[[Any], Any]] = {
     "dtype": lambda t: str(t.dtype),
     "shape": lambda t: tuple(t.shape),
-    "strides": lambda t: t.stride(),
+    "strides": lambda t: t.numel() and [s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1],
     "offset": lambda t: t.storage_offset(),
     "version": lambda t: t._version,
     "inference": lambda t: t.is_inference(),
@@ -353,7 +354,7 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "retains": lambda t: t.retains_grad,
     "history": lambda t: t.grad_fn.name() if t.grad_fn is not None else "",
     "values": lambda t: t.detach().clone().numpy(),  # numpy() alone ends its resizing
-    "grad": lambda t: t.grad is not None and (t.grad.stride(), t.grad.requires_grad),
+    "grad": lambda t: t.grad is not None and (LOOKS["strides"](t.grad), t.grad.requires_grad),
     "grad values": lambda t: t.grad is not None and t.grad.detach().clone().numpy(),
 }
 

@@ -13,8 +13,8 @@ from nbgrad._dispatch import differentiable, into
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
-from nbgrad._tensor import Tensor, hooks, wrap
-from nbgrad.ops.copy import clone, full, zeros
+from nbgrad._tensor import Tensor, empty, hooks, wrap
+from nbgrad.ops.copy import clone, copy_memory, full, zeros
 from nbgrad.ops.elementwise import where as _where
 from nbgrad.ops.movement import (
     _permute,
@@ -81,6 +81,10 @@ def _triangle(name: str, node_name: str, keep: Callable[[int, int, int], _Array]
     )
     def part(input: Tensor, *, diagonal: int) -> Tensor:
         rows, columns = tuple(input.shape)[-2:]
+        if not input._spec.canonical:
+            whole = empty(input._spec.dense())
+            copy_memory(whole, input)
+            input = whole
         return _where(_of_array(keep(rows, columns, diagonal)), input, full(input._spec.like(()), 0))
 
     def triangle(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
