@@ -81,9 +81,11 @@ def test_one_long_line() -> None:
     values = np.random.default_rng(0).normal(size=70_000).astype(np.float32)
     x, exact = T.from_numpy(values), values.astype(np.float64)
     assert x.logsumexp(0).item() == pytest.approx(np.log(np.exp(exact).sum()), rel=1e-7)
-    assert x.sum().item() == pytest.approx(exact.sum(), rel=1e-6)
+    # What is lost is a part of what was added, not of what is left: which part depends on how many elements a register has.
+    lost = 2e-9 * np.abs(exact).sum()
+    assert x.sum().item() == pytest.approx(exact.sum(), abs=lost)
     assert x.amax().item() == values.max()
-    assert x[::2].sum().item() == pytest.approx(exact[::2].sum(), rel=1e-6)
+    assert x[::2].sum().item() == pytest.approx(exact[::2].sum(), abs=lost)
     assert T.full((70_000,), -np.inf).logsumexp(0).item() == -np.inf
 
 
