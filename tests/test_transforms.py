@@ -38,6 +38,9 @@ def unmoved(case: OpCase) -> bool:
     return any(str(case).removeprefix("inplace_").startswith(name) for name in UNMOVED)
 
 
+MOVED = [c for c in differentiable() if not unmoved(c)]
+
+
 @each([c for c in differentiable() if unmoved(c)])
 def test_pytorch_has_no_tangent(case: OpCase) -> None:
     sample = next(s for s in samples(case, "float64", in_turn=True) if all(a.size for a in s.arrays))
@@ -53,7 +56,7 @@ def test_pytorch_has_no_tangent(case: OpCase) -> None:
             case.fn(T, *duals)
 
 
-@each([c for c in differentiable() if not unmoved(c)])
+@each(MOVED)
 def test_tangent_is_the_gradients_transpose(case: OpCase) -> None:
     """u . (J v) = (u J) . v, with J v from forward mode and u J from reverse mode."""
     rng = np.random.default_rng(0)
@@ -154,7 +157,7 @@ def test_gradients_per_example(case: OpCase) -> None:
 
 
 @pytest.mark.slow
-@each(differentiable())
+@each(MOVED)
 def test_forward_over_reverse_is_reverse_over_reverse(case: OpCase) -> None:
     """The Hessian times a vector, by both ways."""
     rng = np.random.default_rng(0)
@@ -210,7 +213,7 @@ SMOOTH |= {
     "mse_loss",
 }
 SMOOTH |= {"mm", "gather", "cat", "index_put"}
-THIRD = [c for c in differentiable() if c.name in SMOOTH]
+THIRD = [c for c in MOVED if c.name in SMOOTH]
 
 
 @pytest.mark.slow
