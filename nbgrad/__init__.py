@@ -122,6 +122,7 @@ from nbgrad.ops.scan import *  # noqa: F403
 from nbgrad.ops.sort import *  # noqa: F403
 from nbgrad.ops.special import *  # noqa: F403
 from nbgrad.ops.statistics import *  # noqa: F403
+from nbgrad.ops.storage import *  # noqa: F403
 from nbgrad.ops.unique import *  # noqa: F403
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state

@@ -178,8 +178,15 @@ def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functi
 # ---------------------------------------------------------------- from data
 
 
+def lent(array: np.ndarray[Any, Any]) -> Tensor:
+    """Share the memory of an array that is somebody else's."""
+    t = from_array(array)
+    storage_of(t).lent = True
+    return t
+
+
 def from_array(array: np.ndarray[Any, Any]) -> Tensor:
-    """Share an array's memory."""
+    """Share the memory of an array that nobody else has."""
     d = _dtypes.from_numpy_dtype(array.dtype)
     if any(s < 0 for s in array.strides):
         raise ValueError(
@@ -217,7 +224,7 @@ def from_numpy(array: Any, /) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     _warn_if_read_only(array)
-    return _finish(from_array(array), False)
+    return _finish(lent(array), False)
 
 
 def frombuffer(
@@ -254,7 +261,7 @@ def frombuffer(
         warnings.warn(
             _NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"), UserWarning, stacklevel=2
         )
-    return _finish(from_array(np.frombuffer(buffer, d.np, count, offset)), requires_grad)
+    return _finish(lent(np.frombuffer(buffer, d.np, count, offset)), requires_grad)
 
 
 def _infer(data: Any) -> _dtype:
@@ -418,7 +425,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray):
         _warn_if_read_only(data)
-        t = from_array(data)
+        t = lent(data)
         return t.to(dtype=dtype, device=device)
     return tensor(data, dtype=dtype, device=device)
 

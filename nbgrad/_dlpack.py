@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad._creation import from_array
+from nbgrad._creation import lent
 from nbgrad._device import device as _device
 from nbgrad._tensor import Tensor, requires
 
@@ -79,7 +79,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         if bare:
             raise RuntimeError(_CONSUMED) from None
         raise
-    t = from_array(array)
+    t = lent(array)
     return t.clone() if copy else t
 
 

@@ -125,11 +125,36 @@ class Batched:
 
 
 class Storage:
-    """The owner of a block of memory, and the count of writes to it that views and `detach()` share."""
+    """The owner of a block of memory, and the count of writes to it that views and `detach()` share. It is `lent` where NumPy or another
+    library has seen the memory, which then must stay where it is."""
 
-    __slots__ = ("__weakref__", "inference", "memory", "version")
+    __slots__ = ("__weakref__", "inference", "lent", "memory", "version")
+    lent: bool  # where it is not set it is not so: a record costs a view as little as can be
 
     def __init__(self, memory: Any) -> None:
         self.memory = memory
         self.version = 0
         self.inference = False
+
+
+class Moved(Storage):
+    """What a tensor has that was given another memory: that, and the count of writes that it goes on sharing with its former views."""
+
+    __slots__ = ("counted",)
+    counted: Storage
+
+    def __init__(self, memory: Any, before: Storage) -> None:
+        self.memory = memory
+        self.counted = before.counted if isinstance(before, Moved) else before
+
+    @property
+    def version(self) -> int:
+        return self.counted.version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        self.counted.version = count
+
+    @property
+    def inference(self) -> bool:  # type: ignore[override]
+        return self.counted.inference

@@ -18,7 +18,7 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device
-from nbgrad._storage import Batched, Marked, Spec, Storage
+from nbgrad._storage import Batched, Marked, Moved, Spec, Storage
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, RemovableHandle, node_type, sequence, shown
 
@@ -378,10 +378,7 @@ class Tensor:
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
         if value is not self:
-            counted = Storage(storage_of(value).memory)
-            counted.version = self._storage.version if self._storage is not None else 0
-            sp = value._spec if type(value._buf) is Batched else value._spec.plain
-            self._buf, self._spec, self._storage = value._buf, sp, counted
+            move(self, value)
 
     @data.deleter
     def data(self) -> None:
@@ -436,6 +433,13 @@ def share(t: Tensor, buf: Any, sp: Spec) -> Tensor:
     out = wrap(buf, sp)
     out._storage = Storage(storage_of(t).memory)
     return out
+
+
+def move(t: Tensor, to: Tensor) -> None:
+    """Let `t` read what `to` reads. Its count of writes stays its own and that of those who shared its memory."""
+    memory = storage_of(to).memory
+    t._storage = Moved(memory, storage_of(t))
+    t._buf, t._spec = to._buf, to._spec if type(to._buf) is Batched else to._spec.plain
 
 
 def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Tensor:

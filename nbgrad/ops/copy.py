@@ -375,24 +375,7 @@ def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], 
     setattr(Tensor, name, method)
 
 
-def resize(out: Tensor, shape: Any) -> None:
-    """Give `out=` the shape of the result; PyTorch warns unless it was empty."""
-    if out._spec.numel:
-        import warnings
-
-        warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(out._spec.shape)}, which does not match the "
-            f"required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be "
-            "resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
-            "elements with t.resize_(0).",
-            UserWarning,
-            stacklevel=4,
-        )
-    fresh = empty(spec(out._spec.dtype, tuple(shape), None, out._spec.device))
-    out._buf, out._spec, out._storage = fresh._buf, fresh._spec, None
-
-
 hooks.clone, hooks.contiguous, hooks.copy_, hooks.copy_memory = _clone, contiguous, copy_, copy_memory
-hooks.to_dtype, hooks.zeros, hooks.scalar, hooks.resize = to_dtype, zeros, scalar, resize
+hooks.to_dtype, hooks.zeros, hooks.scalar = to_dtype, zeros, scalar
 hooks.ones_like = lambda t: full(t._spec.dense(), 1)
 __all__ = ["clone"]

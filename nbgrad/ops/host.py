@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _backend, _dtypes, _layout
+from nbgrad import _backend, _dtypes
 from nbgrad._device import cpu
 from nbgrad._dispatch import into
 from nbgrad._dtypes import dtype as _dtype
@@ -21,13 +21,13 @@ from nbgrad._plan import common_dtype, number_type
 from nbgrad._storage import Storage, spec
 from nbgrad._tape.modes import state as modes
 from nbgrad._tensor import Tensor, check_write, meta, new, requires, storage_of, wrap, written
-from nbgrad._transforms import moves
 from nbgrad.ops.arrange import flip
 from nbgrad.ops.copy import copy_memory, to_dtype
 from nbgrad.ops.elementwise import abs as _abs
 from nbgrad.ops.elementwise import add, eq, isfinite, isnan, le, logical_and, logical_or, mul, sub
-from nbgrad.ops.movement import _sizes, unbind
+from nbgrad.ops.movement import unbind
 from nbgrad.ops.registry import method
+from nbgrad.ops.storage import resize_
 
 
 def of_array(array: np.ndarray[Any, Any]) -> Tensor:
@@ -153,12 +153,12 @@ for _name, _method in {
 @method
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """The tensor's memory as an array."""
-    if not force and requires(self):
+    if not force and modes.grad and requires(self):
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
     array = self._host(_NO_MEMORY)
-    storage_of(self)  # others may hold this memory from now on
+    storage_of(self).lent = True
     return array
 
 
@@ -335,101 +335,6 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     )
 
 
-# ---------------------------------------------------------------- storage
-
-
-class UntypedStorage:
-    """The memory behind a tensor, in bytes."""
-
-    def __init__(self, t: Tensor) -> None:
-        self._memory = storage_of(t).memory
-        self.device = t.device
-
-    def data_ptr(self) -> int:
-        return int(self._memory.__array_interface__["data"][0]) if len(self._memory) else 0
-
-    def nbytes(self) -> int:
-        return len(self._memory)
-
-    def size(self) -> int:
-        return len(self._memory)
-
-    __len__ = size
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._memory[index].item() if isinstance(index, int) else self._memory[index]
-
-    def tolist(self) -> list[int]:
-        return self._memory.tolist()
-
-
-class TypedStorage(UntypedStorage):
-    """The memory behind a tensor, in elements."""
-
-    def __init__(self, t: Tensor) -> None:
-        super().__init__(t)
-        self.dtype: _dtype = t.dtype
-
-    def untyped(self) -> UntypedStorage:
-        out = UntypedStorage.__new__(UntypedStorage)
-        out._memory, out.device = self._memory, self.device
-        return out
-
-    def _elements(self) -> Any:
-        return self._memory[: self.size() * self.dtype.itemsize].view(self.dtype.np)
-
-    def size(self) -> int:
-        return len(self._memory) // self.dtype.itemsize
-
-    __len__ = size
-
-    def __getitem__(self, index: Any) -> Any:
-        found = self._elements()[index]
-        return found.item() if isinstance(index, int) else found
-
-    def tolist(self) -> list[Any]:
-        return self._elements().tolist()
-
-
-@method
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    return UntypedStorage(self)
-
-
-@method
-def storage(self: Tensor) -> TypedStorage:
-    return TypedStorage(self)
-
-
-@method
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Another shape over the same memory, which grows if it must; what is new in it is not set."""
-    shape = _sizes(sizes)
-    if requires(self):
-        raise RuntimeError("cannot resize variables that require grad")
-    if modes.duals and moves((self,)):
-        raise RuntimeError("cannot resize variables that has a forward grad")
-    if any(n < 0 for n in shape):
-        raise RuntimeError("numel: integer multiplication overflow")
-    sp = self._spec.like(shape, _layout.contiguous_strides(shape))
-    if shape == tuple(self._spec.shape):
-        return self
-    start = self.storage_offset() * sp.itemsize
-    counted = storage_of(self)
-    if start + sp.extent * sp.itemsize > len(counted.memory):
-        grown = _backend.of(sp.device).empty(start + sp.extent * sp.itemsize)
-        grown[: len(counted.memory)] = counted.memory
-        counted.memory = grown
-        self._buf = _backend.of(sp.device).view(grown, start)
-    self._spec = sp
-    return self
-
-
-@method
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    return resize_(self, *the_template.shape)
-
-
 # ---------------------------------------------------------------- a Python function of each element
 
 
@@ -538,6 +443,5 @@ __all__ = [
     "nonzero",
     "nonzero_static",
     "numel",
-    "resize_as_",
     "result_type",
 ]

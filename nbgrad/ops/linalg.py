@@ -23,7 +23,7 @@ from nbgrad._tensor import Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad.kernels import build, products
 from nbgrad.kernels.cpu import reduce as reductions
 from nbgrad.kernels.launch import FEW
-from nbgrad.ops.copy import copy_memory, resize, to_dtype, zeros
+from nbgrad.ops.copy import copy_memory, to_dtype, zeros
 from nbgrad.ops.elementwise import _add, add, mul
 from nbgrad.ops.movement import _t, reshape, squeeze, unsqueeze
 from nbgrad.ops.reduce import RUN, SUM, reduction
@@ -298,7 +298,7 @@ def _into(
         raise RuntimeError(f"Expected out tensor to have dtype {_word(want)}, but got {_word(have)} instead")
     if name == "matmul" and isinstance(out, Tensor) and [t.ndim for t in inputs] == [1, 2]:
         # PyTorch multiplies a row, and so warns of an `out` that fits.
-        resize(wrap(out._buf, out._spec), (1, *result.shape))
+        hooks.resize(empty(out._spec), (1, *result.shape))
     return into(name, out, result, inputs, apart=apart)
 
 

@@ -10,7 +10,7 @@ from nbgrad._tape.node import node_type
 from nbgrad._tensor import Tensor, check_write, requires, set_history, written
 from nbgrad.ops.arrange import tril, triu
 from nbgrad.ops.copy import in_place
-from nbgrad.ops.movement import squeeze, t, transpose, unsqueeze
+from nbgrad.ops.movement import as_strided, squeeze, t, transpose, unsqueeze
 
 
 def _turn(view: Callable[..., Tensor]) -> None:
@@ -36,7 +36,7 @@ def _in_place(node_name: str) -> str:
     return f"{node_name[:-1]}{int(node_name[-1]) + forms}"
 
 
-for _view in (squeeze, t, transpose, unsqueeze):
+for _view in (as_strided, squeeze, t, transpose, unsqueeze):
     _turn(_view)
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
 for _triangle in (tril, triu):

@@ -1,0 +1,102 @@
+"""Memory that changes its size or its tensor: nobody who shares it is left behind. What PyTorch shows is in scenes.txt."""
+
+import gc
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support import T
+
+
+def test_what_resized_a_view_can_be_saved_and_loaded(tmp_path: Path) -> None:
+    x = T.arange(6.0)
+    v = x[2:4]
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        T.add(T.ones(9), 1, out=v)
+    T.save({"x": x, "v": v}, tmp_path / "f")
+    loaded = T.load(tmp_path / "f")
+    assert loaded["v"].storage_offset() == 2
+    loaded["v"].zero_()
+    assert loaded["x"].tolist() == [0, 1, 0, 0, 0, 0]
+
+
+def test_memory_that_an_array_has_does_not_move() -> None:
+    """Also where the record that lent it is gone."""
+    x = T.arange(6.0)
+    seen = np.asarray(x.data[1:])
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.resize_(7)
+    x += 1
+    assert seen.tolist() == [2, 3, 4, 5, 6]
+    del seen
+    assert x.resize_(7).untyped_storage().nbytes() == 28
+
+
+def test_a_tensor_that_is_not_found_makes_it_a_refusal() -> None:
+    x = T.arange(6.0)
+    hidden = x[1:]
+    gc.freeze()  # the collector no longer looks at it
+    try:
+        with pytest.raises(RuntimeError, match="not resizable"):
+            x.resize_(7)
+    finally:
+        gc.unfreeze()
+    x.resize_(7)[1] = 5
+    assert hidden[0] == 5
+
+
+def test_a_storage_does_not_shrink_under_a_tensor() -> None:
+    x = T.arange(6.0).resize_(1)
+    x.untyped_storage().resize_(8)
+    assert (x.tolist(), x.untyped_storage().nbytes()) == ([0], 8)
+    v = x.as_strided((1,), (1,), 1)
+    with pytest.raises(RuntimeError, match="past the first 4 bytes"):
+        x.untyped_storage().resize_(4)
+    assert v.storage_offset() == 1
+
+
+def test_saved_values_grow_too() -> None:
+    x = T.ones(3, requires_grad=True)
+    y = T.full((3,), 2.0)
+    z = (x * y).sum()
+    y.untyped_storage().resize_(800)
+    with T.no_grad():
+        y.data.add_(1)
+    z.backward()
+    assert x.grad.tolist() == [3, 3, 3]
+
+
+def test_growing_while_others_compute() -> None:
+    """Threads on memory of their own are not disturbed."""
+    failed = []
+
+    def work() -> None:
+        try:
+            x = T.arange(4.0)
+            v = x[1:3]
+            for n in range(5, 8):
+                x.resize_(n)
+                v.add_(1)
+                assert x[1:3].tolist() == v.tolist() == [1 + n - 4, 2 + n - 4]
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+def test_a_storage_of_ones_own() -> None:
+    s = T.UntypedStorage([0, 0, 128, 63, 7])
+    assert (list(s), len(s), s.element_size(), s == s.untyped()) == ([0, 0, 128, 63, 7], 5, 1, True)
+    x = T.tensor([]).set_(s, 0, (1,))
+    s[2] = 0
+    assert x.tolist() == [0.5]
+    assert T.UntypedStorage(8).nbytes() == 8
+    assert x.storage().fill_(3).tolist() == [3.0]
+    assert x.tolist() == [3.0]
