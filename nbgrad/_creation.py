@@ -31,15 +31,41 @@ from nbgrad.ops.movement import _sizes
 _NO_GRAD_INTS = "Only Tensors of floating point and complex dtype can require gradients"
 
 
+def _of_out(name: str, out: Tensor, dtype: Any) -> _dtype:
+    """The dtype of `out=`, which what is counted or drawn is made in; another must not be asked for."""
+    if state.grad and out.requires_grad:
+        if name in ("empty", "randn"):
+            raise RuntimeError("cannot resize variables that require grad")
+        raise RuntimeError(
+            f"aten::{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    d = out._spec.dtype
+    if dtype is not None and (asked := _dtypes.to_dtype(dtype)) is not d:
+        raise RuntimeError(
+            f"dtype {asked.scalar_name} does not match dtype of out parameter ({d.scalar_name})"
+        )
+    return d
+
+
+def _sized(out: Tensor, shape: Sequence[int]) -> Tensor:
+    """A factory's `out`, which takes its size without a warning."""
+    return out if out.shape == shape else out.resize_(shape)
+
+
 def _finish(t: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
+    if out is not None:
+        t = _sized(out, t.shape).copy_(t)
     if requires_grad:
         set_requires_grad(t, True, _NO_GRAD_INTS)
-    if out is None:
-        return t
-    if out.shape != t.shape:
-        _core.hooks.resize(out, t.shape)
-    out.copy_(t)
-    return out
+    return t
+
+
+def _counted(t: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
+    """The same for what has no shape of its own: an `out` of as many elements keeps its own."""
+    if out is not None and out.numel() == t.numel():
+        t = t.view(out.shape)
+    return _finish(t, requires_grad, out)
 
 
 _known: dict[tuple[Any, Any], Spec] = {}  # of what was asked for, by sizes and dtype (None: the default one)
@@ -475,6 +501,8 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("empty", out, dtype)
     t = _empty(_spec("empty", sizes if size is None else (size,), dtype, device, requires_grad))
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
@@ -533,6 +561,8 @@ def zeros(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("zeros", out, dtype)
     t = _zeros(_spec("zeros", sizes if size is None else (size,), dtype, device, requires_grad))
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
@@ -548,6 +578,8 @@ def ones(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("ones", out, dtype)
     t = _full(_spec("ones", sizes if size is None else (size,), dtype, device, requires_grad), 1.0)
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
@@ -564,6 +596,8 @@ def full(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("full", out, dtype)
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     if dtype is None:
@@ -658,6 +692,8 @@ def arange(
     step: Any = None,
     layout: Any = None,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("arange", out, dtype)
     given = list(args)
     if end is not None:
         given = [start if start is not None else (given.pop(0) if given else 0), end]
@@ -694,7 +730,15 @@ def arange(
         array = (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
     t = from_array(array)
     t._spec = sp
-    return _finish(t, requires_grad, out)
+    if out is not None and out.numel() and out.numel() != n:
+        warnings.warn(
+            f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match the computed "
+            f"number of elements {n}. Note that this may occur as a result of rounding error. The out tensor will be resized to a "
+            f"tensor of shape ({n},).",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _counted(t, requires_grad, out)
 
 
 def range(
@@ -708,6 +752,8 @@ def range(
     requires_grad: bool = False,
 ) -> Tensor:
     """From `start` to `end`, which belongs to it, as `arange` will have it."""
+    if out is not None:
+        dtype = _of_out("range", out, dtype)
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
         "builtin. Instead, use torch.arange, which produces values in [start, end).",
@@ -722,7 +768,19 @@ def range(
     sp = _spec("range", (int((end - start) / step) + 1,), d, device, requires_grad)
     t = from_array((start + step * np.arange(sp.numel)).astype(d.np))
     t._spec = sp
-    return _finish(t, requires_grad, out)
+    return _counted(t, requires_grad, out)
+
+
+def _ends(name: str, *ends: Any) -> list[Any]:
+    dims = [v.ndim if isinstance(v, Tensor) else 0 for v in ends]
+    if any(dims):
+        if all(isinstance(v, Tensor) for v in ends):
+            got = f"start with {dims[0]} dimension(s) and end with {dims[1]} dimension(s)."
+        else:
+            which, n = ("start", dims[0]) if dims[0] else ("end", dims[1])
+            got = f"{which} with {n} dimension(s)."
+        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {got}")
+    return [v.item() if isinstance(v, Tensor) else v for v in ends]
 
 
 def linspace(
@@ -735,11 +793,13 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("linspace", out, dtype)
     if not isinstance(steps, int):
         raise TypeError(f"linspace(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    start, end = _ends("linspace", start, end)
     sp = _spec("linspace", (steps,), dtype, device, requires_grad)
     if sp.dtype is _dtypes.bool_:
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
@@ -755,7 +815,7 @@ def linspace(
         low = real(a) + step * i.astype(real)
         high = real(b) - step * (steps - 1 - i).astype(real)
         array = np.where(i < steps // 2, low, high).astype(d)
-    return _finish(from_array(array), requires_grad, out)
+    return _counted(from_array(array), requires_grad, out)
 
 
 def logspace(
@@ -769,9 +829,11 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("logspace", out, dtype)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    start, end = _ends("logspace", start, end)
     sp = _spec("logspace", (steps,), dtype, device, requires_grad)
     # Symmetric about the middle as linspace is; integers truncated at the end.
     real = sp.dtype.np.type if sp.dtype.is_floating_point else np.float64
@@ -782,7 +844,7 @@ def logspace(
         i < max(steps // 2, 1), a + step * i.astype(real), b - step * (steps - 1 - i).astype(real)
     )
     array = np.power(real(base), exponents.astype(real)).astype(sp.dtype.np)
-    return _finish(from_array(array), requires_grad, out)
+    return _counted(from_array(array), requires_grad, out)
 
 
 def _triangle_indices(
@@ -822,6 +884,8 @@ def eye(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("eye", out, dtype)
     m = n if m is None else m
     if n < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}")
@@ -877,12 +941,15 @@ def rand(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
+    if out is not None:
+        sp = _spec("rand", sizes if size is None else (size,), _of_out("rand", out, dtype), device)
+        return _finish(_sized(out, sp.shape).uniform_(generator=generator), requires_grad)
     t = _drawn(
         _spec("rand", sizes if size is None else (size,), dtype, device, requires_grad),
         generator,
         _random.units,
     )
-    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+    return _finish(t, requires_grad) if requires_grad else t
 
 
 @_of_sizes(lambda t: _random.few_normals(t._spec))
@@ -897,12 +964,15 @@ def randn(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
+    if out is not None:
+        sp = _spec("randn", sizes if size is None else (size,), _of_out("randn", out, dtype), device)
+        return _finish(_sized(out, sp.shape).normal_(generator=generator), requires_grad)
     t = _drawn(
         _spec("randn", sizes if size is None else (size,), dtype, device, requires_grad),
         generator,
         _random.normals,
     )
-    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+    return _finish(t, requires_grad) if requires_grad else t
 
 
 def randint(
@@ -916,6 +986,8 @@ def randint(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("randint", out, dtype)
     if size is None:
         low, high, size = 0, low, high
     elif high is None:
@@ -927,7 +999,9 @@ def randint(
     def draw(gen: Any, n: int, d: _dtype) -> Any:
         return _random.randint(gen, low, high, n, d).view(np.uint8)
 
-    return _finish(_drawn(sp, generator, draw), requires_grad, out)
+    if out is not None:
+        return _finish(_sized(out, sp.shape).random_(low, high, generator=generator), requires_grad)
+    return _finish(_drawn(sp, generator, draw), requires_grad)
 
 
 def randperm(
@@ -939,6 +1013,8 @@ def randperm(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    if out is not None:
+        dtype = _of_out("randperm", out, dtype)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     gen = generator_of(generator)

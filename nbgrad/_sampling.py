@@ -224,6 +224,18 @@ def normal(
     **more: Any,
 ) -> Tensor:
     """Of a tensor of means, of deviations, or of both; or of two numbers and a size."""
+    if out is not None:
+        _creation._of_out("normal", out, more.get("dtype"))
+        if size is None:
+            size = _layout.broadcast_shapes(*(t.shape for t in (mean, std) if isinstance(t, Tensor)))
+        _creation._sized(out, size)
+        if isinstance(std, Tensor):
+            return normal_(out, generator=generator).mul_(std).add_(mean)
+        if isinstance(mean, Tensor):
+            return normal_(out, 0, std, generator=generator).add_(mean)
+        return _creation._finish(
+            normal_(out, mean, std, generator=generator), more.get("requires_grad", False)
+        )
     if size is not None:
         t = _creation.empty(size, **{k: v for k, v in more.items() if k != "requires_grad"})
         normal_(t, mean, std, generator=generator)
@@ -247,7 +259,7 @@ def normal(
             got = _normal_about(mean, std=std, generator=generator)
         else:
             got = _normal_by(std, mean=mean, generator=generator)
-    return got if out is None else into("normal", out, got, ())
+    return got
 
 
 @differentiable("BernoulliBackward0", input=lambda g, input_spec: zeros(input_spec.dense()))
@@ -371,6 +383,12 @@ def multinomial(
     if not replacement and num_samples > tuple.__getitem__(weights.shape, -1):
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     values = weights._host()
+    if replacement and num_samples > 1:
+        for wrong, bad in (("< 0", ~(values >= 0)), ("= infinity or NaN", np.isinf(values))):
+            if bad.any():
+                raise RuntimeError(
+                    f"invalid multinomial distribution (encountering probability entry {wrong})"
+                )
     if not (np.isfinite(values) & (values >= 0)).all():
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if not (values.sum(-1) > 0).all():
@@ -386,7 +404,11 @@ def multinomial(
     else:
         race = e.div(weights, exponential_(empty(weights._spec.dense()), generator=generator))
         got = argmax(race, -1, True) if num_samples == 1 else topk(race, num_samples)[1]
-    return got if out is None else into("multinomial", out, got, ())
+    if out is None:
+        return got
+    if out.dtype is not _dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
+    return _creation._finish(got, False, out)
 
 
 __all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]

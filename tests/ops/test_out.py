@@ -1,6 +1,7 @@
 """`out=`: that no function takes it and leaves it unwritten, and of several results that all are written, or none."""
 
 import ast
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,3 +77,37 @@ def test_no_function_leaves_out_unread() -> None:
             if isinstance(node, ast.FunctionDef) and "out" in [a.arg for a in node.args.kwonlyargs]:
                 names = {n.id for part in node.body for n in ast.walk(part) if isinstance(n, ast.Name)}
                 assert "out" in names, f"{path.name}: {node.name}"
+
+
+FACTORIES: dict[str, Callable[..., Any]] = {
+    "ones": lambda **k: T.ones(2, 3, **k),
+    "zeros": lambda **k: T.zeros(2, 3, **k),
+    "full": lambda **k: T.full((2, 3), 7, **k),
+    "eye": lambda **k: T.eye(2, 3, **k),
+    "arange": lambda **k: T.arange(6, **k),
+    "linspace": lambda **k: T.linspace(0, 1, 6, **k),
+    "logspace": lambda **k: T.logspace(0, 1, 6, **k),
+    "rand": lambda **k: T.rand(2, 3, **k),
+    "randn": lambda **k: T.randn(2, 3, **k),
+    "randint": lambda **k: T.randint(9, (2, 3), **k),
+    "randperm": lambda **k: T.randperm(6, **k),
+    "normal": lambda **k: T.normal(0.0, 1.0, (2, 3), **k),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_factories_count_and_draw_in_the_dtype_of_out(name: str) -> None:
+    make = FACTORIES[name]
+    T.manual_seed(3)
+    wanted = make(dtype=T.float64)
+    T.manual_seed(3)
+    out = T.zeros(6, dtype=T.float64).view(wanted.shape)
+    assert make(out=out) is out and T.equal(out, wanted)
+    if wanted.ndim == 1 and name != "randperm":  # as many elements keep their shape
+        assert make(out=out.view(3, 2)).shape == (3, 2) and T.equal(out, wanted)
+    with pytest.raises(RuntimeError, match=r"dtype Float does not match dtype of out parameter \(Double\)"):
+        make(out=T.zeros(6, dtype=T.float64), dtype=T.float32)
+    with pytest.raises(RuntimeError, match=r"out=\.\.\. arguments don't|cannot resize variables"):
+        make(out=T.zeros(wanted.shape, requires_grad=True))
+    with pytest.warns(UserWarning) if name == "arange" else contextlib.nullcontext():
+        assert make(out=T.zeros(7)).shape == wanted.shape
