@@ -19,6 +19,7 @@ from nbgrad._plan import number_type
 from nbgrad._storage import spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
+from nbgrad.ops import lapack
 from nbgrad.ops.arrange import triu
 from nbgrad.ops.copy import full, to_dtype, zeros
 from nbgrad.ops.diagonals import diag_embed
@@ -27,13 +28,12 @@ from nbgrad.ops.host import of_array
 from nbgrad.ops.join import cat
 from nbgrad.ops.linalg import matmul
 from nbgrad.ops.linear_systems import (
-    LinAlgError,
     _LinAlgError,
     by_columns,
     check_floats,
     check_matrices,
     check_square,
-    inv,
+    inv_ex,
     solve_triangular,
 )
 from nbgrad.ops.movement import diagonal, movedim, narrow, squeeze, unsqueeze
@@ -44,7 +44,12 @@ from nbgrad.ops.reduce import sum as _sum
 from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import results
 
-_NONE_CONVERGED = "The algorithm failed to converge because the input matrix contained non-finite values."
+_ILL_CONDITIONED = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
+
+
+def _not_converged(name: str, lost: Any, why: str) -> _LinAlgError:
+    where = f"(Batch element {lapack.first(lost)}): " if lost.ndim else ""
+    return _LinAlgError(f"{name}: {where}The algorithm failed to converge because {why}")
 
 
 def _skew(t: Tensor) -> Tensor:
@@ -101,8 +106,8 @@ def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
     a = A._host()
     if mode == "r":
         nothing = full(A._spec.dense().like((0,)), 0)
-        return nothing, by_columns(np.asarray(np.linalg.qr(a, mode="r")))
-    q, r = np.linalg.qr(a, mode="complete" if mode == "complete" else "reduced")
+        return nothing, by_columns(np.asarray(lapack.qr(a, "r")))
+    q, r = lapack.qr(a, mode)
     return by_columns(q), by_columns(r)
 
 
@@ -145,7 +150,9 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 
 @differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
-    values, vectors = np.linalg.eigh(A._host(), "U" if UPLO == "U" else "L")
+    values, vectors, lost = lapack.eigh(A._host(), UPLO)
+    if lost.any():
+        raise _not_converged("linalg.eigh", lost, f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1}).")
     return of_array(values), by_columns(vectors)
 
 
@@ -201,10 +208,9 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
 
 @differentiable("LinalgSvd", batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices), A=_svd_back)
 def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
-    try:
-        u, s, vh = np.linalg.svd(A._host(), full_matrices)
-    except np.linalg.LinAlgError:
-        raise LinAlgError(f"linalg.svd: {_NONE_CONVERGED}") from None
+    u, s, vh, lost = lapack.svd(A._host(), full_matrices)
+    if lost.any():
+        raise _not_converged("linalg.svd", lost, "the input matrix contained non-finite values.")
     return by_columns(u), of_array(s), by_columns(vh)
 
 
@@ -313,12 +319,8 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
         result = squeeze(e.div(smallest, largest) if p == -2 else e.div(largest, smallest), -1)
     else:
         check_square(f"linalg.cond(ord={p})", A)
-        try:
-            result = nan_to_num(
-                e.mul(matrix_norm(A, p), matrix_norm(inv(A), p)), math.inf, math.inf, -math.inf
-            )
-        except _LinAlgError:
-            result = full(spec(A.dtype, tuple(A.shape)[:-2]), math.inf)
+        inverse = inv_ex(A)[0]
+        result = nan_to_num(e.mul(matrix_norm(A, p), matrix_norm(inverse, p)), math.inf, math.inf, -math.inf)
     return result if out is None else into("linalg_cond", out, result, (A,))
 
 
@@ -428,7 +430,7 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
     rows, columns = tuple(A.shape)[-2:]
     ranks = matrix_rank(A, rtol=rcond)._host()
     if whole and (ranks < min(rows, columns)).any():
-        raise LinAlgError(
+        raise _LinAlgError(
             "torch.linalg.lstsq: The least squares solution could not be computed because the input matrix does not have full "
             f"rank (error code: {ranks.min() + 1})."
         )
@@ -445,7 +447,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         raise RuntimeError(
             "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
         )
-    vector = B.ndim == A.ndim - 1
+    vector = B.ndim == A.ndim - 1 and (B.ndim == 1 or tuple(B.shape) == tuple(A.shape)[:-1])
     if vector and A.shape[-2] != B.shape[-1]:
         raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-1)")
     if not vector and A.shape[-2] != B.shape[-2]:

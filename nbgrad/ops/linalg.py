@@ -130,6 +130,8 @@ def _by_numpy(a: Spec, b: Spec, out: Spec) -> Run:
     shape_a, shape_b, shape = tuple(a.shape), tuple(b.shape), tuple(out.shape)
     steps_a, steps_b = (tuple([s * sp.itemsize for s in sp.strides]) for sp in (a, b))
     multiply = products.alone(_matmul) if a.numel > _LONG else _matmul
+    if out.dtype.is_floating_point:  # NumPy warns of what comes of infinities
+        multiply = np.errstate(all="ignore")(multiply)
 
     def run(x: Tensor, y: Tensor) -> Tensor:
         buf = _empty(nbytes, _bytes)

@@ -1,12 +1,14 @@
-"""Systems of linear equations, inverses, determinants and Cholesky factors of batches of square matrices, by NumPy's LAPACK.
+"""Systems of linear equations, inverses, determinants and Cholesky factors of batches of square matrices.
 
-A singular matrix is refused in PyTorch's words, which name the batch element and the pivot; these are looked for only then.
+A singular matrix is refused in PyTorch's words, which name the batch element and the pivot, or told of by an `info` in the functions
+that end in `_ex`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from nbgrad._dispatch import differentiable, into
 from nbgrad._storage import spec
 from nbgrad._tensor import Tensor, wrap
 from nbgrad.ops import elementwise as e
+from nbgrad.ops import lapack
 from nbgrad.ops.arrange import tril, triu
 from nbgrad.ops.copy import clone, full
 from nbgrad.ops.host import of_array
@@ -62,36 +65,9 @@ def check_floats(name: str, A: Tensor, kernel: str = "") -> None:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got Half")
 
 
-def _first_zero_pivot(matrix: _Array) -> int:
-    """Counted from 1, as LAPACK does; 0 if elimination with row exchanges finds none."""
-    a = matrix.astype(np.float64)
-    for k in range(len(a)):
-        p = k + int(np.argmax(np.abs(a[k:, k])))
-        if a[p, k] == 0:
-            return k + 1
-        a[[k, p]] = a[[p, k]]
-        a[k + 1 :, k:] -= np.outer(a[k + 1 :, k] / a[k, k], a[k, k:])
-    return 0
-
-
-def _first_bad_minor(matrix: _Array) -> int:
-    for k in range(1, len(matrix) + 1):
-        try:
-            np.linalg.cholesky(matrix[:k, :k])
-        except np.linalg.LinAlgError:
-            return k
-    return 0
-
-
-def _infos(A: _Array, find: Callable[[_Array], int]) -> _Array:
-    """LAPACK's `info` of each matrix."""
-    flat = A.reshape(-1, *A.shape[-2:])
-    return np.array([find(a) for a in flat], np.int32).reshape(A.shape[:-2])
-
-
 def _refused(name: str, infos: _Array, words: str) -> _LinAlgError:
     """The first that failed, by its place in the batch."""
-    at = int(np.flatnonzero(infos)[0])
+    at = lapack.first(infos)
     where = f"(Batch element {at}): " if infos.ndim else ""
     return _LinAlgError(f"{name}: {where}{words.format(info=infos.reshape(-1)[at])}")
 
@@ -119,17 +95,22 @@ def by_columns(array: _Array) -> Tensor:
     batch=lambda x, name: _inv(x, name=name),
     input=lambda g, y: e.neg(matmul(matmul(y.mT, g), y.mT)),
 )
-def _inv(input: Tensor, *, name: str) -> Tensor:
-    try:
-        return by_columns(np.linalg.inv(input._host()))
-    except np.linalg.LinAlgError:
-        raise _refused(name, _infos(input._host(), _first_zero_pivot), _NO_INVERSE) from None
+def _inv(input: Tensor, *, name: str | None) -> Tensor:
+    """A singular matrix is refused in the words of the function of that `name`, if any."""
+    found, infos = lapack.inverse(input._host())
+    if name is not None and infos.any():
+        raise _refused(name, infos, _NO_INVERSE)
+    return by_columns(found)
+
+
+def _inverse(A: Tensor, name: str | None) -> Tensor:
+    check_square("linalg.inv", A)
+    check_floats("linalg.inv", A)
+    return _inv(A, name=name)
 
 
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    check_square("linalg.inv", A)
-    check_floats("linalg.inv", A)
-    result = _inv(A, name="linalg.inv")
+    result = _inverse(A, "linalg.inv")
     return result if out is None else into("linalg_inv", out, result, (A,))
 
 
@@ -138,20 +119,16 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
 
-def _no_info(A: Tensor) -> Tensor:
-    return full(spec(_dtypes.int32, tuple(A.shape)[:-2]), 0)
+def _singular(A: Tensor, found: Tensor) -> Tensor:
+    """Which matrices are, as LAPACK tells: where none is, what was `found` is finite."""
+    a = A.detach()._host()
+    none = bool(np.isfinite(found.detach()._host()).all())
+    return of_array(np.zeros(a.shape[:-2], np.int32) if none else lapack.inverse(a)[1])
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
-    check_square("linalg.inv", A)
-    check_floats("linalg.inv", A)
-    try:
-        return results("linalg_inv_ex", (_inv(A, name="linalg.inv_ex"), _no_info(A)), out, (A,))
-    except _LinAlgError:
-        if check_errors:
-            raise
-    infos = _infos(A.detach()._host(), _first_zero_pivot)
-    return results("linalg_inv_ex", (full(A._spec.dense(), float("nan")), of_array(infos)), out, (A,))
+    found = _inverse(A, "linalg.inv_ex" if check_errors else None)
+    return results("linalg_inv_ex", (found, _singular(A, found)), out, (A,))
 
 
 # ---------------------------------------------------------------- solutions
@@ -162,11 +139,11 @@ def _by_vector(t: Tensor, vector: bool) -> Tensor:
 
 
 def _solve_other(g: Tensor, A: Tensor, left: bool, vector: bool) -> Tensor:
-    return _solve(A.mT, g, left=left, vector=vector)
+    return _solve(A.mT, g, left=left, vector=vector, name=None)
 
 
 def _solve_matrix(g: Tensor, A: Tensor, y: Tensor, left: bool, vector: bool) -> Tensor:
-    back = _by_vector(_solve(A.mT, g, left=left, vector=vector), vector)
+    back = _by_vector(_solve_other(g, A, left, vector), vector)
     x = _by_vector(y, vector)
     return e.neg(matmul(back, x.mT) if left else matmul(x.mT, back))
 
@@ -182,17 +159,17 @@ def _solve_tangent(
     if B_t is not None:
         moved = B_t if moved is None else e.add(B_t, moved)
     assert moved is not None
-    return _solve(A, moved, left=left, vector=vector)
+    return _solve(A, moved, left=left, vector=vector, name=None)
 
 
 @differentiable("LinalgSolveEx", tangent=_solve_tangent, A=_solve_matrix, B=_solve_other)
-def _solve(A: Tensor, B: Tensor, *, left: bool, vector: bool) -> Tensor:
+def _solve(A: Tensor, B: Tensor, *, left: bool, vector: bool, name: str | None) -> Tensor:
     a, b = A._host(), B._host()
     b = b[..., None] if vector else b
-    try:
-        x = np.linalg.solve(a, b) if left else np.linalg.solve(a.mT, b.mT).mT
-    except np.linalg.LinAlgError:
-        raise _refused("torch.linalg.solve", _infos(a, _first_zero_pivot), _NO_SOLUTION) from None
+    x, infos = lapack.solve(a, b) if left else lapack.solve(a.mT, b.mT)
+    if name is not None and infos.any():
+        raise _refused(name, infos, _NO_SOLUTION)
+    x = x if left else x.mT
     return of_array(x[..., 0]) if vector else by_columns(x) if left else of_array(x)
 
 
@@ -217,6 +194,12 @@ def _check_equation(name: str, A: Tensor, B: Tensor, left: bool, vector: bool) -
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    result = _solution(A, B, left, "torch.linalg.solve")
+    return result if out is None else into("linalg_solve", out, result, (A, B))
+
+
+def _solution(A: Tensor, B: Tensor, left: bool, refuse: str | None) -> Tensor:
+    """A singular matrix is refused in the words of the function of that name, if any."""
     name = "linalg.solve"
     check_matrices(name, A)
     if not A.dtype.is_floating_point:
@@ -236,18 +219,12 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
             f"{name}: Incompatible shapes of A and B for the equation XA = B ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-1]}x1)"
         )
     check_floats(name, A, "lu_cpu")
-    result = _solve(*_broadcast(A, B, vector), left=left, vector=vector)
-    return result if out is None else into("linalg_solve", out, result, (A, B))
+    return _solve(*_broadcast(A, B, vector), left=left, vector=vector, name=refuse)
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
-    try:
-        return results("linalg_solve_ex", (solve(A, B, left=left), _no_info(A)), out, (A, B))
-    except _LinAlgError:
-        if check_errors:
-            raise
-    infos = of_array(_infos(A.detach()._host(), _first_zero_pivot))
-    return results("linalg_solve_ex", (full(B._spec.dense(), float("nan")), infos), out, (A, B))
+    found = _solution(A, B, left, "torch.linalg.solve_ex" if check_errors else None)
+    return results("linalg_solve_ex", (found, _singular(A, found)), out, (A, B))
 
 
 # ---------------------------------------------------------------- triangular systems
@@ -273,22 +250,11 @@ def _solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool, unitrian
     n = a.shape[-1]
     if unitriangular:
         a[..., range(n), range(n)] = 1
-    if (a[..., range(n), range(n)] == 0).any():
-        a = a.copy()
-        with np.errstate(all="ignore"):
-            return of_array(_substituted(a, b, upper) if left else _substituted(a.mT, b.mT, not upper).mT)
-    return by_columns(np.linalg.solve(a, b)) if left else of_array(np.linalg.solve(a.mT, b.mT).mT)
-
-
-def _substituted(a: _Array, b: _Array, upper: bool) -> _Array:
-    """Row by row, with infinities where a pivot is 0, as LAPACK's triangular solver leaves them."""
-    x = b.copy()
-    n = a.shape[-1]
-    for k in range(n)[:: -1 if upper else 1]:
-        known = slice(k + 1, n) if upper else slice(0, k)
-        x[..., k, :] -= (a[..., k, known, None] * x[..., known, :]).sum(-2)
-        x[..., k, :] /= a[..., k, k, None]
-    return x
+    solve = np.linalg.solve
+    if not np.isfinite(a).all() or (a[..., range(n), range(n)] == 0).any():
+        solve = partial(lapack.substituted, upper=upper == left)
+    with lapack.quiet():
+        return by_columns(solve(a, b)) if left else of_array(solve(a.mT, b.mT).mT)
 
 
 def solve_triangular(
@@ -327,10 +293,11 @@ def _cofactors_back(g: Tensor, A: Tensor) -> Tensor:
 def _cofactors(A: Tensor) -> Tensor:
     """The derivative of the determinant of any matrix, singular ones included: those by their singular values."""
     a = A._host().astype(np.float64)
-    size = np.linalg.det(a)
+    size = lapack.det(a)
     singular = size == 0
     safe = np.where(singular[..., None, None], np.eye(a.shape[-1]), a)
-    found = np.linalg.inv(safe).mT * size[..., None, None]
+    with lapack.quiet():
+        found = lapack.inverse(safe)[0].mT * size[..., None, None]
     if singular.any():
         u, s, vh = np.linalg.svd(a[singular])
         others = np.where(np.eye(s.shape[-1], dtype=bool), 1.0, s[..., None, :]).prod(-1)
@@ -340,7 +307,7 @@ def _cofactors(A: Tensor) -> Tensor:
 
 @differentiable("LinalgDet", batch=lambda x: _det(x), A=lambda g, A: e.mul(g[..., None, None], _cofactors(A)))
 def _det(A: Tensor) -> Tensor:
-    return of_array(np.asarray(np.linalg.det(A._host())))
+    return of_array(lapack.det(A._host()))
 
 
 @method
@@ -359,8 +326,8 @@ def _slogdet_back(g: Any, A: Tensor) -> Tensor:
 
 @differentiable("LinalgSlogdet", batch=lambda x: _slogdet(x), A=_slogdet_back)
 def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
-    sign, size = np.linalg.slogdet(A._host())
-    return of_array(np.asarray(sign)), of_array(np.asarray(size))
+    sign, size = lapack.slogdet(A._host())
+    return of_array(sign), of_array(size)
 
 
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
@@ -394,41 +361,42 @@ def _cholesky_back(g: Tensor, y: Tensor, upper: bool) -> Tensor:
     return _solve_triangular(low, left, upper=False, left=False, **lower)
 
 
-def _cholesky_op(node_name: str, name: str) -> Callable[..., Tensor]:
-    @differentiable(node_name, batch=lambda x, upper: factor(x, upper=upper), A=_cholesky_back)
-    def factor(A: Tensor, *, upper: bool) -> Tensor:
-        a = A._host().mT if upper else A._host()
-        try:
-            low = np.linalg.cholesky(a)
-        except np.linalg.LinAlgError:
-            raise _refused(name, _infos(a, _first_bad_minor), _NOT_POSITIVE) from None
+def _cholesky_op(node_name: str) -> Callable[..., Tensor]:
+    @differentiable(
+        node_name, batch=lambda x, upper, name: factor(x, upper=upper, name=name), A=_cholesky_back
+    )
+    def factor(A: Tensor, *, upper: bool, name: str | None) -> Tensor:
+        """What has no factor is refused in the words of the function of that `name`, if any."""
+        low, infos = lapack.cholesky(A._host().mT if upper else A._host())
+        if name is not None and infos.any():
+            raise _refused(name, infos, _NOT_POSITIVE)
         return by_columns(low.mT if upper else low)
 
     return factor
 
 
-_cholesky, _old_cholesky = (
-    _cholesky_op("LinalgCholeskyEx", "linalg.cholesky"),
-    _cholesky_op("Cholesky", "cholesky"),
-)
+_cholesky, _old_cholesky = _cholesky_op("LinalgCholeskyEx"), _cholesky_op("Cholesky")
+
+
+def _checked_cholesky(A: Tensor, upper: bool, name: str | None) -> Tensor:
+    check_square("linalg.cholesky", A)
+    check_floats("linalg.cholesky", A, "cholesky_cpu")
+    return _cholesky(A, upper=upper, name=name)
 
 
 def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    check_square("linalg.cholesky", A)
-    check_floats("linalg.cholesky", A, "cholesky_cpu")
-    result = _cholesky(A, upper=upper)
+    result = _checked_cholesky(A, upper, "linalg.cholesky")
     return result if out is None else into("linalg_cholesky", out, result, (A,))
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
-    try:
-        return results("linalg_cholesky_ex", (linalg_cholesky(A, upper=upper), _no_info(A)), out, (A,))
-    except _LinAlgError:
-        if check_errors:
-            raise
-    a = A.detach()._host()
-    infos = _infos(a.mT if upper else a, _first_bad_minor)
-    return results("linalg_cholesky_ex", (full(A._spec.dense(), float("nan")), of_array(infos)), out, (A,))
+    found = _checked_cholesky(A, upper, "linalg.cholesky_ex" if check_errors else None)
+    pivots = found.detach()._host().diagonal(0, -2, -1)
+    infos = np.zeros(pivots.shape[:-1], np.int32)
+    if not (pivots > 0).all():
+        a = A.detach()._host()
+        infos = lapack.cholesky(a.mT if upper else a)[1]
+    return results("linalg_cholesky_ex", (found, of_array(infos)), out, (A,))
 
 
 @method
@@ -443,14 +411,8 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
     )
     check_square("cholesky", input)
     check_floats("cholesky", input, "cholesky_cpu")
-    result = _old_cholesky(input, upper=upper)
+    result = _old_cholesky(input, upper=upper, name="cholesky")
     return result if out is None else into("cholesky", out, result, (input,))
-
-
-def _factored(L: Tensor, upper: bool) -> Tensor:
-    """The matrix of which this is the factor; only that triangle is read."""
-    low = triu(L).mT if upper else tril(L)
-    return matmul(low, low.mT)
 
 
 def _solve_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool, wanted: Any) -> list[Tensor | None]:
@@ -464,7 +426,9 @@ def _solve_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool, wanted: A
 
 @differentiable("CholeskySolve", all=_solve_factored_back)
 def _solve_factored(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
-    return _solve(_factored(L, upper), B, left=True, vector=False)
+    low = L.mT if upper else L
+    half = _solve_triangular(low, B, upper=False, left=True, unitriangular=False)
+    return _solve_triangular(low.mT, half, upper=True, left=True, unitriangular=False)
 
 
 @method
@@ -498,7 +462,8 @@ def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tenso
     "CholeskyInverse", batch=lambda x, upper: _invert_factored(x, upper=upper), L=_invert_factored_back
 )
 def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
-    return _inv(_factored(L, upper), name="cholesky_inverse")
+    eye = of_array(np.eye(L.shape[-1], dtype=L.dtype.np))
+    return _solve_factored(expand(eye, L.shape), L, upper=upper)
 
 
 @method
@@ -583,19 +548,25 @@ def _exponential(A: Tensor) -> Tensor:
     a = A._host().astype(np.float64)
     if not a.size:
         return clone(A)
+    bad = ~np.isfinite(a).all((-2, -1))
+    a[bad] = 0
     norm = np.abs(a).sum(-2).max()
-    halvings = max(0, int(np.ceil(np.log2(norm / 5.371920351148152)))) if np.isfinite(norm) and norm else 0
+    halvings = max(0, int(np.ceil(np.log2(norm / 5.371920351148152)))) if norm else 0
     a = a / 2.0**halvings
     eye = np.eye(a.shape[-1])
-    a2 = a @ a
-    a4, b = a2 @ a2, _PADE
-    a6 = a4 @ a2
-    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye)
-    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
-    found = np.linalg.solve(even - odd, even + odd)
-    for _ in range(halvings):
-        found = found @ found
-    return of_array(found.astype(A.dtype.np))
+    with lapack.quiet():
+        a2 = a @ a
+        a4, b = a2 @ a2, _PADE
+        a6 = a4 @ a2
+        odd = a @ (
+            a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye
+        )
+        even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+        found = np.linalg.solve(even - odd, even + odd)
+        for _ in range(halvings):
+            found = found @ found
+        found[bad] = np.nan
+        return of_array(found.astype(A.dtype.np))
 
 
 def linalg_matrix_exp(A: Tensor) -> Tensor:
@@ -621,7 +592,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {m} != {n}"
         )
-    result = reshape(inv(reshape(A, (n, m))), (*second, *first))
+    result = reshape(_inverse(reshape(A, (n, m)), "inv"), (*second, *first))
     return result if out is None else into("linalg_tensorinv", out, result, (A,))
 
 

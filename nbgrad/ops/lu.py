@@ -16,6 +16,7 @@ from nbgrad._dispatch import differentiable, into, undifferentiable
 from nbgrad._storage import spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
+from nbgrad.ops import lapack
 from nbgrad.ops.arrange import tril, triu
 from nbgrad.ops.copy import zeros
 from nbgrad.ops.host import of_array
@@ -27,27 +28,6 @@ from nbgrad.ops.registry import method
 from nbgrad.ops.return_types import named, results
 
 _Array = np.ndarray[Any, Any]
-
-# ---------------------------------------------------------------- on arrays
-
-
-def _eliminated(matrices: _Array) -> tuple[_Array, _Array, _Array]:
-    """L below the diagonal and U from it on, in one; the row that each step exchanges with, from 1; the first pivot that is 0."""
-    a = matrices.reshape(-1, *matrices.shape[-2:]).copy()
-    count, rows, columns = a.shape
-    steps, every = min(rows, columns), np.arange(count)
-    pivots = np.zeros((count, steps), np.int32)
-    for k in range(steps):
-        best = k + np.abs(a[:, k:, k]).argmax(1) if count else every
-        pivots[:, k] = best + 1
-        a[every, k], a[every, best] = a[every, best], a[every, k].copy()
-        divisor = np.where(a[:, k, k] == 0, 1, a[:, k, k])
-        a[:, k + 1 :, k] /= divisor[:, None]
-        a[:, k + 1 :, k + 1 :] -= a[:, k + 1 :, k, None] * a[:, None, k, k + 1 :]
-    zero = a[:, range(steps), range(steps)] == 0
-    infos = np.where(zero.any(1), zero.argmax(1) + 1, 0) if steps else np.zeros(count)
-    batch = matrices.shape[:-2]
-    return a.reshape(matrices.shape), pivots.reshape(*batch, steps), infos.astype(np.int32).reshape(batch)
 
 
 @undifferentiable(batch=lambda x, rows, d: _permutation(x, rows=rows, d=d))
@@ -108,7 +88,7 @@ def _factor_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 @differentiable("LinalgLuFactorEx", batch=lambda x, name: _factor(x, name=name), input=_factor_back)
 def _factor(input: Tensor, *, name: str | None) -> tuple[Tensor, Tensor, Tensor]:
     """A zero pivot is refused in the words of the function of that `name`, if any."""
-    LU, pivots, infos = _eliminated(input._host())
+    LU, pivots, infos = lapack.eliminated(input._host())
     if name is not None and infos.any():
         raise _singular(name, infos)
     return by_columns(LU), of_array(pivots), of_array(infos)
@@ -126,7 +106,7 @@ def _checked(A: Tensor, pivot: bool) -> None:
 
 
 def _singular(name: str, infos: _Array) -> RuntimeError:
-    at = int(np.flatnonzero(infos)[0])
+    at = lapack.first(infos)
     where, k = f"(Batch element {at}): " if infos.ndim else "", infos.reshape(-1)[at]
     return RuntimeError(
         f"torch.linalg.{name}: {where}U[{k},{k}] is zero and using it on lu_solve would result in a division by zero. If you "
