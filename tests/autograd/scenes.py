@@ -16,6 +16,10 @@ from typing import Any
 FILE = Path(__file__).parent / "scenes.txt"
 
 
+# Warnings that the scene is not about: of PyTorch's own, at its first forward mode; of Python 3.12, where a process with threads forks.
+OF_THE_ROOM = ("torch.jit", "use of fork() may lead to deadlocks")
+
+
 @dataclass
 class Scene:
     name: str
@@ -39,7 +43,7 @@ class Scene:
             texts = [
                 f"{w.category.__name__}: {w.message}".partition(" (Triggered internally")[0]
                 for w in caught
-                if "torch.jit" not in str(w.message)  # of PyTorch about itself, at its first forward mode
+                if not any(about in str(w.message) for about in OF_THE_ROOM)
             ]
             text = (
                 "\n".join([*texts, value]).replace("nbgrad._tensor.", "torch.").replace("nbgrad.", "torch.")
