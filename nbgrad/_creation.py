@@ -27,6 +27,7 @@ from nbgrad.ops.copy import copy_memory, to_dtype
 from nbgrad.ops.copy import full as _full
 from nbgrad.ops.copy import zeros as _zeros
 from nbgrad.ops.movement import _sizes
+from nbgrad.ops.storage import UntypedStorage
 
 _NO_GRAD_INTS = "Only Tensors of floating point and complex dtype can require gradients"
 
@@ -1095,19 +1096,42 @@ def _new_tensor(
 Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
 
 
+def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
+    """What PyTorch's old constructors make of sizes, of a tensor or storage, whose memory they share, or of data."""
+    first = args[0] if len(args) == 1 else args
+    sizes = not args or (isinstance(args[0], (int, np.integer)) and not isinstance(args[0], builtins.bool))
+    if sizes or isinstance(first, _layout.Size):
+        return empty(*[int(n) if isinstance(n, np.integer) else n for n in args or (0,)], dtype=d)
+    if isinstance(first, Tensor):
+        if first.dtype is not d:
+            options = (
+                ", device=cpu, layout=Strided, requires_grad=false (default), pinned_memory=false (default), "
+            )
+            options += "memory_format=(nullopt))"
+            raise TypeError(
+                f"expected TensorOptions(dtype={d.c_name}{options} (got TensorOptions(dtype={first.dtype.c_name}{options})"
+            )
+        return first.detach()
+    if isinstance(first, UntypedStorage):
+        return empty(0, dtype=d).set_(first)
+    if first is None or isinstance(first, (builtins.bool, float, complex)):
+        raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+    return _from_data(first, d)
+
+
 def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> Any:
     """`torch.Tensor(sizes...)`, `torch.Tensor(data)`: the old constructor, of the default dtype."""
-    if not args:
-        t = empty(0)
-    elif len(args) == 1 and isinstance(args[0], Tensor):
-        t = args[0].detach()
-    elif all(isinstance(a, int) and not isinstance(a, bool) for a in args):
-        t = empty(*args)
-    elif len(args) == 1 and isinstance(args[0], _layout.Size):
-        t = empty(args[0])
-    else:
-        t = _from_data(args[0] if len(args) == 1 else args, get_default_dtype())
-    return as_subclass(t, cls)
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return as_subclass(args[0].detach(), cls)
+    return as_subclass(_of_old(get_default_dtype(), args), cls)
+
+
+def _new_of_old(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
+    """`x.new(sizes...)`, `x.new(data)`: the same, of the tensor's dtype."""
+    return _of_old(self.dtype, args if size is None else (_layout.Size(size),))
+
+
+Tensor.new = _new_of_old  # type: ignore[attr-defined]
 
 
 def as_subclass(t: Tensor, cls: type) -> Any:
@@ -1129,10 +1153,7 @@ class _Typed(type):
     dtype: _dtype
 
     def __call__(cls, *args: Any) -> Tensor:
-        sizes = all(isinstance(a, int) and not isinstance(a, bool) for a in args)
-        if sizes:
-            return empty(*(args or (0,)), dtype=cls.dtype)
-        return _from_data(args[0] if len(args) == 1 else args, cls.dtype)
+        return _of_old(cls.dtype, args)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
@@ -220,6 +221,10 @@ class Tensor:
             self, value, "only Tensors of floating point and complex dtype can require gradients"
         )
 
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         set_requires_grad(self, requires_grad, "only Tensors of floating point dtype can require gradients")
         return self
@@ -228,18 +233,24 @@ class Tensor:
     def is_leaf(self) -> bool:
         return self.grad_fn is None
 
-    @is_leaf.setter
-    def is_leaf(self, value: object) -> None:
-        raise AttributeError("attribute 'is_leaf' of 'torch._C.TensorBase' objects is not writable")
-
     @property
     def grad_fn(self) -> Node | None:
         node = history(self)
         return None if node is None else shown(node)
 
-    @grad_fn.setter
-    def grad_fn(self, value: object) -> None:
-        raise AttributeError("attribute 'grad_fn' of 'torch._C.TensorBase' objects is not writable")
+    @property
+    def _grad_fn(self) -> Node | None:
+        return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: object) -> None:
+        if value is not None:
+            raise RuntimeError("_grad_fn can be only set to None")
+        self.detach_()
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
 
     @property
     def output_nr(self) -> int:
@@ -302,6 +313,18 @@ class Tensor:
         ad.grad_dtype = value
 
     @property
+    def _grad(self) -> Tensor | None:
+        return None if self._ad is None else self._ad.grad
+
+    @_grad.setter
+    def _grad(self, value: Tensor | None) -> None:
+        self.grad = value
+
+    @_grad.deleter
+    def _grad(self) -> None:
+        del self.grad
+
+    @property
     def retains_grad(self) -> bool:
         return self._ad is not None and self._ad.retains
 
@@ -339,6 +362,34 @@ class Tensor:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         accumulator(self).hooked = True  # as above
         return RemovableHandle(meta(self).post_hooks, hook)
+
+    @property
+    def _backward_hooks(self) -> OrderedDict[int, Any] | None:
+        node = history(self)
+        hooks = (
+            (node.tensor_hooks or {}).get(self._nr, []) if node is not None else self._ad and self._ad.hooks
+        )
+        return OrderedDict(hooks) if hooks else None
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: object) -> None:
+        node = history(self)
+        if value is None and node is not None and node.tensor_hooks is not None:
+            node.tensor_hooks.pop(self._nr, None)
+        elif value is None and self._ad is not None:
+            self._ad.hooks.clear()
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
+
+    @property
+    def _post_accumulate_grad_hooks(self) -> OrderedDict[int, Any] | None:
+        return OrderedDict(self._ad.post_hooks) if self._ad is not None and self._ad.post_hooks else None
+
+    @_post_accumulate_grad_hooks.deleter
+    def _post_accumulate_grad_hooks(self) -> None:
+        raise RuntimeError("Deletion of _post_accumulate_grad_hooks not allowed!")
 
     def detach(self) -> Tensor:
         if type(self._spec) is Marked:
@@ -386,6 +437,21 @@ class Tensor:
 
     def __hash__(self) -> int:
         return id(self)
+
+
+def fix(*names: str) -> None:
+    """Make properties of Tensor such as PyTorch's, which can be neither set nor deleted."""
+    for name in names:
+
+        def refuse(self: Tensor, value: object = None, name: str = name) -> None:
+            raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
+
+        setattr(Tensor, name, getattr(Tensor, name).setter(refuse).deleter(refuse))
+
+
+Tensor.name = property(lambda self: None)  # type: ignore[attr-defined]
+fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda")
+fix("is_leaf", "grad_fn", "output_nr", "_version", "_base", "retains_grad", "name")
 
 
 NO_VALUES = (

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
-from nbgrad._tensor import Tensor
+from nbgrad._tensor import Tensor, fix
 from nbgrad.expr import prims as p
 from nbgrad.ops.copy import fill_, to_dtype, zero_
 from nbgrad.ops.movement import transpose
@@ -101,6 +101,7 @@ contiguous_format, preserve_format = memory_format("contiguous_format"), memory_
 newaxis = None
 
 Tensor.layout = property(lambda self: strided)  # type: ignore[attr-defined]
+fix("layout")
 
 
 def _always(answer: bool) -> property:

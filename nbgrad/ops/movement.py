@@ -18,7 +18,7 @@ from nbgrad._prepared import Prepared, call_of, settled
 from nbgrad._record import record_op, record_view
 from nbgrad._storage import Marked, Spec, spec
 from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, hooks, requires, view_of, wrap
+from nbgrad._tensor import Tensor, fix, hooks, requires, share, view_of, wrap
 from nbgrad.ops.copy import contiguous, copying, full, zeros
 from nbgrad.ops.registry import method
 
@@ -326,6 +326,7 @@ def _of_matrices(name: str, advice: str) -> property:
 
 Tensor.T, Tensor.H = property(_T), property(_H)  # type: ignore[attr-defined]
 Tensor.mT, Tensor.mH = _of_matrices("mT", _IDENTITY), _of_matrices("mH", _CONJUGATE)  # type: ignore[attr-defined]
+fix("T", "H", "mT", "mH")
 
 
 @method
@@ -753,9 +754,16 @@ _strided_op = Op(
 # ---------------------------------------------------------------- several views at once
 
 
+def _part(input: Tensor, sp: Spec, offset: int) -> Tensor:
+    look = _backend.of(sp.device).view
+    return share(input, look(input._buf, offset * sp.itemsize if sp.numel else 0), sp)
+
+
 def _several(
-    node_name: str,
+    node_name: str, apart: bool = False
 ) -> Callable[[Callable[..., list[tuple[Spec, int]]]], Callable[..., tuple[Tensor, ...]]]:
+    """Make what gives the geometries of several views an op. Those `apart` are none to autograd: each counts its own writes."""
+
     def make(geometry: Callable[..., list[tuple[Spec, int]]]) -> Callable[..., tuple[Tensor, ...]]:
         def forward(input: Tensor, **static: Any) -> Tensor:
             raise AssertionError("views are made by make_view")
@@ -780,10 +788,11 @@ def _several(
         def views(input: Tensor, *, parts: dict[str, Any]) -> tuple[Tensor, ...]:
             if state.active and type(input._spec) is Marked:
                 return _transforms.view(op, views, input, {"parts": parts}, created(multi=True))
-            outs = tuple(
-                make_view(input, sp, offset, op.node_name, multi=True)
-                for sp, offset in geometry(input._spec, **parts)
-            )
+            found = geometry(input._spec, **parts)
+            if apart:
+                outs = tuple([_part(input, sp, offset) for sp, offset in found])
+            else:
+                outs = tuple([make_view(input, sp, offset, op.node_name, multi=True) for sp, offset in found])
             if outs and state.grad and input._rg and requires(input):
                 record_op(op, outs, (input,), {"parts": parts})
             return outs
@@ -811,6 +820,8 @@ def _split_geometry(sp: Spec, *, dim: int, sizes: Ints) -> list[tuple[Spec, int]
 
 
 _split, _split_with_sizes = _several("Split")(_split_geometry), _several("SplitWithSizes")(_split_geometry)
+_unsafe_split = _several("UnsafeSplit", apart=True)(_split_geometry)
+_unsafe_split_with_sizes = _several("UnsafeSplitWithSizes", apart=True)(_split_geometry)
 
 
 @method
@@ -821,48 +832,77 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return _unbind(input, dim=at)
 
 
-@method
-def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def _equal_parts(tensor: Tensor, split_size: int, dim: int) -> dict[str, Any]:
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     d = _layout.wrap_dim(dim, tensor.ndim)
     n = tuple.__getitem__(tensor.shape, d)
-    if isinstance(split_size, int):
-        if split_size < 0:
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
-        if split_size == 0 and n:
-            raise RuntimeError(
-                f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
-            )
-        count = max(1, -(-n // split_size)) if split_size else 1
-        sizes = [split_size] * (count - 1) + [n - split_size * (count - 1)]
-    else:
-        sizes = list(split_size)
-        if sum(sizes) != n or any(s < 0 for s in sizes):
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but got "
-                f"split_sizes={sizes}"
-            )
-        return _split_with_sizes(tensor, dim=d, sizes=tuple(sizes))
-    return _split(tensor, dim=d, sizes=tuple(sizes))
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0 and n:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    count = max(1, -(-n // split_size)) if split_size else 1
+    return {"dim": d, "sizes": (split_size,) * (count - 1) + (n - split_size * (count - 1),)}
 
 
-@method
-def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    return split(input, list(split_sizes), dim)
+def _given_parts(tensor: Tensor, split_sizes: Sequence[int], dim: int) -> dict[str, Any]:
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = _layout.wrap_dim(dim, tensor.ndim)
+    n, sizes = tuple.__getitem__(tensor.shape, d), tuple(split_sizes)
+    if any(s < 0 for s in sizes):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+        )
+    if sum(sizes) != n:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but got "
+            f"split_sizes={list(sizes)}"
+        )
+    return {"dim": d, "sizes": sizes}
 
 
-@method
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def _chunks(input: Tensor, chunks: int, dim: int) -> dict[str, Any]:
     if input.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    n = input.shape[_layout.wrap_dim(dim, input.ndim)]
-    size = -(-n // chunks)
-    if size == 0:
-        return _split(input, dim=_layout.wrap_dim(dim, input.ndim), sizes=(0,) * chunks)
-    return split(input, size, dim)
+    d = _layout.wrap_dim(dim, input.ndim)
+    size = -(-input.shape[d] // chunks)
+    return _equal_parts(input, size, d) if size else {"dim": d, "sizes": (0,) * chunks}
+
+
+@method
+def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    if isinstance(split_size, int):
+        return _split(tensor, **_equal_parts(tensor, split_size, dim))
+    return _split_with_sizes(tensor, **_given_parts(tensor, split_size, dim))
+
+
+@method
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    return _split_with_sizes(input, **_given_parts(input, split_sizes, dim))
+
+
+@method
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    return _split(input, **_chunks(input, chunks, dim))
+
+
+@method
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split`, but autograd takes the parts for tensors of their own, which may be written to, each apart."""
+    return _unsafe_split(input, **_equal_parts(input, split_size, dim))
+
+
+@method
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    return _unsafe_split_with_sizes(input, **_given_parts(input, split_sizes, dim))
+
+
+@method
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    return _unsafe_split(input, **_chunks(input, chunks, dim))
 
 
 for _name in ("swapaxes", "swapdims", "moveaxis"):
@@ -897,5 +937,8 @@ __all__ = [
     "transpose",
     "unbind",
     "unflatten",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
     "unsqueeze",
 ]

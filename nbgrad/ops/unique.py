@@ -74,7 +74,7 @@ def _op(node_name: str, unmoved: str) -> Any:
     return distinct
 
 
-_unique, _unique_dim = _op("Unique2Backward0", "_unique2"), _op("UniqueDimBackward0", "unique_dim")
+_unique_op, _unique_dim = _op("Unique2Backward0", "_unique2"), _op("UniqueDimBackward0", "unique_dim")
 _consecutive = _op("UniqueConsecutiveBackward0", "unique_consecutive")
 
 
@@ -106,7 +106,7 @@ def unique(
     dim: int | None = None,
 ) -> Any:
     """The distinct values in order; along a `dim`, its distinct slices."""
-    function, name = (_unique, "_unique2") if dim is None else (_unique_dim, "unique_dim")
+    function, name = (_unique_op, "_unique2") if dim is None else (_unique_dim, "unique_dim")
     return _outputs(function, input, dim, True, name, return_inverse, return_counts)
 
 
@@ -118,4 +118,22 @@ def unique_consecutive(
     return _outputs(_consecutive, input, dim, False, name, return_inverse, return_counts)
 
 
-__all__ = ["unique", "unique_consecutive"]
+def _with_empty(found: tuple[Tensor, ...], *wanted: bool) -> tuple[Tensor, ...]:
+    """What was not asked for is there, and empty."""
+    values, *more = found
+    return values, *[t if asked else zeros(spec(_dtypes.int64, (0,))) for t, asked in zip(more, wanted)]
+
+
+def _unique2(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Tensor, ...]:
+    """`unique` as PyTorch's own code calls it."""
+    found = _outputs(_unique_op, input, None, True, "_unique2", True, True)
+    return _with_empty(found, return_inverse, return_counts)
+
+
+def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) -> tuple[Tensor, ...]:
+    return _unique2(input, sorted, return_inverse)[:2]
+
+
+__all__ = ["_unique", "_unique2", "unique", "unique_consecutive"]
