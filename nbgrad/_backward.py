@@ -5,6 +5,7 @@ Promises `run_backward`, the one way into the engine.
 
 from __future__ import annotations
 
+import sys
 import traceback
 import warnings
 from sys import getrefcount
@@ -49,12 +50,11 @@ def _tell_origin(node: Node) -> None:
     told = node.metadata.get("traceback_")
     if told is None:
         told = "No forward pass information available. Enable detect anomaly during forward pass for more information."
-        warnings.warn(f"Error detected in {node.name()}. {told}", UserWarning, stacklevel=2)
+        _warn(f"Error detected in {node.name()}. {told}")
         return
-    text = (
+    _warn(
         f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(told)}"
     )
-    warnings.warn(text, UserWarning, stacklevel=2)
     seen = {node}
     parent = node.metadata.get("parent_")
     while parent is not None and parent not in seen:
@@ -65,14 +65,25 @@ def _tell_origin(node: Node) -> None:
             text += "No forward pass information available."
         else:
             text += f"Traceback of forward call that induced the previous calculation:\n{''.join(told)}"
-        warnings.warn(text, UserWarning, stacklevel=2)
+        _warn(text)
         parent = parent.metadata.get("parent_")
+
+
+def _warn(text: str) -> None:
+    """A warning beside an error, which goes to stderr where warnings are errors: it must not take the error's place."""
+    try:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    except UserWarning:
+        sys.stderr.write(f"UserWarning: {text}\n")
 
 
 def note_origin(node: Node) -> None:
     """Called for what is recorded while `shared.rare`: in anomaly mode a node remembers where it was recorded."""
     if shared.anomaly:
-        node.metadata["traceback_"] = traceback.format_stack()[:-2]
+        frame: Any = sys._getframe()
+        while frame.f_back and frame.f_globals.get("__name__", "nbgrad.").startswith("nbgrad."):
+            frame = frame.f_back  # out of the library; what it has generated is in no module
+        node.metadata["traceback_"] = traceback.format_stack(frame)
         if state.node is not None:
             node.metadata["parent_"] = state.node
 
@@ -88,7 +99,9 @@ def run_tensor_hooks(registered: list[Any], grad: Any) -> Any:
     return grad
 
 
-def _checked_hook_value(hook: Any, grad: Tensor, got: Any) -> Tensor:
+def _checked_hook_value(hook: Any, grad: Tensor | None, got: Any) -> Tensor:
+    if grad is None:
+        raise RuntimeError("can't replace a None gradient with a non-None value")
     name = getattr(hook, "__name__", type(hook).__name__)
     if not isinstance(got, Tensor):
         raise TypeError(f"expected Variable, but hook returned '{type(got).__name__}'")
@@ -105,8 +118,7 @@ def prepare(node: Node, grads: Any, runs: bool) -> Any:
     single = node.outputs == 1
     values = [grads] if single else grads
     for number, registered in (node.tensor_hooks or {}).items():
-        if values[number] is not None:
-            values[number] = run_tensor_hooks(registered, values[number])
+        values[number] = run_tensor_hooks(registered, values[number])
     for number, reference in (node.retain or {}).items():
         kept = reference()
         if kept is not None and values[number] is not None:
@@ -143,8 +155,6 @@ def _checked_hook_values(hook: Any, values: Any, got: Any) -> tuple[Any, ...]:
         )
     for value, new_value in zip(values, got):
         if new_value is not None:
-            if value is None:
-                raise RuntimeError("can't replace a None gradient with a non-None value")
             _checked_hook_value(hook, value, new_value)
     return got
 

@@ -157,7 +157,7 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
             t._buf, t._spec = found[0](), found[1]
             t._rg = t._nr = 0
             t._storage = t._node = t._view = t._ad = None
-            if shared.rare and state.inference:
+            if shared.rare and state.modes.inference:
                 as_inference(t)
             return t
 
@@ -1144,6 +1144,18 @@ def as_subclass(t: Tensor, cls: type) -> Any:
     return out
 
 
+def _as_subclass(self: Tensor, cls: type) -> Any:
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    if not issubclass(cls, Tensor):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class inherits "
+            "from Tensor."
+        )
+    return as_subclass(_core.hooks.alias(self), cls)
+
+
+Tensor.as_subclass = _as_subclass  # type: ignore[attr-defined]
 _core.construct = _construct
 
 

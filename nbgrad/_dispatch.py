@@ -177,11 +177,11 @@ _HISTORY = """        if asked and state.grad:
             (plan.recorders.get(asked) or recorder(plan, asked))(t, {names})
         else:
             t._rg, t._node = 0, None
-            if shared.rare and state.inference:
+            if shared.rare and state.modes.inference:
                 as_inference(t)
 """
 _CONSTANT = """        t._rg, t._node = 0, None
-        if shared.rare and state.inference:
+        if shared.rare and state.modes.inference:
             as_inference(t)
 """
 
@@ -496,7 +496,7 @@ def created(multi: bool = False) -> str:
     """How a view that is made now comes to be, which decides if it may be written to later."""
     if state.grad:
         return "multi" if multi else "default"
-    return "inference" if state.inference else "no_grad"
+    return "inference" if state.modes.inference else "no_grad"
 
 
 hooks.elementwise_function = elementwise_function

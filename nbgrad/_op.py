@@ -191,6 +191,9 @@ class Op:
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         self.rules_of: dict[Any, Any] = {}  # by the inputs that want a gradient, and those that are there
         self.recorders: dict[int, Callable[..., None]] = {}
+        self.held: tuple[
+            str, ...
+        ] = ()  # static arguments that PyTorch saves as tensors: gone when the node has run
         self.public = PUBLIC
         self.shown: dict[str, Any] = {}  # as in ElementwiseOp, or a function of the static arguments
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}

@@ -181,7 +181,7 @@ def filled(
         made._buf, made._spec = buf, out
         made._rg = made._nr = 0
         made._storage = made._node = made._view = made._ad = None
-        if shared.rare and state.inference:
+        if shared.rare and state.modes.inference:
             as_inference(made)
         return made
 

@@ -16,7 +16,7 @@ from nbgrad._plan import Plan
 from nbgrad._rules import ElementwiseRule, OpRule
 from nbgrad._saved import save, versions_of
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import Node, sequence
+from nbgrad._tape.node import HELD, Node, sequence
 from nbgrad._tensor import Tensor, accumulator, edge, new, rebase, requires, storage_of, wrap, written
 
 # ---------------------------------------------------------------- recording
@@ -43,6 +43,7 @@ def recorder(plan: Plan, asked: int) -> Callable[..., None]:
                 listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
                 static = _tuple([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
                 saved = (*(f"a{k}" for k in rule.tensor_positions), *["y0"] * rule.saves_output)
+                saved = saved or ("HELD",) * rule.holds
                 found = _recorder_maker(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
         plan.recorders[asked] = found
     return found
@@ -64,7 +65,7 @@ def _recorder_maker(
 ) -> Callable[..., Any]:
     """Source of a recorder, without loops and without what does not apply: the interpreter's steps are what a small op costs. A view
     (flag 2) is asked at each call if it wants a gradient; where it does not, another recorder is due. The node knows of the operands
-    `listed` and keeps `static` and what is `saved`: operands a0, a1 ..., results r0, r1 ... or, as y0, y1 ..., what lies in those.
+    `listed` and keeps `static` and what is `saved`: operands a0, a1 ..., results r0, r1 ... or, as y0, y1 ..., what lies in those; or HELD.
     Of several `results` those get history for which True stands."""
     given += ", ".join([f"a{k}" for k in range(len(flags))])
     result = "results" if results else "r0"
@@ -86,6 +87,9 @@ def _recorder_maker(
                 f"e{k} = a{k}._node",
                 f"if e{k} is None: e{k}, node.leaves = accumulator(a{k}), {held}",
             ]
+    listed = listed[
+        : listed.index(asking[-1]) + 1
+    ]  # what lists the edges to a user adds those that lead nowhere
     number = [{1: f"a{k}._nr", 2: f"n{k}"}.get(flags[k], "0") for k in listed]
     if results:
         lines.append(f"{_tuple([f'r{k}' for k in range(len(results))])} = results")
@@ -106,7 +110,10 @@ def _recorder_maker(
             f"y{at}._storage = {f'r{at}._storage' if int(at) in (recorded or [0]) else f'storage_of(r{at})'}",
         ]
         changed.append(f"y{at}._storage is not None")
-    if saved:
+    if saved == ("HELD",):
+        lines.append("node.saved = HELD")
+        saved = ()
+    elif saved:
         lines.append(f"node.saved = {_tuple(saved)}")
     if changed:
         lines.append(f"if {' or '.join(changed)}: node.versions = versions(node.saved)")
@@ -126,6 +133,7 @@ def _recorder_maker(
         edge=edge,
         accumulator=accumulator,
         Node=Node,
+        HELD=HELD,
         new=new,
         Tensor=Tensor,
         storage_of=storage_of,
@@ -167,6 +175,7 @@ def op_recorder(owner: Any, asked: int) -> Callable[..., None]:
             rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), bool(results))
             saved = [f"a{k}" for k in rule.inputs]
             saved += [f"{'r' if k and op.statistics else 'y'}{k}" for k in rule.outputs]
+            saved = saved or ["HELD"] * rule.holds
             every = tuple(range(len(flags)))
             if owner is op:
                 specs = _tuple(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
@@ -239,6 +248,8 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
             shadow._storage = storage_of(outs[k])
             saved.append(shadow)
         node.saved, node.versions = save(saved)
+    elif rule.holds:
+        node.saved = HELD
     node.rule = rule
     node.seq = next(sequence)
     if shared.rare:

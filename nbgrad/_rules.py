@@ -18,7 +18,7 @@ from nbgrad import _layout
 from nbgrad._dtypes import float64
 from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad._plan import _PLANS, Kernel, Plan
-from nbgrad._saved import SavedTensor, as_output, check_attached, origin, read_saved, unpack
+from nbgrad._saved import SavedTensor, as_output, origin, read_saved, unpack
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, hooks, new, written_as
@@ -42,6 +42,11 @@ def _order(names: Sequence[str], public: dict[str, str]) -> tuple[int, ...]:
     return tuple(sorted(range(len(names)), key=lambda k: public.get(names[k], names[k])))
 
 
+def _needed(mask: tuple[bool, ...], node: Node, needed: Any) -> tuple[bool, ...]:
+    """Those of the wanted inputs that lead to what was asked for; a node lists no edges after the last wanted input's."""
+    return tuple([m and n in needed for m, n in zip(mask, node.next)]) + mask[len(node.next) :]
+
+
 def hidden_edges(plan: Plan) -> tuple[int, ...]:
     """The operands of which PyTorch's node knows nothing: conditions, settings, and the number of an overload that takes one."""
     op = plan.op
@@ -60,6 +65,7 @@ class ElementwiseRule:
     def __init__(self, plan: Plan, mask: tuple[bool, ...]) -> None:
         op = plan.op
         self.plan, self.mask = plan, mask
+        self.edges = len(mask) if op.refuses is None else sum(mask)
         self.node_name = op.node_name
         if op.number_node is not None and not all(isinstance(o, Spec) for o in plan.operands):
             self.node_name = op.number_node
@@ -77,6 +83,8 @@ class ElementwiseRule:
         )
         self.number_positions = tuple(positions[n] for n in self.number_names)
         self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
+        as_tensor = op.number_node is None and set(self.number_names).difference(op.settings, op.fits)
+        self.holds = bool(as_tensor)  # PyTorch saves a number that no overload takes as a tensor
         self.order = _order(self.saved_names, op.public)
         self.backs: dict[Any, Callable[..., Any]] = {}  # by how the gradient lies
         self.by_ops: dict[tuple[bool, ...], Callable[..., Any]] = {}  # by which gradients are wanted
@@ -94,7 +102,7 @@ class ElementwiseRule:
         if needed is not None:
             for wanted, target in zip(mask, node.next):
                 if wanted and target not in needed:
-                    mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+                    mask = _needed(mask, node, needed)
                     key = key, mask
                     break
         if graph:
@@ -107,7 +115,6 @@ class ElementwiseRule:
         return run(g, node)
 
     def registered(self, node: Node, saved: tuple[Tensor, ...], g: Tensor, mask: tuple[bool, ...]) -> Any:
-        check_attached(node, saved, self.tensor_positions)
         run = self.by_ops.get(mask)
         if run is None:
             run = self.by_ops[mask] = self.by_op(mask)
@@ -192,7 +199,7 @@ class ElementwiseRule:
         def runner(over: int) -> Callable[..., Any]:
             title = f"{op.name}_backward"
             kernel = Kernel.of(title, tuple(exprs), names, op.logical, operands, outs, plan.kind, over)
-            return _runner(kernel, outs, where, keep, results, over >= 0)
+            return _runner(kernel, outs, where, keep, results, over >= 0, self.holds)
 
         fresh = runner(-1)
         large = outs[0].numel * outs[0].itemsize >= _REUSE_FROM
@@ -256,14 +263,21 @@ def _runner(
     keep: list[int],
     results: list[tuple[str, Any, Any]],
     over: bool,
+    holds: bool,
 ) -> Callable[..., Any]:
-    """`where` lists the tensors read: -1 is g, others index the saved; `keep` the numbers; `over`: write over g."""
+    """`where` lists the tensors read: -1 is g, others index the saved; `keep` the numbers; `over`: write over g; `holds`: the node has
+    something to lose, be it no tensor."""
     forms = []
     for how, k, operand in results:
         exact = how == "made" and outs[k].shape == operand.shape and outs[k].dtype is operand.dtype
         forms.append("exact" if exact else how)
     make = _runner_maker(
-        len(outs), tuple(where), tuple(keep), tuple((f, k) for f, (_, k, _) in zip(forms, results)), over
+        len(outs),
+        tuple(where),
+        tuple(keep),
+        tuple((f, k) for f, (_, k, _) in zip(forms, results)),
+        over,
+        holds,
     )
     sizes = [o.extent * o.itemsize for o in outs]
     operands = [operand for _, _, operand in results]
@@ -272,7 +286,12 @@ def _runner(
 
 @lru_cache(maxsize=1024)
 def _runner_maker(
-    count: int, where: tuple[int, ...], keep: tuple[int, ...], forms: tuple[tuple[str, Any], ...], over: bool
+    count: int,
+    where: tuple[int, ...],
+    keep: tuple[int, ...],
+    forms: tuple[tuple[str, Any], ...],
+    over: bool,
+    holds: bool,
 ) -> Callable[..., Any]:
     """Source of the few lines between a gradient's arrival and its kernel, without loops: measured 1 us a node less than with."""
     lines = ["def make(launch, address, n, sizes, outs, operands):"]
@@ -288,6 +307,8 @@ def _runner_maker(
     held = sorted({k for k in where if k >= 0})
     if held:
         lines += ["        saved = node.saved", "        if saved is None: unpack(node)"]
+    elif holds:
+        lines.append("        if node.saved is None: unpack(node)")
     for k in held:  # what `unpack` checks, in line: no storage record, or no write since
         lines += [f"        s{k} = saved[{k}]", f"        st{k} = s{k}._storage"]
     if held:
@@ -416,6 +437,7 @@ class OpRule:
         """`given` says which of the inputs are there at all (an optional one may be None); `several`, that the op's result is a
         tuple: its rules get a list of gradients, though only one of the outputs may have one."""
         self.op, self.mask, self.node_name, self.single = op, mask, op.node_name, not several
+        self.edges = len(mask)
         self.overwrites = any("own" in op.reads[n] for n in op.reads)
         if "all" in op.rules:
             asked = set(op.reads["all"])
@@ -432,6 +454,7 @@ class OpRule:
             *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())),
         )
         self.order = _order(self.saved_names, op.public)
+        self.holds = not asked.isdisjoint(op.held)
         where = {GRAD: "g", "wanted": "wanted", "specs": "layout", "own": "own"}
         where |= {n: f"saved[{k}]" for k, n in enumerate(self.saved_names)}
         where |= {n: "None" for k, n in enumerate(names) if not given[k]}
@@ -469,10 +492,9 @@ class OpRule:
             saved = unpack(node)
         mask = self.mask
         if needed is not None:
-            mask = tuple([m and n in needed for m, n in zip(mask, node.next)])
+            mask = _needed(mask, node, needed)
         if graph and saved:
             first = len(self.inputs)
-            check_attached(node, saved, self.inputs)
             saved = (
                 *saved[:first],
                 *(

@@ -9,9 +9,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import FREED, Node
-from nbgrad._tensor import Tensor, accumulation, edge, history, meta, new, share, storage_of, title
+from nbgrad._storage import APART
+from nbgrad._tape.modes import put_back, shared, state, switch
+from nbgrad._tape.node import FREED, HELD, Node
+from nbgrad._tensor import Tensor, accumulation, edge, history, meta, new, requires, share, storage_of, title
 
 
 def versions_of(saved: Sequence[Tensor]) -> tuple[int, ...]:
@@ -34,8 +35,8 @@ def versions_of(saved: Sequence[Tensor]) -> tuple[int, ...]:
 def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """What a node keeps of the values its rule will read, and at which versions."""
     versions = versions_of(saved)
-    if state.saved_hooks:
-        pack, unpack = state.saved_hooks[-1]
+    if state.modes.saved_hooks:
+        pack, unpack = state.modes.saved_hooks[-1]
         return tuple(Packed(s, pack, unpack) for s in saved), versions
     return tuple(saved), versions
 
@@ -49,12 +50,13 @@ class Packed:
     def __init__(self, t: Tensor, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
         self.unpack, self.edge = unpack, edge(t)
         counted = storage_of(t)
-        before, modes = counted.version, (state.saved_hooks, state.grad)
-        state.saved_hooks, state.grad = (), False
+        before, recorded, modes = counted.version, state.grad, state.modes
+        switch(saved_hooks=())
+        state.grad = False
         try:
             self.packed = pack(t)
         finally:
-            state.saved_hooks, state.grad = modes
+            put_back(recorded, modes)
         if counted.version != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
@@ -63,13 +65,17 @@ class Packed:
             )
 
     def get(self) -> Tensor:
+        recorded, modes = state.grad, state.modes
         got = self.unpack(self.packed)
+        put_back(recorded, modes)
         if not isinstance(got, Tensor):
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(got).__name__}"
             )
-        out = share(got, got._buf, got._spec)
         target, number = self.edge
+        if target is None and not requires(got):
+            return got
+        out = share(got, got._buf, got._spec)
         if target is not None and target.rule is accumulation:
             out._rg = 1  # a leaf again, whose gradient goes where that of the saved one goes
             meta(out).sink = target
@@ -83,11 +89,15 @@ def unpack(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if saved is None:
         raise RuntimeError(FREED)
+    if saved is HELD:
+        return ()
     packed = False
     for k in getattr(node.rule, "order", range(len(saved))):
         t = saved[k]
         if t._storage is not None and t._storage.version != node.versions[k]:
             if type(t) is not Packed:
+                if _was_detached(t, node.versions[k]):
+                    raise RuntimeError(DETACHED)
                 raise modified(t, node.versions[k], node.rule.made_by(node, k))
             packed = True
     return tuple([s.get() if type(s) is Packed else s for s in saved]) if packed else saved
@@ -102,7 +112,12 @@ def unpack_one(node: Node, k: int) -> Any:
     t = kept.shadow if type(kept) is Output else kept
     if type(t) is Packed:
         t = t.get()
-    elif t is not None and t._storage is not None and t._storage.version != node.versions[k]:
+    elif (
+        t is not None
+        and t._storage is not None
+        and t._storage.version != node.versions[k]
+        and not _was_detached(t, node.versions[k])  # who looks may see that all the same
+    ):
         raise modified(t, node.versions[k], node.rule.made_by(node, k))
     return t if number is None or not t._spec.dtype.is_floating_point else as_output(t, node, number)
 
@@ -113,13 +128,18 @@ def origin(t: Tensor) -> str:
     return "" if node is None else f", which is output {t._nr} of {title(node)},"
 
 
+def _was_detached(t: Tensor, version: int) -> bool:
+    """Whether a tensor was detached in place since it was at this version."""
+    return t._storage is not None and t._storage.version // APART != version // APART
+
+
 def modified(t: Tensor, version: int, made_by: str) -> RuntimeError:
     assert t._storage is not None
     shape = ", ".join(map(str, t._spec.shape))
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{t._spec.dtype.type_name} [{shape}]]{made_by} is at version {t._storage.version}; expected version "
-        f"{version} instead. Hint: "
+        f"[{t._spec.dtype.type_name} [{shape}]]{made_by} is at version {t._storage.version % APART}; expected version "
+        f"{version % APART} instead. Hint: "
         + (
             "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
             "question was changed in there or anywhere later. Good luck!"
@@ -134,14 +154,6 @@ DETACHED = (
     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use "
     "out-of-place `.detach()` instead"
 )
-
-
-def check_attached(node: Node, saved: Sequence[Tensor], positions: Sequence[int]) -> None:
-    """Where a gradient is to be differentiated, what it was made of must still have its history."""
-    for t, k in zip(saved, positions):
-        target = node.next[k]
-        if target is not None and target.next and t._node is None:
-            raise RuntimeError(DETACHED)
 
 
 class Output:
@@ -160,7 +172,14 @@ class SavedTensor:
     """One saved value as `_raw_saved_*` shows it: what `register_hooks` can replace by what a hook packs. Its place is None
     where the op can save this value, and did not."""
 
-    def __new__(cls, *_: object) -> SavedTensor:
+    __module__ = "torch._C._autograd"
+
+    def __new__(cls, *args: object) -> SavedTensor:
+        if args:
+            raise TypeError(
+                "__init__(): incompatible constructor arguments. The following argument types are supported:\n    1. "
+                f"torch._C._autograd.SavedTensor()\n\nInvoked with: {', '.join(map(repr, args))}"
+            )
         raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
 
     @classmethod
@@ -198,16 +217,15 @@ class SavedTensor:
             raise RuntimeError(DETACHED)
         return unpack_one(self._node, self._place)
 
-    def register_hooks(
-        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
-    ) -> None:
-        """Keep `pack_hook(value)` instead of the value, and read `unpack_hook` of that in backward."""
-        if not (callable(pack_hook) and callable(unpack_hook)):
+    def register_hooks(self, *hooks: Any) -> None:
+        """Keep `pack_hook(value)`, the first of two, instead of the value, and read `unpack_hook` of that in backward."""
+        if len(hooks) != 2 or not all(callable(hook) for hook in hooks):
             raise TypeError(
                 "register_hooks(): incompatible function arguments. The following argument types are supported:\n    1. (self: "
                 "torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
-                f"Invoked with: {self!r}, {pack_hook!r}, {unpack_hook!r}"
+                f"Invoked with: {', '.join(map(repr, (self, *hooks)))}"
             )
+        pack_hook, unpack_hook = hooks
         saved, k, kept = self._node.saved, self._place, self._kept()
         if saved is None:
             raise RuntimeError(

@@ -158,3 +158,23 @@ class Moved(Storage):
     @property
     def inference(self) -> bool:  # type: ignore[override]
         return self.counted.inference
+
+
+APART = 1 << 40  # of the versions of a tensor that was detached in place; below it stands what users see
+
+
+class Detached:
+    """The record of a tensor that was detached in place: the one that it had and others still have, at versions that no node has
+    saved, so that nodes which saved the tensor with its history come to look."""
+
+    __slots__ = ("__weakref__", "_record")
+
+    def __init__(self, record: Storage) -> None:
+        object.__setattr__(self, "_record", record)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._record, name)
+        return value + APART if name == "version" else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._record, name, value - APART if name == "version" else value)

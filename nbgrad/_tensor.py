@@ -19,7 +19,7 @@ import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device
-from nbgrad._storage import Batched, Marked, Moved, Spec, Storage
+from nbgrad._storage import APART, Batched, Detached, Marked, Moved, Spec, Storage
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import FREED, Node, RemovableHandle, node_type, sequence, shown
 
@@ -262,7 +262,7 @@ class Tensor:
         storage = storage_of(self)
         if storage.inference:
             raise RuntimeError("Inference tensors do not track version counter.")
-        return storage.version
+        return storage.version % APART
 
     @property
     def _base(self) -> Tensor | None:
@@ -406,7 +406,9 @@ class Tensor:
                 "hence detach_() cannot be called on these gradients. To fix this error, please refer to the "
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
             )
-        storage_of(self)
+        record: Any = storage_of(self)
+        if self._node is not None:
+            self._storage = Detached(record)  # type: ignore[assignment]
         self._node, self._nr, self._rg = None, 0, 0
         if type(self._spec) is Marked:  # tangents go too
             self._spec = Marked(self._spec) if type(self._buf) is Batched else self._spec.plain
@@ -480,7 +482,7 @@ def wrap(buf: Any, sp: Spec) -> Tensor:
     t._buf, t._spec = buf, sp
     t._rg = t._nr = 0
     t._storage = t._node = t._view = t._ad = None
-    if shared.rare and state.inference:
+    if shared.rare and state.modes.inference:
         as_inference(t)
     return t
 
@@ -560,7 +562,7 @@ def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
         return
     if value and not t._spec.dtype.is_floating_point:
         raise RuntimeError(refusal)
-    if value and t.is_inference() and not state.inference:
+    if value and t.is_inference() and not state.modes.inference:
         raise RuntimeError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
@@ -590,7 +592,7 @@ def history(t: Tensor) -> Node | None:
         if view.version != counted and (t._node is not None or requires(view.base)):
             if view.created != "default":
                 raise RuntimeError(_forbidden(t, view, "its base or another view of its base has been"))
-            set_history(t, view_node(t, view.base))
+            set_history(t, _read_anew(t, view.base))
             view.version = counted
     return t._node
 
@@ -646,6 +648,24 @@ class ViewRule:
 
     def layouts(self, node: Node) -> tuple[Spec, ...]:
         return (self.at,)
+
+
+def _read_anew(t: Tensor, base: Tensor) -> Node:
+    """The history of a view, now that its base has been written to."""
+    steps, node = [], t._node if state.modes.view_replay else None
+    while node is not None and getattr(getattr(node.rule, "op", None), "views", False):
+        steps.append(node)
+        node = node.next[0]
+    if not steps:
+        return view_node(t, base)
+    edge_there = edge(base)
+    for step in reversed(steps):
+        node = Node()
+        node.next, node.numbers = (edge_there[0],), (edge_there[1],)
+        node.rule, node.static, node.seq = step.rule, step.static, next(sequence)
+        edge_there = node, 0
+    assert node is not None
+    return node
 
 
 def view_node(t: Tensor, base: Tensor) -> Node:
@@ -710,10 +730,10 @@ def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
     `recorded` says that grad mode is on and some operand requires grad, the target counted in; `filled` that every element gets
     the same value, so that it does not matter if several of them are one.
     """
-    if shared.rare and state.before_write is not None:
-        state.before_write(t)
+    if shared.rare and state.modes.before_write is not None:
+        state.modes.before_write(t)
     storage = t._storage
-    if storage is not None and storage.inference and not state.inference:
+    if storage is not None and storage.inference and not state.modes.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
             "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
@@ -890,7 +910,7 @@ class Accumulation:
                 and ad.grad_dtype is _SAME
             ):
                 ad.grad = grad
-            else:
+            elif grad is not None:
                 _accumulate(leaf, ad, grad, state.grad)
         finally:
             ad.lock.release()
@@ -922,8 +942,8 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     elif type(grad._spec) is Marked:  # it has a tangent, which only ops see
         ad.grad = hooks.clone(grad) if have is None else hooks.add(have, grad)
     elif have is not None:
-        if state.before_write is not None:
-            state.before_write(have)
+        if state.modes.before_write is not None:
+            state.modes.before_write(have)
         hooks.add_(have, grad)
     elif fresh and _same_layout(leaf._spec, grad._spec):
         ad.grad = grad  # memory that the cast made

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any
 
-from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import Node
+from nbgrad._tape.modes import put_back, shared, state
+from nbgrad._tape.node import Node, sequence
 
 Add = Callable[[Any, Any, bool], Any]
 Wanted = dict[Node, dict[int, Callable[[Any], None] | None]]
@@ -90,23 +90,28 @@ def run(
     owned: set[Any] = set()  # totals that are ours to write into
     sinks: list[Node] = []  # due, the next one last
     starts = [root[0] for root in roots]
+    if shared.numbered:
+        _number_anew(starts)
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
     task.roots = starts
     if needed is not None:
         task.needed = needed
-    before, observed = (state.grad, state.task), shared.anomaly
+    before, modes, special = (state.grad, state.task), state.modes, shared.anomaly
     if before[1] is not None:
         task.depth = before[1].depth + 1
-    state.grad, state.task = graph and not state.inference, task
+    graph = graph and not modes.inference
+    state.grad, state.task = graph, task
     try:
         following: Node | None = None
         while roots:  # emptied, so that no gradient outlives its use
             node, number, grad = roots.pop(0)
+            if needed is not None and node not in needed:
+                continue
             if not heap and not roots and node.outputs == 1:  # the usual one root
                 following = node
                 pending[node] = grad
-            elif needed is None or node in needed:
+            else:
                 _arrive(heap, pending, owned, add, node, number, grad)
         grad = None
         while True:
@@ -126,17 +131,20 @@ def run(
             grads = pending.pop(node)
             if wanted is not None and node in wanted and not _hand_over(node, grads, wanted, needed, prepare):
                 continue
-            if not node.hooked and not observed:
+            if not node.hooked and not special:
                 results = node.rule.apply(node, grads, needed, registered)
             else:
                 if node.hooked:
                     grads = prepare(node, grads, True)
-                if grads is None and not node.undefined:  # a hook took it away
-                    results = (None,) * len(node.next)
+                if node.next and not node.undefined and _missing(node, grads):
+                    results = (None,) * len(node.edges())
                 else:
-                    results = (watch if observed else node.rule.apply)(node, grads, needed, registered)
+                    run_it = watch if shared.anomaly else node.rule.apply
+                    results = run_it(node, grads, needed, registered)
                 if node.hooks is not None:
                     results = finish(node, results, grads)
+                if state.modes is not modes or state.grad is not graph:  # a hook's doing
+                    put_back(graph, modes)
             grads = None
             if not results:  # a sink
                 continue
@@ -145,9 +153,9 @@ def run(
             for target, number, grad in zip(node.next, node.numbers, results):
                 if target is None or (needed is not None and target not in needed):
                     continue  # not differentiable there, or not asked for
-                if grad is None:
-                    if target.undefined:
-                        _arrive(heap, pending, owned, add, target, number, grad)
+                if grad is None:  # goes on all the same, for the hooks and custom nodes on its way
+                    special = True
+                    _arrive(heap, pending, owned, add, target, number, grad)
                 elif target.outputs != 1 or target in pending:
                     _arrive(heap, pending, owned, add, target, number, grad)
                 else:
@@ -169,6 +177,38 @@ def run(
                 callback()
     finally:
         state.grad, state.task = before
+        if state.modes is not modes:
+            put_back(before[0], modes)
+
+
+def _number_anew(roots: list[Node]) -> None:
+    """Where a user has set numbers: give all nodes new ones, in the order in which the numbers and the graph let them run."""
+    nodes = _reached(roots)
+    if not any("_asked_nr" in vars(node) for node in nodes):
+        return
+    waits = dict.fromkeys(nodes, 0)
+    for node in nodes:
+        for target in node.next:
+            if target is not None:
+                waits[target] += 1
+    ready = [(-node._sequence_nr(), node.seq, node) for node in nodes if not waits[node]]
+    heapify(ready)
+    order = []
+    while ready:
+        node = heappop(ready)[2]
+        order.append(node)
+        for target in node.next:
+            if target is not None:
+                waits[target] -= 1
+                if not waits[target]:
+                    heappush(ready, (-target._sequence_nr(), target.seq, target))
+    for node in reversed(order):
+        node.seq = next(sequence)
+
+
+def _missing(node: Node, grads: Any) -> bool:
+    """Whether no gradient has arrived: PyTorch calls the node's hooks with None, and hands None on."""
+    return grads is None if node.outputs == 1 else all(grad is None for grad in grads)
 
 
 def _arrive(

@@ -14,6 +14,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from nbgrad._tape.modes import shared
+
 sequence = itertools.count()  # next() is atomic under the GIL
 
 FREED = (
@@ -22,6 +24,10 @@ FREED = (
     "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
     "saved tensors after calling backward."
 )
+
+
+# `saved` of a node that keeps no tensor here, where PyTorch's does: it goes when the node has run.
+HELD: tuple[Any, ...] = (None,)
 
 
 class Node:
@@ -59,15 +65,29 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         hidden = getattr(self.rule, "hidden", ())  # operands for which PyTorch's node has no edge at all
-        edges = [e for k, e in enumerate(zip(self.next, self.numbers)) if k not in hidden]
+        edges = [e for k, e in enumerate(self.edges()) if k not in hidden]
         return tuple((None if node is None else shown(node), k) for node, k in edges)
+
+    def edges(self) -> list[tuple[Node | None, int]]:
+        """An edge for each input of the op; `next` ends with the last that leads anywhere."""
+        known: list[tuple[Node | None, int]] = [*zip(self.next, self.numbers)]
+        return known + [(None, 0)] * (getattr(self.rule, "edges", 0) - len(known))
 
     @property
     def metadata(self) -> dict[Any, Any]:
         return self.__dict__.setdefault("_metadata", {})
 
     def _sequence_nr(self) -> int:
-        return self.seq
+        return vars(self).get("_asked_nr", self.seq)
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Let this node run before those with smaller numbers, as far as the graph allows it."""
+        if not isinstance(number, int):
+            raise TypeError("an integer is required")
+        if number < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+        self._asked_nr = number
+        shared.numbered = True
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(grad_inputs, grad_outputs)` after the node has run; what it returns replaces the grad_inputs."""
@@ -117,6 +137,9 @@ class AccumulateGrad(Node):
     @property
     def variable(self) -> Any:
         return self.static()
+
+    def _sequence_nr(self) -> int:
+        return (1 << 64) - 1  # as PyTorch has it: before all others
 
 
 class RemovableHandle:

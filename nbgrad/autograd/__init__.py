@@ -6,6 +6,7 @@ This module only re-exports: what a name is stands in the module that it comes f
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nbgrad._saved import SavedTensor
 from nbgrad.autograd import anomaly_mode as anomaly_mode
 from nbgrad.autograd import forward_ad as forward_ad
 from nbgrad.autograd import function as function
@@ -16,11 +17,13 @@ from nbgrad.autograd import variable as variable
 from nbgrad.autograd._run import backward, grad
 from nbgrad.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from nbgrad.autograd.function import Function, NestedIOFunction
+from nbgrad.autograd.grad_mode import _force_original_view_tracking as _force_original_view_tracking
 from nbgrad.autograd.grad_mode import (
     enable_grad,
     enforce_grad_layout_policy,
     inference_mode,
     is_multithreading_enabled,
+    is_view_replay_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
@@ -41,6 +44,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Function",
     "NestedIOFunction",
+    "SavedTensor",
     "Variable",
     "backward",
     "detect_anomaly",
@@ -51,6 +55,7 @@ __all__ = [
     "gradgradcheck",
     "inference_mode",
     "is_multithreading_enabled",
+    "is_view_replay_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",

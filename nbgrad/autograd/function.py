@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from nbgrad import _transforms
 from nbgrad._backward import note_origin
+from nbgrad._creation import as_subclass
 from nbgrad._saved import Output, SavedTensor, origin, save, unpack_one
 from nbgrad._storage import Level, Marked, Spec
-from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import FREED, Node, node_type, sequence
+from nbgrad._tape.modes import put_back, shared, state
+from nbgrad._tape.node import FREED, HELD, Node, node_type, sequence
 from nbgrad._tensor import (
     VIEW_OF_LEAF_WRITE,
     Tensor,
@@ -60,7 +61,7 @@ class FunctionCtx:
     saved_for_forward: tuple[Any, ...] = ()
     dirty_tensors: tuple[Any, ...] = ()
     non_differentiable: tuple[Any, ...] = ()
-    materialize_grads = True
+    materialize_grads = _materialize_non_diff_grads = True
     needs_input_grad: tuple[bool, ...] = ()
     forwards = False  # while `jvp` runs: what is saved is what was saved for it
 
@@ -96,11 +97,20 @@ class BackwardCFunction(Node, FunctionCtx):
     undefined = True
     _forward_cls: type[Function]
 
+    def materializes(self, t: Tensor) -> bool:
+        """Whether a gradient of this output that is missing may come as zeros."""
+        return self._materialize_non_diff_grads or t._node is self
+
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         return self.saved_for_forward if self.forwards else _unpack(self)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
@@ -201,7 +211,7 @@ class Function(metaclass=FunctionMeta):
     ) -> tuple[BackwardCFunction, Any]:
         """The node of the call, and what it returns."""
         node: BackwardCFunction = new(cls._backward_cls)
-        node.saved, node.versions = _NOTHING, ()
+        node.saved, node.versions = HELD, ()
         needs = []
         targets = []
         numbers = []
@@ -270,7 +280,7 @@ class Function(metaclass=FunctionMeta):
                 _forbid_writes(node, wrapped)
             node.static = (
                 tuple([a._spec if isinstance(a, Tensor) else None for a in args]),
-                tuple([t._spec if isinstance(t, Tensor) else None for t in wrapped]),
+                tuple([t._spec if isinstance(t, Tensor) and node.materializes(t) else None for t in wrapped]),
             )
             if node.to_save:
                 _keep(node)
@@ -545,7 +555,9 @@ def _output(
             return t
         if given:
             return t.detach() if requires(t) else _same_view(t)
-        if t._rg and t._view is None:
+        if t._view is not None:
+            t._view.created = "function"
+        elif t._rg:
             t._node, t._nr, t._rg = None, 0, 0
         return t
     if dirty:
@@ -563,12 +575,14 @@ def _output(
         t._rg = 1
     else:
         t._rg = 2
-        t._view.created = "function"
+        t._view.created, t._view.version = "function", storage_of(t).version
     return t
 
 
 def _same_view(t: Tensor) -> Tensor:
-    return view_of(t, t._buf, t._spec, "function", "")
+    """An input that is returned as it is; of a class that wants to know of calls, it stays of that class."""
+    view = view_of(t, t._buf, t._spec, "function", "")
+    return as_subclass(view, type(t)) if hasattr(t, "__torch_function__") else view
 
 
 def _written_output(node: BackwardCFunction, t: Tensor, k: int, count: int) -> Tensor:
@@ -638,13 +652,10 @@ def _keep(node: BackwardCFunction) -> None:
     del node.to_save
 
 
-_NOTHING: tuple[Any, ...] = (None,)  # of one that saves nothing; unlike () it goes when the node has run
-
-
 def _count(node: BackwardCFunction) -> int:
     if node.saved is None:
         raise RuntimeError(FREED)
-    return 0 if node.saved is _NOTHING else len(node.saved)
+    return 0 if node.saved is HELD else len(node.saved)
 
 
 def _unpack(node: BackwardCFunction) -> tuple[Any, ...]:
@@ -680,7 +691,10 @@ class FunctionRule:
                         for g, sp in zip(grads, outputs)
                     ]
                     break
+        recorded, modes = state.grad, state.modes
         results = _backward_of(node._forward_cls)(node, *grads)
+        if state.modes is not modes or state.grad is not recorded:
+            put_back(recorded, modes)
         if not isinstance(results, tuple):
             results = (results,)
         if len(results) != len(inputs):

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
-from nbgrad._tape.modes import grad_mode, set_grad_mode, set_inference, state
+from nbgrad._tape.modes import grad_mode, set_grad_mode, set_inference, state, switch
 
 __all__ = [
     "enable_grad",
@@ -20,6 +20,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_multithreading_enabled",
+    "is_view_replay_enabled",
     "no_grad",
     "set_grad_enabled",
     "set_multithreading_enabled",
@@ -31,11 +32,15 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    return state.inference
+    return state.modes.inference
 
 
 def is_multithreading_enabled() -> bool:
-    return state.multithreading
+    return state.modes.multithreading
+
+
+def is_view_replay_enabled() -> bool:
+    return state.modes.view_replay
 
 
 def _stepwise(fresh: Callable[[], Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,7 +183,7 @@ class inference_mode(Mode):
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
-        self._before = state.inference, grad_mode()
+        self._before = state.modes.inference, grad_mode()
         set_inference(self.mode)
 
     def __exit__(self, *_: object) -> None:
@@ -194,17 +199,42 @@ class set_multithreading_enabled(Mode):
 
     def __init__(self, mode: bool) -> None:
         _check_bool("set_multithreading_enabled", mode)
-        self._before, self.mode = state.multithreading, mode
-        state.multithreading = mode
+        self._before, self.mode = state.modes.multithreading, mode
+        switch(multithreading=mode)
 
     def clone(self) -> set_multithreading_enabled:
         return set_multithreading_enabled(self.mode)
 
     def __enter__(self) -> None:
-        state.multithreading = self.mode
+        switch(multithreading=self.mode)
 
     def __exit__(self, *_: object) -> None:
-        state.multithreading = self._before
+        switch(multithreading=self._before)
+
+
+class _force_original_view_tracking(Mode):
+    """Whether a view whose base was written to gets the history that it was made with, on what the base is now (else one
+    `as_strided`). Acts when it is made; as a context manager also puts back what was there before."""
+
+    __slots__ = ("mode", "prev")
+
+    def __init__(self, mode: bool) -> None:
+        _check_bool("set_view_replay_enabled", mode)
+        self.prev, self.mode = state.modes.view_replay, mode
+        switch(view_replay=mode)
+
+    def clone(self) -> _force_original_view_tracking:
+        return _force_original_view_tracking(self.mode)
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        switch(view_replay=self.prev)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        switch(view_replay=self.mode)
+
+    def __exit__(self, *_: object) -> None:
+        switch(view_replay=self.prev)
 
 
 class enforce_grad_layout_policy(Mode):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from nbgrad._device import device
 from nbgrad._dtypes import dtype, float32
 from nbgrad._storage import Spec, spec
-from nbgrad._tape.modes import shared, state
+from nbgrad._tape.modes import state, switch
 from nbgrad._tape.node import Node, RemovableHandle, shown
 from nbgrad._tensor import Tensor, edge, requires, storage_of, written
 from nbgrad.ops.copy import clone
@@ -115,14 +116,12 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
-        if state.saved_hooks_disabled is not None:
-            raise RuntimeError(state.saved_hooks_disabled)
-        state.saved_hooks = (*state.saved_hooks, (self.pack_hook, self.unpack_hook))
-        shared.count(1)
+        if state.modes.saved_hooks_disabled is not None:
+            raise RuntimeError(state.modes.saved_hooks_disabled)
+        switch(saved_hooks=(*state.modes.saved_hooks, (self.pack_hook, self.unpack_hook)))
 
     def __exit__(self, *_: object) -> None:
-        state.saved_hooks = state.saved_hooks[:-1]
-        shared.count(-1)
+        switch(saved_hooks=state.modes.saved_hooks[:-1])
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -142,37 +141,49 @@ class save_on_cpu(saved_tensors_hooks):
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Inside, `saved_tensors_hooks` is refused with this message."""
-    if state.saved_hooks:
+    if state.modes.saved_hooks:
         raise RuntimeError(error_message)
-    before = state.saved_hooks_disabled
-    state.saved_hooks_disabled = error_message
+    before = state.modes.saved_hooks_disabled
+    switch(saved_hooks_disabled=error_message)
     try:
         yield
     finally:
-        state.saved_hooks_disabled = before
+        switch(saved_hooks_disabled=before)
 
 
 class _Saved:
-    """Stands for a saved value in the node that saved it."""
+    """Stands for a saved value in the nodes that saved it."""
+
+
+_Which = tuple[
+    int, ...
+]  # the memory (by id) and its version; for one tensor over it, behind the tensor's id and where it begins
 
 
 class _AllowMutationOnSavedContext:
-    """The values saved in the block: as they are in `original`, and in `cloned` those that have been written to since."""
+    """The values saved in the block: as they are in `original`, and in `cloned` those that have been written to since. One that several
+    nodes have saved is found by `tid_to_weakhandle`, those that a write is going to change by `sid_to_tid`."""
 
     def __init__(self) -> None:
         self.original: WeakKeyDictionary[_Saved, Tensor] = WeakKeyDictionary()
         self.cloned: WeakKeyDictionary[_Saved, Tensor] = WeakKeyDictionary()
-        self._in_memory: dict[int, WeakSet[_Saved]] = {}  # by the memory's id
+        self.tid_to_weakhandle: WeakValueDictionary[_Which, _Saved] = WeakValueDictionary()
+        self.sid_to_tid: defaultdict[_Which, set[_Which]] = defaultdict(set)
 
     def clear(self) -> None:
         self.original.clear()
         self.cloned.clear()
-        self._in_memory.clear()
+        self.tid_to_weakhandle.clear()
+        self.sid_to_tid.clear()
 
     def pack(self, t: Tensor) -> _Saved:
-        saved = _Saved()
-        self.original[saved] = t
-        self._in_memory.setdefault(id(storage_of(t).memory), WeakSet()).add(saved)
+        sid = _memory_now(t)
+        tid = (id(t), t.data_ptr(), *sid)
+        saved = self.tid_to_weakhandle.get(tid)
+        if saved is None or self.original.get(saved) is not t:  # another tensor may have had this id
+            saved = self.tid_to_weakhandle[tid] = _Saved()
+            self.original[saved] = t
+            self.sid_to_tid[sid].add(tid)
         return saved
 
     def unpack(self, saved: _Saved) -> Tensor:
@@ -188,12 +199,17 @@ class _AllowMutationOnSavedContext:
 
     def before_write(self, t: Tensor) -> None:
         """Copy what has been saved of the memory that is about to be written to."""
-        memory = storage_of(t).memory
-        for saved in list(self._in_memory.pop(id(memory), ())):
-            kept = self.original.get(saved)
-            if kept is not None and storage_of(kept).memory is memory:
+        for tid in self.sid_to_tid.get(_memory_now(t), ()):
+            saved = self.tid_to_weakhandle.get(tid)
+            kept = None if saved is None else self.original.get(saved)
+            if saved is not None and kept is not None:
                 self.cloned[saved] = clone(kept.detach())
                 del self.original[saved]
+
+
+def _memory_now(t: Tensor) -> _Which:
+    storage = storage_of(t)
+    return id(storage.memory), storage.version
 
 
 @contextlib.contextmanager
@@ -201,14 +217,14 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     """Inside, what is saved may be written to: a saved value is copied before the first write. Backward must run inside too."""
     context = _AllowMutationOnSavedContext()
     with saved_tensors_hooks(context.pack, context.unpack):
-        if state.before_write is not None:
+        if state.modes.before_write is not None:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-        state.before_write = context.before_write
+        switch(before_write=context.before_write)
         try:
             yield context
         finally:
             context.clear()
-            state.before_write = None
+            switch(before_write=None)
 
 
 # ---------------------------------------------------------------- several gradients at once
@@ -232,11 +248,14 @@ def register_multi_grad_hook(
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()
     if mode == "any":
-        seen: list[Any] = [None]
+        called: WeakSet[Any] = (
+            WeakSet()
+        )  # for which backwards; several may be running, each in a thread of its own
 
-        def first(grad: Tensor) -> None:
+        def first(grad: Tensor | None) -> None:
             with lock:
-                new, seen[0] = seen[0] is not state.task, state.task
+                new = state.task not in called
+                called.add(state.task)
             if new:
                 fn(grad)
 
@@ -245,10 +264,10 @@ def register_multi_grad_hook(
     nodes = [edge(t)[0] for t in tensors]
     if None in nodes:
         raise AssertionError("Expected gradient function to be set")
-    pending: dict[Any, tuple[list[Tensor | None], list[int]]] = {}
+    pending: WeakKeyDictionary[Any, tuple[list[Tensor | None], list[int]]] = WeakKeyDictionary()
 
     def one_of(k: int) -> Callable[[Tensor], None]:
-        def arrived(grad: Tensor) -> None:
+        def arrived(grad: Tensor | None) -> None:
             task = state.task
             with lock:
                 if task not in pending:

@@ -20,7 +20,9 @@ from nbgrad.ops.movement import (
     _permute,
     _sizes,
     broadcast_to,
+    expand,
     reshape,
+    unsqueeze,
 )
 from nbgrad.ops.place import Place, _Array, _flip, _index_select, _of_array, _roll
 
@@ -165,6 +167,10 @@ def repeat_interleave(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{times.size} and input.size({d}) = {n}"
         )
+    if not isinstance(repeats, Tensor):
+        shape = tuple(input.shape)
+        copies = clone(expand(unsqueeze(input, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :])))
+        return reshape(copies, (*shape[:d], n * repeats, *shape[d + 1 :]))
     index = np.repeat(np.arange(n), times if times.size == n else times[0])
     return _index_select(input, place=Place((d,), [index], index.shape))
 

@@ -243,7 +243,9 @@ def _read_own_each(has: Sequence[bool], x: Tensor, by: Tensor, place: Place) -> 
     return _moved_block(out, 1, place.lead + 1, k) if has[0] else movedim(out, place.lead, 0)
 
 
-def _picker(node_name: str) -> Callable[..., Tensor]:
+def _picker(node_name: str, held: bool = True) -> Callable[..., Tensor]:
+    """An op that reads at places, which are `held` if PyTorch saves tensors that say where."""
+
     @differentiable(
         node_name,
         tangent=LINEAR,
@@ -253,6 +255,7 @@ def _picker(node_name: str) -> Callable[..., Tensor]:
     def pick(input: Tensor, *, place: Place) -> Tensor:
         return _read(input, place)
 
+    pick.op.held = ("place",) if held else ()  # type: ignore[attr-defined]
     return _placed(pick, _read_own)
 
 
@@ -296,15 +299,21 @@ _spread: Callable[..., Tensor] = _placed(
 
 _index: Callable[..., Tensor] = _picker("Index")
 _gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _picker("Take")
-_masked_select, _flip, _roll = _picker("MaskedSelect"), _picker("Flip"), _picker("Roll")
+_masked_select, _flip, _roll = _picker("MaskedSelect"), _picker("Flip", False), _picker("Roll", False)
 
 
 def _putter(node_name: str, accumulate: bool, dense: bool = False) -> Callable[..., Tensor]:
     """An op that writes `value` at places of a copy of `input`, a `dense` one if PyTorch's is. Its record also serves the op that
     writes in place."""
 
-    def to_input(g: Tensor, place: Place) -> Tensor:
+    def overwritten(g: Tensor, place: Place) -> Tensor:
         return g if accumulate else _zeroed(g, place)
+
+    def added_to(g: Tensor) -> Tensor:
+        return g
+
+    # PyTorch's index_put and put keep the indices for any gradient, the other ops that add only for the value's.
+    to_input = added_to if accumulate and node_name not in ("IndexPut", "Put") else overwritten
 
     def to_value(g: Tensor, value_spec: Spec, place: Place) -> Tensor:
         back: Tensor = _index(g, place=place)
@@ -339,6 +348,7 @@ def _putter(node_name: str, accumulate: bool, dense: bool = False) -> Callable[.
         out._storage = None
         return out
 
+    put.op.held = ("place",)  # type: ignore[attr-defined]
     own = differentiable(node_name, tangent=moved, batch=own_each, input=to_input, value=to_value)(
         lambda input, value, by, *, place: _never()
     )

@@ -156,7 +156,7 @@ hooks.resize = resize
 @method
 def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     shape = _sizes(sizes if size is None else (size,), "resize_")
-    if requires(self) and not state.inference:
+    if requires(self) and not state.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
     if state.duals and moves((self,)):
         raise RuntimeError("cannot resize variables that has a forward grad")

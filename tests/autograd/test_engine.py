@@ -361,6 +361,63 @@ def test_threads_may_share_a_graph_that_is_retained() -> None:
     assert x.grad.tolist() == [400 * 6.0] * 3
 
 
+@pytest.mark.parametrize("mode", ["any", "all"])
+def test_a_multi_grad_hook_counts_each_backward_of_each_thread(mode: str) -> None:
+    x, w = ones(3), ones(3)
+    y, z = x * w, x + w
+    out = (y * z).sum()
+    called = []
+    meet = threading.Barrier(4)
+    T.autograd.graph.register_multi_grad_hook(
+        (y, z), lambda g: called.append(threading.get_ident()), mode=mode
+    )
+    # Each of the backwards has run one hook, and none both, when they go on.
+    y.register_hook(lambda g: (meet.wait(10), None)[1])
+
+    def work(_: int) -> None:
+        for _ in range(5):
+            out.backward(retain_graph=True)
+
+    in_threads(4, work)
+    assert sorted(called.count(t) for t in set(called)) == [5] * 4
+
+
+def test_a_multi_grad_hook_keeps_no_backward() -> None:
+    x, w = ones(3), ones(3)
+    for mode in ("any", "all"):
+        T.autograd.graph.register_multi_grad_hook((x, w), lambda g: None, mode=mode)
+    w.register_hook(lambda g: 1 / 0)
+    y = (x * w).exp()
+    ref = weakref.ref(y.grad_fn)
+    with pytest.raises(ZeroDivisionError):
+        y.sum().backward()
+    del y
+    gc.collect()
+    assert ref() is None
+
+
+def test_what_a_hook_has_switched_is_neither_left_nor_kept() -> None:
+    class Kept:
+        pass
+
+    def enter() -> None:
+        kept = Kept()
+        refs.append(weakref.ref(kept))
+        T.autograd.graph.saved_tensors_hooks(lambda t: (kept, t), lambda p: p[1]).__enter__()
+
+    refs: list[weakref.ref[Kept]] = []
+    x = ones(3)
+    x.register_hook(lambda g: enter())
+    y = (x * x).sum()
+    y.register_hook(lambda g: enter())
+    y.backward()
+    x.register_hook(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        (x * x).sum().backward()
+    gc.collect()
+    assert len(refs) == 3 and all(r() is None for r in refs)
+
+
 def test_modes_are_a_threads_own() -> None:
     inside, outside = threading.Event(), threading.Event()
     seen = []
