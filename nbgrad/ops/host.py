@@ -27,7 +27,6 @@ from nbgrad.ops.elementwise import abs as _abs
 from nbgrad.ops.elementwise import add, eq, isfinite, isnan, le, logical_and, logical_or, mul, sub
 from nbgrad.ops.movement import unbind
 from nbgrad.ops.registry import method
-from nbgrad.ops.storage import resize_
 
 
 def of_array(array: np.ndarray[Any, Any]) -> Tensor:
@@ -187,21 +186,19 @@ for _name, _method in {"__array__": _array, "__array_wrap__": _array_wrap}.items
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     array = input._host()
     if as_tuple:
+        if out is not None:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return tuple(of_array(i) for i in np.atleast_1d(array).nonzero())
     found = np.empty((np.count_nonzero(array), array.ndim), np.int64)
     if array.ndim:
         for d, i in enumerate(array.nonzero()):
             found[:, d] = i
-    result = of_array(found)
-    if out is None:
-        return result
-    if out._spec.dtype is not _dtypes.int64:
-        raise RuntimeError(
-            "nonzero: Expected out tensor to have scalar type Long but got scalar "
-            f"type{out._spec.dtype.scalar_name}"
-        )
-    resize_(out, tuple(result.shape))
-    return out.copy_(result)
+    return _places_into("nonzero", out, of_array(found))
+
+
+def _places_into(name: str, out: Tensor | None, result: Tensor) -> Tensor:
+    exact = f"{name}: Expected out tensor to have scalar type {{want}} but got scalar type{{got}}"
+    return result if out is None else into(name, out, result, (), exact)
 
 
 @method
@@ -212,8 +209,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     found = nonzero(input)._host()[:size]
     rows = np.full((size, found.shape[1]), fill_value, np.int64)
     rows[: len(found)] = found
-    result = of_array(rows)
-    return result if out is None else into("nonzero_static", out, result, ())
+    return _places_into("nonzero_static", out, of_array(rows))
 
 
 @method

@@ -92,7 +92,8 @@ def _as_item(x: Any) -> Any:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, np.ndarray):
-        return _from_sequence(x)
+        mask = _dtypes.from_numpy_dtype(x.dtype) is _dtypes.uint8
+        return _of_array(x) if mask else _from_sequence(x)
     if _is_sequence(x):
         if _holds_text(x):
             raise TypeError("new(): invalid data type 'str'")
@@ -503,6 +504,7 @@ def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: boo
         )
     if not indices and self.numel():
         raise RuntimeError("at least one index must be provided")
+    indices = [_masked_bytes(x) if x.dtype is _dtypes.uint8 else x for x in indices]
     taken = sum(x.ndim if x.dtype is _dtypes.bool_ else 1 for x in indices)
     if taken > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {taken})")

@@ -474,7 +474,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @method
 def ravel(input: Tensor) -> Tensor:
-    return reshape(input, (-1,)) if input.numel() else reshape(input, (0,))
+    """All elements in one dimension, next to each other."""
+    return _view(contiguous(input), shape=(input.numel(),))
 
 
 @method
