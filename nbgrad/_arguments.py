@@ -557,13 +557,19 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> 
     return lasting
 
 
+_DATA = "data", "obj"  # what a tensor is made of, by whatever dress its numbers have
+
+
 def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """The arguments of a call, where numbers in PyTorch's other dresses (NumPy's, a tensor's) are Python's."""
     takes = [(k, p) for way in signatures(path) if not way.hidden for k, p in enumerate(way.parameters)]
     tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor"]
     places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
+    data = {k for k, p in takes if p.kind == "object" and p.name in _DATA}
 
     def one(k: int, name: str, value: Any) -> Any:
+        if k in data:
+            return value
         if isinstance(value, Tensor) and (k in places or name in names):
             return value
         return _plain(value, name not in names)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import math
+import operator
 import warnings
 from array import array
 from collections.abc import Callable, Sequence
@@ -23,7 +25,7 @@ from nbgrad._tape.modes import shared, state
 from nbgrad._tensor import Tensor, as_inference, new, set_requires_grad, storage_of, wrap
 from nbgrad._tensor import empty as _empty
 from nbgrad._transforms import batched
-from nbgrad.ops.copy import copy_memory, to_dtype
+from nbgrad.ops.copy import _clone_spec, copy_memory, to_dtype
 from nbgrad.ops.copy import full as _full
 from nbgrad.ops.copy import zeros as _zeros
 from nbgrad.ops.movement import _sizes
@@ -291,64 +293,94 @@ def frombuffer(
     return _finish(lent(np.frombuffer(buffer, d.np, count, offset)), requires_grad)
 
 
-def _infer(data: Any) -> _dtype:
-    """The dtype of nested Python data: that of its highest category."""
+def _is_sequence(x: Any) -> bool:
+    """What Python's C interface takes for one: all that can be indexed but dicts. Tensors, and NumPy's scalars, are numbers."""
+    if isinstance(x, (dict, Tensor, np.generic, np.ndarray)):
+        return isinstance(x, np.ndarray) and x.ndim > 0
+    return hasattr(type(x), "__getitem__")
+
+
+def _elements(x: Any) -> list[Any]:
+    try:
+        return list(x)
+    except Exception:
+        raise ValueError(f"could not determine the shape of object type '{type(x).__name__}'") from None
+
+
+def _infer(values: list[Any]) -> _dtype:
+    """The dtype of numbers: that of the highest category."""
     best = -1
-    stack = [data]
-    default = get_default_dtype()
-    found: _dtype = default
-    while stack:
-        x = stack.pop()
-        if isinstance(x, (list, tuple)):
-            stack.extend(x)
-            continue
+    found = get_default_dtype()
+    for x in values:
         if isinstance(x, Tensor):
             d = x.dtype
         elif isinstance(x, (np.ndarray, np.generic)):
             d = _dtypes.from_numpy_dtype(x.dtype)
         elif isinstance(x, (bool, int, float)):
             d = _dtypes.number_dtype(x)
+        elif _is_sequence(x):
+            continue  # is refused where a number should stand
         else:
             raise _refused(x)
         if d.category > best:
             best, found = d.category, d
-        elif d.category == best:
+        elif d.category == best and d is not found:
             found = _dtypes.promote_types(found, d)
     return found
 
 
 def _refused(x: Any) -> Exception:
-    if isinstance(x, str):
-        return TypeError("new(): invalid data type 'str'")
+    if isinstance(x, (str, bytes)):
+        return TypeError(f"new(): invalid data type '{type(x).__name__}'")
     if isinstance(x, complex):
         return TypeError("nbgrad has no complex dtypes yet: got a Python complex number")
     return RuntimeError(f"Could not infer dtype of {type(x).__name__}")
 
 
-def _shape_of(data: Any) -> tuple[int, ...]:
+def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape that the first of each sequence tell, and the numbers in it."""
     shape: list[int] = []
-    while isinstance(data, (list, tuple)) or (isinstance(data, (Tensor, np.ndarray)) and data.ndim):
-        if isinstance(data, (Tensor, np.ndarray)):
-            return (*shape, *data.shape)
-        shape.append(len(data))
-        if not len(data):
-            break
-        data = data[0]
-    return tuple(shape)
-
-
-def _flatten(data: Any, shape: Sequence[int], out: list[Any], depth: int = 0) -> None:
-    if depth == len(shape):
-        if isinstance(data, (list, tuple)):
+    level, inner = [data], data  # all that stands at one depth, and the first of it
+    while _is_sequence(inner):
+        if isinstance(inner, str) or len(shape) > 128:
+            raise ValueError(f"too many dimensions '{type(inner).__name__}'")
+        if not all(map(_is_sequence, level)):
             raise TypeError("not a sequence")
-        out.append(data.item() if isinstance(data, (Tensor, np.ndarray, np.generic)) else data)
-        return
-    if not isinstance(data, (list, tuple, Tensor, np.ndarray)):
-        raise TypeError(f"expected sequence of length {shape[depth]} at dim {depth} (got a number)")
-    if len(data) != shape[depth]:
-        raise ValueError(f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})")
-    for x in data:
-        _flatten(x, shape, out, depth + 1)
+        rows = [_elements(x) for x in level]
+        n, dim = len(rows[0]), len(shape)
+        shape.append(n)
+        if not n:
+            return tuple(shape), []
+        for row in rows:
+            if len(row) != n:
+                raise ValueError(f"expected sequence of length {n} at dim {dim} (got {len(row)})")
+        level = [x for row in rows for x in row]
+        inner = level[0]
+    return tuple(shape), level
+
+
+def _number(x: Any, d: _dtype) -> Any:
+    """What stands where a number should, as Python's."""
+    if isinstance(x, (bool, int, float)):
+        return x
+    if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.size == 1):
+        return x.item()
+    if isinstance(x, Tensor):
+        whole = x.dtype.category < _dtypes.FLOAT
+        if x.numel() == 1 and (whole or d.is_floating_point):
+            return x.item()
+        if d.is_floating_point:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    if hasattr(x, "__index__"):
+        return operator.index(x)
+    if d.is_floating_point and hasattr(x, "__float__"):
+        return float(x)
+    raise TypeError(
+        f"must be real number, not {type(x).__name__}"
+        if d.is_floating_point
+        else f"'{type(x).__name__}' object cannot be interpreted as an integer"
+    )
 
 
 def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
@@ -376,29 +408,23 @@ def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
 def _from_data(data: Any, dtype: Any) -> Tensor:
     if isinstance(data, Tensor):
         d = data.dtype if dtype is None else _dtypes.to_dtype(dtype)
-        out = _empty(spec(d, tuple(data.shape), None, cpu))
+        out = _empty(_clone_spec(data._spec.plain).like(dtype=d))
         copy_memory(out, data)
         return out
     if isinstance(data, (np.ndarray, np.generic)):
         array = np.array(data)  # a copy, in native order, of what may be a scalar
         if not array.dtype.isnative:
             _dtypes.from_numpy_dtype(array.dtype)
-        t = from_array(np.ascontiguousarray(array).reshape(array.shape))
+        t = from_array(array)
         if dtype is not None and _dtypes.to_dtype(dtype) is not t.dtype:
             return _from_data(t, dtype)
         return t
-    if isinstance(data, builtins.range):
-        data = list(data)
-    if not isinstance(data, (list, tuple, bool, int, float)):
+    if isinstance(data, (str, bytes)):
         raise _refused(data)
-    shape = _shape_of(data)
-    inferred = _infer(data)
-    d = inferred if dtype is None else _dtypes.to_dtype(dtype, "tensor")
-    values: list[Any] = []
-    _flatten(data, shape, values)
-    array = _of_numbers(values, d)
-    # NumPy says 0 for the steps in an empty array, which PyTorch keeps for arrays that users give.
-    return from_array(array.reshape(shape)) if array.size else _empty(spec(d, shape, None, cpu))
+    shape, values = _flatten(data)
+    d = _infer(values) if dtype is None else _dtypes.to_dtype(dtype, "tensor")
+    array = _of_numbers([_number(x, d) for x in values], d)
+    return from_array(array.reshape(shape))
 
 
 def _of_plain(data: Any, dtype: Any) -> Tensor | None:
