@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import math
 import operator
 import warnings
 from array import array
@@ -423,8 +422,8 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
         raise _refused(data)
     shape, values = _flatten(data)
     d = _infer(values) if dtype is None else _dtypes.to_dtype(dtype, "tensor")
-    array = _of_numbers([_number(x, d) for x in values], d)
-    return from_array(array.reshape(shape))
+    memory = _of_numbers([_number(x, d) for x in values], d)
+    return wrap(_backend.from_host(memory), spec(d, shape, None, cpu))
 
 
 def _of_plain(data: Any, dtype: Any) -> Tensor | None:
@@ -487,7 +486,7 @@ def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Share memory where that can be, or copy, as `copy` says; the result is a leaf unless it requires grad already."""
-    if isinstance(obj, (bytes, bytearray, memoryview)):
+    if isinstance(obj, (bytes, bytearray, memoryview, array)):
         obj = frombuffer(obj, dtype=get_default_dtype() if dtype is None else dtype)
     shared = isinstance(obj, (Tensor, np.ndarray))
     if copy is False and not shared:
@@ -1125,9 +1124,11 @@ Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
 def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
     """What PyTorch's old constructors make of sizes, of a tensor or storage, whose memory they share, or of data."""
     first = args[0] if len(args) == 1 else args
-    sizes = not args or (isinstance(args[0], (int, np.integer)) and not isinstance(args[0], builtins.bool))
+    sizes = not args or (
+        hasattr(args[0], "__index__") and not isinstance(args[0], (builtins.bool, Tensor, np.ndarray))
+    )
     if sizes or isinstance(first, _layout.Size):
-        return empty(*[int(n) if isinstance(n, np.integer) else n for n in args or (0,)], dtype=d)
+        return empty(*[operator.index(n) if hasattr(n, "__index__") else n for n in args or (0,)], dtype=d)
     if isinstance(first, Tensor):
         if first.dtype is not d:
             options = (
@@ -1140,7 +1141,7 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
         return first.detach()
     if isinstance(first, UntypedStorage):
         return empty(0, dtype=d).set_(first)
-    if first is None or isinstance(first, (builtins.bool, float, complex)):
+    if not _is_sequence(first) and not isinstance(first, (np.ndarray, np.generic)):
         raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
     return _from_data(first, d)
 
