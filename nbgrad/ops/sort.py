@@ -217,7 +217,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
         return call_of(_kthvalue, input, dim=d, keepdim=keepdim, k=k)
     no_overlap(out[0], input)
     pair = _kthvalue(input, dim=d, keepdim=keepdim, k=k)
-    return results("kthvalue", pair, out, (input,), exact=_KTHVALUE_OUT)
+    return results("kthvalue", pair, out, (input,), True, _KTHVALUE_OUT)
 
 
 def _not_bool(kernel: str, input: Tensor) -> None:
@@ -264,7 +264,7 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     along = _MEDIANS[name][1]
     if out is None:
         return call_of(along, input, dim=d, keepdim=keepdim)
-    return results(name, along(input, dim=d, keepdim=keepdim), out, (input,), exact=_MEDIAN_OUT)
+    return results(name, along(input, dim=d, keepdim=keepdim), out, (input,), True, _MEDIAN_OUT)
 
 
 @method
@@ -306,7 +306,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     d = _full("mode", input, dim)
     if out is None:
         return call_of(_mode, input, dim=d, keepdim=keepdim)
-    return results("mode", _mode(input, dim=d, keepdim=keepdim), out, (input,), exact=_MODE_OUT)
+    return results("mode", _mode(input, dim=d, keepdim=keepdim), out, (input,), True, _MODE_OUT)
 
 
 # ---------------------------------------------------------------- quantiles
