@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nbgrad.expr.making import LOCK, uninterrupted
+from nbgrad.kernels import libcalls
 from nbgrad.kernels.store import store
 
 _kernels: dict[tuple[str, str, str, bool], Kernel] = {}
@@ -148,6 +149,24 @@ def _runtime() -> None:
     rtsys.initialize(cpu_target.target_context)
 
 
+@lru_cache(maxsize=1)
+def _libcalls() -> Any:
+    """Make the conversions of float16 known to the linker. The library is kept: its code is called by address."""
+    _, digest = _settled(libcalls.TEXT)
+    name = f"libcalls_{digest}"
+    loaded = _load(name)
+    if loaded is not None:
+        library = loaded[0]
+    else:
+        from numba.core.compiler_lock import global_compiler_lock
+
+        with global_compiler_lock:
+            library = libcalls.compiled(_codegen(), name)
+        _keep(name, library, *libcalls.NAMES.values())
+    libcalls.provide(library)
+    return library
+
+
 def _keep(name: str, library: Any, *symbols: str) -> None:
     _, _, (code, bitcode) = library.serialize_using_object_code()
     kept = store()
@@ -169,6 +188,8 @@ def _load(name: str) -> tuple[Any, list[str]] | None:
     code, rest = body[:code_size], body[code_size:]
     if b"NRT_" in code:  # a function that could not be inlined: its caller names Numba's runtime
         _runtime()
+    if any(call.encode() in code for call in libcalls.NAMES):
+        _libcalls()
     with global_compiler_lock:  # as LLVM is entered for others' functions, too
         library = _codegen().unserialize_library((name, "object", (code, rest[:bitcode_size])))
     return library, rest[bitcode_size:].decode().split("\n")
@@ -178,6 +199,8 @@ def _compiled(name: str, source: str, signature: str, contract: bool, path: Path
     from numba import cfunc, types
 
     function = load_source(name, source, path)
+    if "kernels.cpu.half" in source:
+        _libcalls()  # which of them LLVM will call is not known yet
     table = _types()
     options: dict[str, Any] = {"error_model": "numpy"}
     if contract:
