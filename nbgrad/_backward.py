@@ -16,7 +16,7 @@ import numpy as np
 from nbgrad._storage import Spec
 from nbgrad._tape import engine
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import Node
+from nbgrad._tape.node import HookTable, Node
 from nbgrad._tensor import Tensor, hooks, meta
 
 # ---------------------------------------------------------------- running
@@ -91,8 +91,8 @@ def note_origin(node: Node) -> None:
 # ---------------------------------------------------------------- hooks and sums
 
 
-def run_tensor_hooks(registered: list[Any], grad: Any) -> Any:
-    for _, hook in list(registered):
+def run_tensor_hooks(registered: HookTable, grad: Any) -> Any:
+    for hook in list(registered.values()):
         got = hook(grad)
         if got is not None:
             grad = _checked_hook_value(hook, grad, got)
@@ -123,7 +123,7 @@ def prepare(node: Node, grads: Any, runs: bool) -> Any:
         kept = reference()
         if kept is not None and values[number] is not None:
             _retain(kept, values[number])
-    for _, hook in list((runs and node.prehooks) or ()):
+    for hook in list(node.prehooks.values()) if runs and node.prehooks else ():
         got = hook(tuple(values))
         if got is not None:
             values = list(_checked_hook_values(hook, values, got))
@@ -137,8 +137,9 @@ def _retain(t: Tensor, grad: Tensor) -> None:
 
 def finish(node: Node, results: Any, grads: Any) -> Any:
     """After a node has run: its hooks may replace what it gives."""
+    assert node.hooks is not None
     outs = (grads,) if node.outputs == 1 else tuple(grads)
-    for _, hook in list(node.hooks or ()):
+    for hook in list(node.hooks.values()):
         got = hook(tuple(results), outs)
         if got is not None:
             results = _checked_hook_values(hook, results, got)

@@ -21,7 +21,7 @@ from nbgrad import _backend, _dtypes, _layout
 from nbgrad._device import device
 from nbgrad._storage import APART, Batched, Detached, Marked, Moved, Spec, Storage
 from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import FREED, Node, RemovableHandle, node_type, sequence, shown
+from nbgrad._tape.node import FREED, HookTable, Node, RemovableHandle, node_type, register, sequence, shown
 
 new: Callable[[type], Any] = object.__new__
 _int = int
@@ -40,8 +40,8 @@ class AutogradMeta:
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
-        self.hooks: list[Any] = []  # of a leaf; those of other tensors live on their node
-        self.post_hooks: list[Any] = []
+        self.hooks: HookTable | None = None  # of a leaf; those of other tensors live on their node
+        self.post_hooks: HookTable | None = None
         self.retains = False
         self.grad_dtype: Any = _SAME  # what a leaf's gradient is cast to: None keeps what comes
         self.sink: Node | None = None
@@ -345,15 +345,18 @@ class Tensor:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         node = history(self)
         if node is None:
-            handle = RemovableHandle(meta(self).hooks, hook)
+            ad = meta(self)
+            if ad.hooks is None:
+                ad.hooks = OrderedDict()
+            table = ad.hooks
             node = accumulator(self)  # it may be there already; one that is made later finds the leaf's hooks
-            node.tensor_hooks = {0: meta(self).hooks}
+            node.tensor_hooks = {0: table}
         else:
             if node.tensor_hooks is None:
                 node.tensor_hooks = {}
-            handle = RemovableHandle(node.tensor_hooks.setdefault(self._nr, []), hook)
+            table = node.tensor_hooks.setdefault(self._nr, OrderedDict())
         node.hooked = True
-        return handle
+        return register(table, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         if not requires(self):
@@ -361,31 +364,34 @@ class Tensor:
         if history(self) is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         accumulator(self).hooked = True  # as above
-        return RemovableHandle(meta(self).post_hooks, hook)
+        ad = meta(self)
+        if ad.post_hooks is None:
+            ad.post_hooks = OrderedDict()
+        return register(ad.post_hooks, hook)
 
     @property
-    def _backward_hooks(self) -> OrderedDict[int, Any] | None:
+    def _backward_hooks(self) -> HookTable | None:
         node = history(self)
-        hooks = (
-            (node.tensor_hooks or {}).get(self._nr, []) if node is not None else self._ad and self._ad.hooks
-        )
-        return OrderedDict(hooks) if hooks else None
+        if node is None:
+            return None if self._ad is None else self._ad.hooks
+        return None if node.tensor_hooks is None else node.tensor_hooks.get(self._nr)
 
     @_backward_hooks.setter
     def _backward_hooks(self, value: object) -> None:
         node = history(self)
         if value is None and node is not None and node.tensor_hooks is not None:
             node.tensor_hooks.pop(self._nr, None)
-        elif value is None and self._ad is not None:
+        elif value is None and self._ad is not None and self._ad.hooks is not None:
             self._ad.hooks.clear()
+            self._ad.hooks = None
 
     @_backward_hooks.deleter
     def _backward_hooks(self) -> None:
         raise RuntimeError("Deletion of _backwards_hooks not allowed!")
 
     @property
-    def _post_accumulate_grad_hooks(self) -> OrderedDict[int, Any] | None:
-        return OrderedDict(self._ad.post_hooks) if self._ad is not None and self._ad.post_hooks else None
+    def _post_accumulate_grad_hooks(self) -> HookTable | None:
+        return None if self._ad is None else self._ad.post_hooks
 
     @_post_accumulate_grad_hooks.deleter
     def _post_accumulate_grad_hooks(self) -> None:
@@ -632,7 +638,7 @@ def _sink_with_hooks(leaf: Tensor, ad: AutogradMeta) -> Node:
             sink = Node()
             sink.static, sink.rule, sink.seq = weakref.ref(leaf), accumulation, next(sequence)
             if ad.hooks or ad.post_hooks:
-                sink.tensor_hooks, sink.hooked = {0: ad.hooks}, True
+                sink.tensor_hooks, sink.hooked = None if ad.hooks is None else {0: ad.hooks}, True
             ad.sink = sink
     return sink
 
@@ -915,7 +921,7 @@ class Accumulation:
         finally:
             ad.lock.release()
         if ad.post_hooks:
-            for _, hook in list(ad.post_hooks):
+            for hook in list(ad.post_hooks.values()):
                 got = hook(leaf)
                 if isinstance(got, Tensor):
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")

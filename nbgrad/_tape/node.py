@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nbgrad._tape.modes import shared
@@ -25,6 +26,8 @@ FREED = (
     "saved tensors after calling backward."
 )
 
+
+HookTable = OrderedDict[int, Any]  # in order of registration, by the numbers of their handles
 
 # `saved` of a node that keeps no tensor here, where PyTorch's does: it goes when the node has run.
 HELD: tuple[Any, ...] = (None,)
@@ -50,10 +53,10 @@ class Node:
         None  # of a write through a view: the history that the view got from it
     )
     hooked = False  # any of the next three is set
-    tensor_hooks: dict[int, list[Any]] | None = None  # by output number, in order of registration
+    tensor_hooks: dict[int, HookTable] | None = None  # by output number
     retain: dict[int, weakref.ref[Any]] | None = None  # by output number: the tensor that wants its gradient
-    prehooks: list[Any] | None = None
-    hooks: list[Any] | None = None
+    prehooks: HookTable | None = None
+    hooks: HookTable | None = None
 
     # -- PyTorch's surface --------------------------------------------------------------------------------------------
 
@@ -92,16 +95,16 @@ class Node:
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(grad_inputs, grad_outputs)` after the node has run; what it returns replaces the grad_inputs."""
         if self.hooks is None:
-            self.hooks = []
+            self.hooks = OrderedDict()
         self.hooked = True
-        return RemovableHandle(self.hooks, hook)
+        return register(self.hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(grad_outputs)` before the node runs; what it returns replaces them."""
         if self.prehooks is None:
-            self.prehooks = []
+            self.prehooks = OrderedDict()
         self.hooked = True
-        return RemovableHandle(self.prehooks, hook)
+        return register(self.prehooks, hook)
 
     def __getattr__(self, name: str) -> Any:
         kind, _, saved = name.partition("saved_")
@@ -143,25 +146,58 @@ class AccumulateGrad(Node):
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` it, or leave the `with` block."""
+    """What registering a hook returns: `remove()` it, or leave the `with` block. It holds no table of hooks: those that say more about
+    the hook are `extra_dict`, one or a list."""
 
+    __module__ = "nbgrad.utils.hooks"  # where users find it
     _ids = itertools.count()
 
-    def __init__(self, hooks: list[Any], hook: Any) -> None:
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.id = next(self._ids)
-        self._hooks = hooks
-        self._entry = (self.id, hook)
-        hooks.append(self._entry)
+        extra = [extra_dict] if isinstance(extra_dict, dict) else extra_dict or ()
+        self._refer(hooks_dict, extra)
+
+    def _refer(self, hooks_dict: Any, extra: Iterable[Any]) -> None:
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.extra_dict_ref = tuple([weakref.ref(table) for table in extra])
 
     def remove(self) -> None:
-        if self._entry in self._hooks:
-            self._hooks.remove(self._entry)
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
+            table = ref()
+            if table is not None:
+                table.pop(self.id, None)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.hooks_dict_ref(), self.id, tuple([ref() for ref in self.extra_dict_ref])
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks_dict, self.id, extra = state
+        self._refer(OrderedDict() if hooks_dict is None else hooks_dict, extra)
+        if next(self._ids) <= self.id:  # of another process
+            RemovableHandle._ids = itertools.count(self.id + 1)
 
     def __enter__(self) -> RemovableHandle:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.remove()
+
+
+def register(
+    hooks: HookTable,
+    hook: Callable[..., Any],
+    prepend: bool = False,
+    marks: Sequence[tuple[OrderedDict[int, bool], bool]] = (),
+) -> RemovableHandle:
+    """Put a hook into a table, behind the others or before them; `marks` are the tables that may say more about it, and whether they do."""
+    handle = RemovableHandle(hooks, extra_dict=[table for table, _ in marks])
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    for table, applies in marks:
+        if applies:
+            table[handle.id] = True
+    return handle
 
 
 _HAND_WRITTEN = {"AccumulateGrad", "CopyBackwards", "CopySlices", "Error", "NotImplemented"}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from nbgrad._tape.node import RemovableHandle
+from nbgrad._tape.node import HookTable, RemovableHandle, register
 from nbgrad._tensor import Tensor
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
@@ -35,17 +35,17 @@ def _type_name(x: object) -> str:
     return name if module == "builtins" else f"{module}.{name}"
 
 
-_pre_hooks: list[Any] = []
-_post_hooks: list[Any] = []
+_pre_hooks: HookTable = OrderedDict()
+_post_hooks: HookTable = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(optimizer, args, kwargs)` before a step of any optimiser; it may return others of both."""
-    return RemovableHandle(_pre_hooks, hook)
+    return register(_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    return RemovableHandle(_post_hooks, hook)
+    return register(_post_hooks, hook)
 
 
 def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,7 +54,7 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         self: Optimizer = args[0]
         if "_opt_called" in self.__dict__:  # a schedule wants to know
             self._opt_called = True
-        for _, hook in [*_pre_hooks, *self._step_pre_hooks]:
+        for hook in [*_pre_hooks.values(), *self._step_pre_hooks.values()]:
             result = hook(self, args, kwargs)
             if result is not None:
                 if not (isinstance(result, tuple) and len(result) == 2):
@@ -63,7 +63,7 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 args, kwargs = result
         out = step(*args, **kwargs)
-        for _, hook in [*self._step_post_hooks, *_post_hooks]:
+        for hook in [*self._step_post_hooks.values(), *_post_hooks.values()]:
             hook(self, args, kwargs)
         return out
 
@@ -88,12 +88,12 @@ class Optimizer:
         "_load_state_dict_post_hooks",
     )
     _opt_called: bool
-    _step_pre_hooks: list[Any]
-    _step_post_hooks: list[Any]
-    _state_dict_pre_hooks: list[Any]
-    _state_dict_post_hooks: list[Any]
-    _load_state_dict_pre_hooks: list[Any]
-    _load_state_dict_post_hooks: list[Any]
+    _step_pre_hooks: HookTable
+    _step_post_hooks: HookTable
+    _state_dict_pre_hooks: HookTable
+    _state_dict_post_hooks: HookTable
+    _load_state_dict_pre_hooks: HookTable
+    _load_state_dict_post_hooks: HookTable
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -122,7 +122,7 @@ class Optimizer:
         """What is neither saved nor copied: made by the constructor, and by what makes one without it."""
         for name in self._HOOKS:
             if name not in self.__dict__:
-                setattr(self, name, [])
+                setattr(self, name, OrderedDict())
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -190,7 +190,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Options of the groups, and state by the number that a parameter has, counted through the groups."""
-        for _, hook in list(self._state_dict_pre_hooks):
+        for hook in list(self._state_dict_pre_hooks.values()):
             hook(self)
         numbers: dict[int, int] = {}
         for p in chain.from_iterable(group["params"] for group in self.param_groups):
@@ -202,14 +202,14 @@ class Optimizer:
         ]
         state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
         packed: dict[str, Any] = {"state": state, "param_groups": groups}
-        for _, hook in list(self._state_dict_post_hooks):
+        for hook in list(self._state_dict_post_hooks.values()):
             replaced = hook(self, packed)
             packed = packed if replaced is None else replaced
         return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         state_dict = state_dict.copy()
-        for _, hook in list(self._load_state_dict_pre_hooks):
+        for hook in list(self._load_state_dict_pre_hooks.values()):
             replaced = hook(self, state_dict)
             state_dict = state_dict if replaced is None else replaced
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
@@ -233,7 +233,7 @@ class Optimizer:
             else:
                 state[key] = value
         self.__setstate__({"state": state, "param_groups": saved})
-        for _, hook in list(self._load_state_dict_post_hooks):
+        for hook in list(self._load_state_dict_post_hooks.values()):
             hook(self)
 
     # -- what users call ----------------------------------------------------------------------------------------------
@@ -257,39 +257,32 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` before a step, the optimizer first among args; it may return others of both."""
-        return RemovableHandle(self._step_pre_hooks, hook)
+        return register(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        return RemovableHandle(self._step_post_hooks, hook)
+        return register(self._step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        return _registered(self._state_dict_pre_hooks, hook, prepend)
+        return register(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` may return another state_dict."""
-        return _registered(self._state_dict_post_hooks, hook, prepend)
+        return register(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` may return another state_dict."""
-        return _registered(self._load_state_dict_pre_hooks, hook, prepend)
+        return register(self._load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        return _registered(self._load_state_dict_post_hooks, hook, prepend)
-
-
-def _registered(hooks: list[Any], hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks, hook)
-    if prepend:
-        hooks.insert(0, hooks.pop())
-    return handle
+        return register(self._load_state_dict_post_hooks, hook, prepend)
 
 
 def _named(params: list[Any]) -> tuple[list[Any], list[str]]:

@@ -1,5 +1,27 @@
-"""`torch.utils.hooks`: what registering a hook returns."""
+"""`torch.utils.hooks`: what registering a hook returns, and what modules hang theirs on."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 from nbgrad._tape.node import RemovableHandle
+from nbgrad._tensor import Tensor
+from nbgrad.nn.modules._hooks import BackwardHook
 
-__all__ = ["RemovableHandle"]
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+
+def unserializable_hook(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a hook whose loss, when its tensor is saved, needs no warning."""
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return f
+
+
+def warn_if_has_hooks(tensor: Tensor) -> None:
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the function with "
+                "@torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=2,
+            )

@@ -17,9 +17,10 @@ from nbgrad._creation import empty_like
 from nbgrad._device import device as _device
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._dtypes import float16, float32, float64
+from nbgrad._tape.node import HookTable, RemovableHandle, register
 from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
-from nbgrad.nn.modules._hooks import BackwardHook, Hook, Hooks, ModuleHandle, silenced
+from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
 from nbgrad.nn.parameter import Buffer, Parameter
 
 Self = TypeVar("Self", bound="Module")
@@ -29,51 +30,67 @@ _UNREACHED = (
     "Reached a code path in Module.{}_extra_state() that should never be called. Please file an issue at "
     "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
 )
-_pre_hooks: Hooks = OrderedDict()
-_forward_hooks: Hooks = OrderedDict()
-_forward_with_kwargs: dict[int, bool] = {}
-_forward_always: dict[int, bool] = {}
-_backward_pre_hooks: Hooks = OrderedDict()
-_backward_hooks: Hooks = OrderedDict()
-_registration: dict[str, Hooks] = {
+_pre_hooks: HookTable = OrderedDict()
+_forward_hooks: HookTable = OrderedDict()
+_forward_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+_forward_always: OrderedDict[int, bool] = OrderedDict()
+_backward_pre_hooks: HookTable = OrderedDict()
+_backward_hooks: HookTable = OrderedDict()
+_full_backward: bool | None = None  # of which kind those are, once there was one
+_registration: dict[str, HookTable] = {
     "module": OrderedDict(),
     "parameter": OrderedDict(),
     "buffer": OrderedDict(),
 }
 
 
-def register_module_forward_pre_hook(hook: Hook) -> ModuleHandle:
+def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     """`hook(module, args)` before the forward of every module."""
-    return ModuleHandle(_pre_hooks, hook)
+    return register(_pre_hooks, hook)
 
 
 def register_module_forward_hook(
     hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
-) -> ModuleHandle:
+) -> RemovableHandle:
     """`hook(module, args, result)` after the forward of every module."""
-    marks = [*([_forward_with_kwargs] if with_kwargs else []), *([_forward_always] if always_call else [])]
-    return ModuleHandle(_forward_hooks, hook, marks=marks)
+    marks = [(_forward_with_kwargs, with_kwargs), (_forward_always, always_call)]
+    return register(_forward_hooks, hook, marks=marks)
 
 
-def register_module_full_backward_pre_hook(hook: Hook) -> ModuleHandle:
-    return ModuleHandle(_backward_pre_hooks, hook)
+def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    return register(_backward_pre_hooks, hook)
 
 
-def register_module_full_backward_hook(hook: Hook) -> ModuleHandle:
-    return ModuleHandle(_backward_hooks, hook)
+def register_module_backward_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` at the last node of every module's forward: see `Module.register_backward_hook`."""
+    return _register_global_backward_hook(hook, False)
 
 
-def register_module_module_registration_hook(hook: Hook) -> ModuleHandle:
+def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    return _register_global_backward_hook(hook, True)
+
+
+def _register_global_backward_hook(hook: Hook, full: bool) -> RemovableHandle:
+    global _full_backward
+    if _full_backward is (not full):
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
+        )
+    _full_backward = full
+    return register(_backward_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
     """`hook(module, name, submodule)` whenever a module is registered; what it returns takes its place."""
-    return ModuleHandle(_registration["module"], hook)
+    return register(_registration["module"], hook)
 
 
-def register_module_parameter_registration_hook(hook: Hook) -> ModuleHandle:
-    return ModuleHandle(_registration["parameter"], hook)
+def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
+    return register(_registration["parameter"], hook)
 
 
-def register_module_buffer_registration_hook(hook: Hook) -> ModuleHandle:
-    return ModuleHandle(_registration["buffer"], hook)
+def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
+    return register(_registration["buffer"], hook)
 
 
 class _Keys(NamedTuple):
@@ -138,6 +155,7 @@ class Module:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
+    _is_full_backward_hook: bool | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and kwargs:
@@ -153,6 +171,7 @@ class Module:
         for name in ("_parameters", "_buffers", "_modules"):
             put(name, {})
         put("_non_persistent_buffers_set", set())
+        put("_is_full_backward_hook", None)
         for name in _HOOK_TABLES:
             put(name, OrderedDict())
         if self.call_super_init:
@@ -293,6 +312,7 @@ class Module:
         for name in _HOOK_TABLES:  # what an older pickle lacks
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
 
     def get_submodule(self, target: str) -> Module:
         """The module at a dotted name; of "", this one."""
@@ -686,54 +706,69 @@ class Module:
             )
         return _IncompatibleKeys(missing, unexpected)
 
-    def register_state_dict_pre_hook(self, hook: Hook) -> ModuleHandle:
+    def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """`hook(module, prefix, keep_vars)` before the module's tensors are collected."""
-        return ModuleHandle(self._state_dict_pre_hooks, hook)
+        return register(self._state_dict_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook: Hook) -> ModuleHandle:
+    def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata)` after; it changes the dict in place."""
-        return ModuleHandle(self._state_dict_hooks, hook, marks=[self._state_dict_hooks_public])
+        return register(self._state_dict_hooks, hook, marks=[(self._state_dict_hooks_public, True)])
 
-    def _register_state_dict_hook(self, hook: Hook) -> ModuleHandle:
+    def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
         """The same, but what it returns takes the dict's place."""
-        return ModuleHandle(self._state_dict_hooks, hook)
+        return register(self._state_dict_hooks, hook)
 
-    def register_load_state_dict_pre_hook(self, hook: Hook) -> ModuleHandle:
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`."""
-        return ModuleHandle(self._load_state_dict_pre_hooks, _WithModule(hook, self))
+        return register(self._load_state_dict_pre_hooks, _WithModule(hook, self))
 
-    def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> ModuleHandle:
+    def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
         """The same without the module, unless it is asked for."""
-        return ModuleHandle(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
+        return register(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
 
-    def register_load_state_dict_post_hook(self, hook: Hook) -> ModuleHandle:
+    def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """`hook(module, incompatible_keys)`, which it may change in place."""
-        return ModuleHandle(self._load_state_dict_post_hooks, hook)
+        return register(self._load_state_dict_post_hooks, hook)
 
     # -- calling -------------------------------------------------------------------------------------------------------
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
-    ) -> ModuleHandle:
+    ) -> RemovableHandle:
         """`hook(module, args)` before `forward`; what it returns are the arguments."""
-        marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
-        return ModuleHandle(self._forward_pre_hooks, hook, prepend, marks)
+        marks = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
+        return register(self._forward_pre_hooks, hook, prepend, marks)
 
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ) -> ModuleHandle:
+    ) -> RemovableHandle:
         """`hook(module, args, result)` after `forward`, with `always_call` even if that raised; what it returns is the result."""
-        marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
-        marks += [self._forward_hooks_always_called] if always_call else []
-        return ModuleHandle(self._forward_hooks, hook, prepend, marks)
+        marks = [
+            (self._forward_hooks_with_kwargs, with_kwargs),
+            (self._forward_hooks_always_called, always_call),
+        ]
+        return register(self._forward_hooks, hook, prepend, marks)
 
-    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> ModuleHandle:
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """`hook(module, grad_output)` when the gradients of the outputs are known; what it returns replaces them."""
-        return ModuleHandle(self._backward_pre_hooks, hook, prepend)
+        return register(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> ModuleHandle:
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """`hook(module, grad_input, grad_output)` when those of the inputs are; what it returns replaces the first."""
-        return ModuleHandle(self._backward_hooks, hook, prepend)
+        return self._register_backward_hook(hook, True, prepend)
+
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """PyTorch's old way: `hook(module, grad_input, grad_output)` at the node that made the first output, whose gradients are not the
+        module's where its forward makes several nodes."""
+        return self._register_backward_hook(hook, False)
+
+    def _register_backward_hook(self, hook: Hook, full: bool, prepend: bool = False) -> RemovableHandle:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+            )
+        self._is_full_backward_hook = full
+        return register(self._backward_hooks, hook, prepend)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (
@@ -767,7 +802,7 @@ class Module:
                     got = hook(self, args)
                     if got is not None:
                         args = got if isinstance(got, tuple) else (got,)
-            backward = [*_backward_hooks.values(), *self._backward_hooks.values()]
+            backward = self._backward_hooks_of(True)
             before = [*_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
             watched = BackwardHook(self, backward, before) if backward or before else None
             if watched is not None:
@@ -781,10 +816,19 @@ class Module:
                 if not isinstance(result, (Tensor, tuple)):
                     _not_hooked(result)
                 result = watched.setup_output_hook(result)
+            old = self._backward_hooks_of(False)
+            if old:
+                hook_old_way([_WithModule(hook, self) for hook in old], args, result)
             return result
         except Exception:
             self._call_always(args, kwargs, result, called)
             raise
+
+    def _backward_hooks_of(self, full: bool) -> list[Hook]:
+        """The hooks of one kind; others of the two tables are of the other."""
+        everywhere = _backward_hooks.values() if _full_backward is full else ()
+        own = self._backward_hooks.values() if self._is_full_backward_hook is full else ()
+        return [*everywhere, *own]
 
     def _call_forward_hook(self, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
         if key in self._forward_hooks_with_kwargs or key in _forward_with_kwargs:
@@ -862,6 +906,7 @@ def _not_hooked(result: Any) -> None:
 
 __all__ = [
     "Module",
+    "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
