@@ -508,15 +508,22 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     mask, value = _masking(self, mask, value)
     value = _read_first(self, value)
-    part, steps = self, self._spec.strides
-    repeated = [d for d, n in enumerate(self._spec.shape) if n > 1 and not steps[d]]
-    if repeated:  # an element is written if any of those that show it is marked
+    _fill_marked(_masked, self, mask, value)
+    return self
+
+
+def _fill_marked(function: Any, self: Tensor, mask: Tensor, value: Any) -> None:
+    """Write one value where a mask says. In an expanded tensor an element is written if any of those that show it is marked."""
+    part = self
+    if self._spec.repeats:
+        repeated = [
+            d for d, (n, s) in enumerate(zip(self._spec.shape, self._spec.strides)) if n > 1 and not s
+        ]
         warn_expanded("masked_fill_", "tensor[mask] = scalar")
         mask = any_of(expand(mask, self.shape), repeated, True)
         for d in repeated:
             part = narrow(part, d, 0, 1)
-    inplace(_masked.op, (part, mask, value))
-    return self
+    inplace(function.op, (part, mask, value))
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import inplace, make_view, no_overlap
+from nbgrad._dispatch import make_view, no_overlap
 from nbgrad._layout import Ints
 from nbgrad._plan import number_type
 from nbgrad._record import record_op
@@ -23,7 +23,7 @@ from nbgrad._storage import Batched, Marked, Spec
 from nbgrad._tape.modes import state
 from nbgrad._tensor import OVERLAP, Tensor
 from nbgrad.ops.copy import copy_, fill_, scalar, to_dtype
-from nbgrad.ops.gather import _masked_put
+from nbgrad.ops.gather import _fill_marked, _masked_put
 from nbgrad.ops.movement import (
     _select,
     _select_geometry,
@@ -48,6 +48,7 @@ from nbgrad.ops.place import (
     _levels,
     _of_array,
     _put_,
+    warn_expanded,
 )
 from nbgrad.ops.registry import method
 
@@ -436,10 +437,10 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         _check_mask(mask, tuple(out._spec.shape), len(rest) - 1)
         behind = out._spec.ndim - mask._spec.ndim - len(rest) + 1
         mask = reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask
-        inplace(
-            _masked_put.op,
-            (out, mask, to_dtype(reshape(value, ()) if value._spec.ndim else value, out._spec.dtype)),
-        )
+        if out._spec.repeats:
+            warn_expanded("index_put_", "tensor[indices] = tensor")
+        value = reshape(value, ()) if value._spec.ndim else value
+        _fill_marked(_masked_put, out, mask, to_dtype(value, out._spec.dtype))
         return
     place = _place(out, rest, _kept(out, value))
     value = _without_ones(value, place.of(out._spec).out.ndim)
