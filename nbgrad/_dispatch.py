@@ -18,7 +18,16 @@ from nbgrad import _backend, _layout, _transforms
 from nbgrad._arguments import check, guard, renamed
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
-from nbgrad._plan import Plan, check_cast, check_values, dtypes_of, keep, launch, number_type, plan_for
+from nbgrad._plan import (
+    Plan,
+    check_out_dtype,
+    check_values,
+    dtypes_of,
+    keep,
+    launch,
+    number_type,
+    plan_for,
+)
 from nbgrad._record import record, record_op, recorder
 from nbgrad._storage import Spec, Storage
 from nbgrad._tape.modes import shared, state
@@ -255,17 +264,7 @@ def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exac
         raise NotImplementedError(
             f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
         )
-    if exact is None:
-        check_cast(result, out._spec.dtype)
-    elif result is not out._spec.dtype:
-        raise RuntimeError(
-            exact.format(
-                want=result.scalar_name,
-                got=out._spec.dtype.scalar_name,
-                c_want=result.c_name,
-                c_got=out._spec.dtype.c_name,
-            )
-        )
+    check_out_dtype(name, result, out._spec.dtype, exact)
 
 
 def check_apart(out: Tensor, tensors: Sequence[Any]) -> None:

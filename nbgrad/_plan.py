@@ -255,6 +255,68 @@ def _cast_strides(s: Spec, compute: dtype) -> Ints:
     return s.strides if s.dtype is compute else _layout.kept_strides(s.shape, s.strides)
 
 
+EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
+_SAME_SCALAR = "{name}(): self and result must have the same scalar type"
+
+# What ops say of an `out=` of another dtype than their result has; one that stands nowhere here casts.
+_OUT_WORDS = {
+    **dict.fromkeys(
+        (
+            *(
+                "gather",
+                "take_along_dim",
+                "scatter",
+                "scatter_add",
+                "scatter_reduce",
+                "index_copy",
+                "index_add",
+            ),
+            *("index_reduce", "slice_scatter", "tril", "triu", "isin", "softmax", "log_softmax", "linear"),
+            *("linalg_cholesky", "linalg_eigvalsh", "linalg_inv", "linalg_lu_solve", "linalg_solve"),
+            *("linalg_svdvals",),
+        ),
+        EXPECTED,
+    ),
+    **dict.fromkeys(("masked_select", "index_select"), _SAME_SCALAR),
+    "take": "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}",
+    "conj_physical": "Found dtype {got} but expected {want}",
+    "quantile": "quantile() out tensor must be same dtype as the input tensor",
+    "nanquantile": "quantile() out tensor must be same dtype as the input tensor",
+    "linalg_vecdot": "linalg.vecdot: Expected out of dtype{want} but found {got}",
+    "linalg_multi_dot": "multi_dot(): expected out tensor to have dtype {c_want} but got {c_got}",
+    "linalg_norm": "linalg.norm expected out tensor dtype {want} but got: {got}",
+    "linalg_matrix_norm": "linalg.matrix_norm expected out tensor dtype {want} but got: {got}",
+    "linalg_solve_triangular": "expected scalar type {want} but found {got}",
+}
+# What those say that cast, where it cannot be.
+_CASTABLE = "{name}: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"
+_CAST_WORDS = {
+    **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve"), _CASTABLE),
+    **{f"linalg_{n}": _CASTABLE.replace("{name}", n) for n in ("matrix_power", "tensorinv", "tensorsolve")},
+    **{f"linalg_{n}": _CASTABLE.replace("{name}", f"linalg.{n}") for n in ("cond", "pinv")},
+    "linalg_lstsq": "torch.linalg.lstsq: Expected solution to be safely castable from {want} dtype, but got solution with dtype {got}",
+}
+
+
+def check_out_dtype(name: str, result: dtype, out: dtype, exact: str | None = None) -> None:
+    """Refuse an `out=` of a dtype that cannot take the result; `exact` holds the words of an op that casts nothing."""
+    words = exact or _OUT_WORDS.get(name)
+    if words is None and not _dtypes.can_cast(result, out):
+        words = _CAST_WORDS.get(name)
+    if words is None:
+        check_cast(result, out)
+    elif result is not out:
+        raise RuntimeError(
+            words.format(
+                name=name,
+                want=result.scalar_name,
+                got=out.scalar_name,
+                c_want=result.c_name,
+                c_got=out.c_name,
+            )
+        )
+
+
 def check_cast(result: dtype, to: dtype) -> None:
     if not _dtypes.can_cast(result, to):
         raise RuntimeError(

@@ -14,7 +14,7 @@ import numpy as np
 
 from nbgrad import _backend, _creation, _dtypes, _layout, _random
 from nbgrad._creation import generator_of
-from nbgrad._dispatch import differentiable, into
+from nbgrad._dispatch import differentiable
 from nbgrad._op import Op
 from nbgrad._record import written_by
 from nbgrad._storage import Batched
@@ -277,7 +277,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tenso
         got = to_dtype(e.lt(draws, input.detach()), input.dtype)
     else:
         got = _bernoulli(input, generator=generator)
-    return got if out is None else into("bernoulli", out, got, ())
+    return got if out is None else _creation._finish(got, False, out)
 
 
 # ---------------------------------------------------------------- counts

@@ -7,6 +7,8 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
+from nbgrad._dispatch import inplace as write
+from nbgrad._dispatch import into
 from nbgrad._tensor import Tensor, fix
 from nbgrad.expr import prims as p
 from nbgrad.ops.copy import fill_, to_dtype, zero_
@@ -29,14 +31,17 @@ def conj(input: Tensor) -> Tensor:
     return input
 
 
+_conj_physical = stanza(lambda input: input, name="conj_physical", method=False, shared=False)
+
+
 @method
-def conj_physical(input: Tensor) -> Tensor:
-    return input
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return input if out is None else into("conj_physical", out, input, (input,))
 
 
 @method
 def conj_physical_(input: Tensor) -> Tensor:
-    return input
+    return write(_conj_physical.op, (input,))
 
 
 @method

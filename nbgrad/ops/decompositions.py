@@ -292,7 +292,9 @@ def linalg_norm(
     dtype: Any = None,
 ) -> Tensor:
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    more = {"keepdim": keepdim, "dtype": dtype, "out": out}
+    if out is not None:
+        return into("linalg_norm", out, linalg_norm(A, ord, dim, keepdim, dtype=dtype), (A,))
+    more = {"keepdim": keepdim, "dtype": dtype}
     if ord is None:
         return vector_norm(A, 2, dims, **more)
     if dims is not None and len(dims) not in (1, 2):

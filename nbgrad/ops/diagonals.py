@@ -241,7 +241,14 @@ def _same_sizes(src: Tensor, want: Ints) -> None:
 
 @method
 def slice_scatter(
-    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     d = _layout.wrap_dim(dim, input.ndim)
     if step <= 0:
@@ -253,7 +260,8 @@ def slice_scatter(
         return _slice_geometry(sp, dim=d, start=first, length=length, step=step)
 
     _same_sizes(src, at(input._spec.dense())[0].shape)
-    return _slice_written(input, src, at=at)
+    result: Tensor = _slice_written(input, src, at=at)
+    return result if out is None else into("slice_scatter", out, result, (input, src))
 
 
 @method

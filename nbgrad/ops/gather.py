@@ -186,11 +186,13 @@ def scatter(
     *,
     value: Any = _missing,
     reduce: str | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     src = _source("scatter", src, value)
     op = _scatter_op("", reduce, src)
     values, place = _scattered("scatter", input, dim, index, src)
-    return _told(op(input, values, place=place), reduce, src)
+    result = _told(op(input, values, place=place), reduce, src)
+    return result if out is None else into("scatter", out, result, (input, values))
 
 
 def scatter_(
@@ -209,10 +211,11 @@ def scatter_(
     return _told(_put_(op, self, values, place, move, index), reduce, src)
 
 
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     _need_tensor("scatter_add", "src", 3, src)
     src, place = _scattered("scatter_add", input, dim, index, src)
-    return _scatter_add(input, src, place=place)
+    result: Tensor = _scatter_add(input, src, place=place)
+    return result if out is None else into("scatter_add", out, result, (input, src))
 
 
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -377,9 +380,12 @@ def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -
     return (source if type(alpha) is int and alpha == 1 else source * alpha), place
 
 
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
     source, place = _added(input, dim, index, source, alpha)
-    return _index_add(input, source, place=place)
+    result: Tensor = _index_add(input, source, place=place)
+    return result if out is None else into("index_add", out, result, (input, source))
 
 
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:

@@ -161,12 +161,16 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
     result: Tensor = _cat(*tensors, parts=_plans.get(key) or _remember(key, _cat_parts(key[2:], key[1])))
     if out is None:
         return result
+    return _joined_into("cat", out, result, tensors)
+
+
+def _joined_into(name: str, out: Tensor, result: Tensor, tensors: Sequence[Tensor]) -> Tensor:
     if not _dtypes.can_cast(result._spec.dtype, out._spec.dtype):
         raise TypeError(
             f"torch.cat(): input types can't be cast to the desired output type {out._spec.dtype.scalar_name}"
         )
     no_overlap(out, *tensors)
-    return into("cat", out, result, tensors)
+    return into(name, out, result, tensors)
 
 
 concat = concatenate = cat
@@ -193,10 +197,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     tensors = _checked("stack", tensors)
     key = ("stack", dim, *[t._spec for t in tensors])
     result: Tensor = _stack(*tensors, parts=_plans.get(key) or _remember(key, _stack_parts(key[2:], dim)))
-    if out is None:
-        return result
-    no_overlap(out, *tensors)
-    return into("stack", out, result, tensors)
+    return result if out is None else _joined_into("stack", out, result, tensors)
 
 
 hooks.stack = stack

@@ -297,6 +297,11 @@ def _into(
                 f"addmv input tensors must have the same dtype, but got {have.dtype.scalar_name}, "
                 f"{want.dtype.scalar_name}, and {want.dtype.scalar_name}"
             )
+        if name == "inner":
+            raise RuntimeError(
+                f"tensordot: Expected the output tensor to have dtype {want.dtype.scalar_name}, but got an output tensor with dtype "
+                f"{have.dtype.scalar_name}"
+            )
         raise RuntimeError(f"Expected out tensor to have dtype {_word(want)}, but got {_word(have)} instead")
     if name == "matmul" and isinstance(out, Tensor) and [t.ndim for t in inputs] == [1, 2]:
         # PyTorch multiplies a row, and so warns of an `out` that fits.
@@ -793,8 +798,10 @@ def _batch_of(t: Tensor, batch: tuple[int, ...], matrix: tuple[int, ...]) -> Ten
     return reshape(t, (n, *matrix))
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """`input @ weight.T + bias`; the weight is read as it lies."""
+    if out is not None:
+        return into("linear", out, linear(input, weight, bias), (input, weight, bias))
     try:
         a, w = input._spec, weight._spec
         if w.ndim == 2 and a.ndim == 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nbgrad import _dtypes, _layout
-from nbgrad._dispatch import no_overlap
+from nbgrad._dispatch import into, no_overlap
 from nbgrad._tensor import Tensor
 from nbgrad.ops.copy import in_place
 from nbgrad.ops.gather import _as_vector, _need_tensor, _numbered, _vector
@@ -65,9 +65,12 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
 
 
 @method
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def index_copy(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
+) -> Tensor:
     source, place = _copied(input, dim, index, source)
-    return _index_copy(input, source, place=place)
+    result: Tensor = _index_copy(input, source, place=place)
+    return result if out is None else into("index_copy", out, result, (input, source))
 
 
 @method

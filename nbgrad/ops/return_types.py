@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nbgrad._dispatch import check_apart, check_out, into
+from nbgrad._plan import EXPECTED as EXPECTED
 from nbgrad._tensor import Tensor
-
-EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
 
 
 class Named(tuple[Any, ...]):

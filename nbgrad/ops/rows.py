@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable
+from nbgrad._dispatch import differentiable, into
 from nbgrad._layout import Ints
 from nbgrad._prepared import Run, call_of, filled, prepared, settled
 from nbgrad._storage import Spec
@@ -280,13 +280,17 @@ def _normalised(op: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Any:
 
 @method
 @settled
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Any:
+def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Any:
+    if out is not None:
+        return into("softmax", out, softmax(input, dim, dtype), (input,))
     return _normalised(_softmax, input, dim, dtype, "softmax")
 
 
 @method
 @settled
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Any:
+def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Any:
+    if out is not None:
+        return into("log_softmax", out, log_softmax(input, dim, dtype), (input,))
     return _normalised(_log_softmax, input, dim, dtype, "log_softmax")
 
 

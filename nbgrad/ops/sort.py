@@ -372,7 +372,7 @@ def _quantile(
     if q.ndim:
         got = transpose(unsqueeze(got, 0), 0, -1)
     got = _last_gone(got)
-    return got if out is None else into(name, out, got, (input,), EXPECTED)
+    return got if out is None else into(name, out, got, (input,))
 
 
 @method
@@ -402,6 +402,11 @@ def nanquantile(
 
 
 # ---------------------------------------------------------------- searching
+
+_INTEGERS = (
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag "
+    "is True, but we got output tensor's dtype {{got}} and out_int32 flag is {}"
+)
 
 
 def searchsorted(
@@ -465,7 +470,7 @@ def searchsorted(
             )
     got = _searched(edges, input, right=side == "right" or bool(right))
     got = to_dtype(got, _dtypes.int32 if out_int32 else _dtypes.int64)
-    return got if out is None else into("searchsorted", out, got, ())
+    return got if out is None else into("searchsorted", out, got, (), _INTEGERS.format(bool(out_int32)))
 
 
 @undifferentiable()

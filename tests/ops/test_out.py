@@ -71,6 +71,78 @@ def test_lu_of_the_old_form() -> None:
     assert T.equal(out[0], LU) and T.equal(out[1], pivots)
 
 
+def _of_one(name: str, x: Any, **out: Any) -> Any:
+    i, m = T.tensor([0, 2, 1]), T.tensor([[0, 2, 1]])
+    calls: dict[str, Callable[[], Any]] = {
+        "gather": lambda: T.gather(x, 0, m, **out),
+        "scatter": lambda: T.scatter(x, 0, m, 2.0, **out),
+        "scatter_add": lambda: T.scatter_add(x, 0, m, x, **out),
+        "index_add": lambda: T.index_add(x, 0, i, x, **out),
+        "index_copy": lambda: T.index_copy(x, 0, i, x, **out),
+        "index_select": lambda: T.index_select(x, 0, i, **out),
+        "take": lambda: T.take(x, i, **out),
+        "masked_select": lambda: T.masked_select(x, x > 0, **out),
+        "slice_scatter": lambda: T.slice_scatter(x, x[:1], 0, 0, 1, **out),
+        "tril": lambda: T.tril(x, **out),
+        "softmax": lambda: T.softmax(x, 0, **out),
+        "log_softmax": lambda: T.log_softmax(x, 0, **out),
+        "linear": lambda: T.nn.functional.linear(x, x, **out),
+        "conj_physical": lambda: T.conj_physical(x, **out),
+        "inner": lambda: T.inner(x, x, **out),
+        "linalg.inv": lambda: T.linalg.inv(x, **out),
+        "linalg.solve": lambda: T.linalg.solve(x, x, **out),
+        "linalg.norm": lambda: T.linalg.norm(x, **out),
+        "linalg.matrix_norm": lambda: T.linalg.matrix_norm(x, **out),
+        "linalg.vecdot": lambda: T.linalg.vecdot(x, x, **out),
+        "cholesky_solve": lambda: T.cholesky_solve(x, T.linalg.cholesky(x), **out),
+        "isin": lambda: T.isin(x, x, **out),
+        "searchsorted": lambda: T.searchsorted(i, i, **out),
+        "stack": lambda: T.stack([x, x], **out),
+    }
+    return calls[name]()
+
+
+CASTING = ("cholesky_solve", "stack")  # but not floats to integers
+
+
+# What PyTorch says of an `out` of int16 where the result is float64 (bool, int64).
+WORDS = {
+    "index_select": r"index_select\(\): self and result must have the same scalar type",
+    "masked_select": r"masked_select\(\): self and result must have the same scalar type",
+    "take": r"take\(\): self and out expected to have the same dtype, but got self.dtype = Double and out.dtype = Short",
+    "conj_physical": "Found dtype Short but expected Double",
+    "inner": "tensordot: Expected the output tensor to have dtype Double, but got an output tensor with dtype Short",
+    "linalg.norm": "linalg.norm expected out tensor dtype Double but got: Short",
+    "linalg.matrix_norm": "linalg.matrix_norm expected out tensor dtype Double but got: Short",
+    "linalg.vecdot": "linalg.vecdot: Expected out of dtypeDouble but found Short",
+    "cholesky_solve": "cholesky_solve: Expected result to be safely castable from Double dtype, but got result with dtype Short",
+    "isin": "Expected out tensor to have dtype bool, but got short int instead",
+    "searchsorted": r"it can only be Int\(int32\) or Long\(int64\) .* dtype Short and out_int32 flag is False",
+    "stack": r"torch.cat\(\): input types can't be cast to the desired output type Short",
+}
+ONE = (
+    *("gather", "scatter", "scatter_add", "index_add", "index_copy", "slice_scatter", "tril", "softmax"),
+    *("log_softmax", "linear", "linalg.inv", "linalg.solve", *WORDS),
+)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_out_of_another_dtype(name: str) -> None:
+    x = T.tensor(A)
+    wanted = _of_one(name, x)
+    out = T.zeros(wanted.shape, dtype=wanted.dtype)
+    assert _of_one(name, x, out=out) is out and T.equal(out, wanted)
+    for dtype in (T.int16, T.float32):
+        out = T.zeros(wanted.shape, dtype=dtype)
+        if dtype is T.float32 and name in CASTING:
+            assert T.allclose(_of_one(name, x, out=out), wanted.float())
+            continue
+        words = WORDS.get(name, "Expected out tensor to have dtype double, but got short int instead")
+        with pytest.raises((RuntimeError, TypeError), match=words if dtype is T.int16 else "type"):
+            _of_one(name, x, out=out)
+        assert not out.any()
+
+
 def test_no_function_leaves_out_unread() -> None:
     for path in (Path(__file__).parents[2] / SUBJECT).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
