@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nbgrad._backend import check_room
 from nbgrad._device import device
 from nbgrad._dtypes import dtype
 from nbgrad._storage import Spec
@@ -415,7 +416,11 @@ _GUARD = """
 def guarded({parameters}):
     if ({key},) not in _known:
         {values}= _judge(({key},), {values})
-    return _function({call})
+    try:
+        return _function({call})
+    except (MemoryError, ValueError) as error:
+        _check_room(error)
+        raise
 """
 _FIRST = compile(
     "def first(*args, **kwargs):\n    return _become(args, kwargs)", "<guard>", "exec"
@@ -489,7 +494,7 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any]) -> 
         return (*values[:at], *numbers)
 
     scope |= {f"_{k}": p.default for k, p in enumerate(every)}
-    scope |= {"_known": known, "_judge": judge}
+    scope |= {"_known": known, "_judge": judge, "_check_room": check_room}
     return _GUARD.format(
         parameters=", ".join(listed),
         key=", ".join(key),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,12 +36,27 @@ def _keep_freed_memory() -> None:
 _keep_freed_memory()
 
 
+def check_room(error: Exception) -> None:
+    """Raise PyTorch's error in place of NumPy's on memory that there is not; any other is left to be raised again."""
+    if isinstance(error, MemoryError) and hasattr(error, "shape") and hasattr(error, "dtype"):
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+            f"{prod(error.shape) * error.dtype.itemsize} bytes. Error code 12 (Cannot allocate memory)"
+        ) from None
+    if str(error).startswith(("array is too big;", "Maximum allowed dimension exceeded")):
+        raise RuntimeError("Storage size calculation overflowed") from None
+
+
 class CPU:
     name = "cpu"
 
     @staticmethod
     def empty(nbytes: int) -> Any:
-        return np.empty(nbytes, _bytes)
+        try:
+            return np.empty(nbytes, _bytes)
+        except MemoryError as error:
+            check_room(error)
+            raise
 
     @staticmethod
     def view(buffer: Any, offset: int) -> Any:
@@ -62,7 +78,11 @@ class CPU:
         strides = tuple(s * spec.itemsize for s in spec.strides)
         if spec.numel == 0:  # NumPy wants room for the offset of even no element
             return np.empty(spec.shape, spec.dtype.np)
-        return np.ndarray(spec.shape, spec.dtype.np, buffer, 0, strides)
+        try:
+            return np.ndarray(spec.shape, spec.dtype.np, buffer, 0, strides)
+        except ValueError as error:  # an expanded tensor may be larger than NumPy's arrays
+            check_room(error)
+            raise
 
 
 def _nothing(*_: Any) -> None:

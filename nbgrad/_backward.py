@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad._backend import check_room
 from nbgrad._storage import Spec
 from nbgrad._tape import engine
 from nbgrad._tape.modes import shared, state
@@ -27,7 +28,11 @@ def run_backward(
 ) -> None:
     run = engine.run if state.task is None else engine.run_nested
     # Rules that launch on memory do not see what a transform has put round a tensor: inside of one, those that call ops are run.
-    run(roots, keep, graph, graph or state.active > 0, add_grads, prepare, finish, watch, wanted)
+    try:
+        run(roots, keep, graph, graph or state.active > 0, add_grads, prepare, finish, watch, wanted)
+    except MemoryError as error:
+        check_room(error)
+        raise
 
 
 def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:

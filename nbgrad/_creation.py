@@ -70,6 +70,7 @@ def _counted(t: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
     return _finish(t, requires_grad, out)
 
 
+_LARGE = 2**30
 _known: dict[tuple[Any, Any], Spec] = {}  # of what was asked for, by sizes and dtype (None: the default one)
 _dtypes.on_new_default.append(_known.clear)
 
@@ -99,10 +100,12 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
             if name == "zeros":
                 raise RuntimeError("zeros: Dimension size must be non-negative.")
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
-    if prod(shape) * d.itemsize > _layout.MAX_NUMEL:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if 0 in shape and prod([n or 1 for n in shape[1:]]) > _layout.MAX_NUMEL:
+        raise RuntimeError("Stride calculation overflowed")
     sp = spec(d, tuple(shape), None, cpu)
-    if key is not None:
+    if sp.nbytes > _LARGE:
+        _empty(sp)  # is refused as PyTorch would, before NumPy is asked for what comes between
+    elif key is not None:
         if len(_known) >= 4096:
             _known.clear()
         _known[key] = sp
@@ -696,7 +699,7 @@ def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def short(*args: Any, **more: Any) -> Tensor:
             if not more and not state.levels and 0 < len(args) < 3 and {*map(type, args)} == {int}:
                 start, end = args if len(args) == 2 else (0, args[0])
-                if -(2**62) < start <= end < 2**62:
+                if -(2**62) < start <= end < 2**62 and end - start < _LARGE // 8:
                     counted = np.arange(start, end, dtype=np.int64)
                     return wrap(counted.view(np.uint8), spec(_dtypes.int64, counted.shape, None, cpu))
             return function(*args, **more)
@@ -704,6 +707,18 @@ def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return short
 
     return _arguments.before_guard(shortened, function)
+
+
+def _whole(*values: Any) -> None:
+    if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+
+
+def _size(count: float) -> int:
+    """How many numbers there are."""
+    if not -(2.0**63) <= count < 2.0**63:
+        raise RuntimeError("invalid size, possible overflow?")
+    return int(count)
 
 
 @_counting
@@ -737,14 +752,15 @@ def arange(
         raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if not all(np.isfinite(v) for v in (start, end)):
+    _whole(*values)
+    if not all(np.isfinite(float(v)) for v in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if all(isinstance(v, int) for v in values):
-        n = -(-(end - start) // step)
+        n = _size(-(-(end - start) // step))
     else:
-        n = int(np.ceil((float(end) - float(start)) / float(step)))
+        n = _size(float(np.ceil((float(end) - float(start)) / float(step))))
     if d is _dtypes.int64 and not int(step):
         raise ValueError("step must be nonzero")  # of int64 PyTorch counts in whole steps
     sp = _spec("arange", (n,), d, device, requires_grad)
@@ -791,7 +807,8 @@ def range(
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    sp = _spec("range", (int((end - start) / step) + 1,), d, device, requires_grad)
+    _whole(start, end, step)
+    sp = _spec("range", (_size((float(end) - float(start)) / float(step) + 1),), d, device, requires_grad)
     t = from_array((start + step * np.arange(sp.numel)).astype(d.np))
     t._spec = sp
     return _counted(t, requires_grad, out)
@@ -873,8 +890,15 @@ def logspace(
     return _counted(from_array(array), requires_grad, out)
 
 
+def _below(row: int, col: int, offset: int) -> int:
+    """How many elements a lower triangle has."""
+    empty = min(max(-offset, 0), row)  # rows, and those before the first that is full
+    partly = min(max(col - offset - 1, empty), row)
+    return (partly - empty) * (2 * offset + 1 + empty + partly) // 2 + (row - partly) * col
+
+
 def _triangle_indices(
-    name: str, row: int, col: int, dtype: Any, device: Any, keep: Callable[[], tuple[Any, Any]]
+    name: str, row: int, col: int, dtype: Any, device: Any, count: int, keep: Callable[[], tuple[Any, Any]]
 ) -> Tensor:
     for word, n in (("row", row), ("col", col)):
         if n < 0:
@@ -882,6 +906,7 @@ def _triangle_indices(
     sp = _spec(name, (2, 0), _dtypes.int64 if dtype is None else dtype, device, False)
     if sp.dtype not in (_dtypes.int64, _dtypes.int32):
         raise NotImplementedError(f"\"{name}\" not implemented for '{sp.dtype.scalar_name}'")
+    _spec(name, (2, count), sp.dtype, device)
     return from_array(np.stack(keep()).astype(sp.dtype.np))
 
 
@@ -889,7 +914,13 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
     return _triangle_indices(
-        "tril_indices", row, col, dtype, device, lambda: np.tril_indices(row, offset, col)
+        "tril_indices",
+        row,
+        col,
+        dtype,
+        device,
+        _below(row, col, offset),
+        lambda: np.tril_indices(row, offset, col),
     )
 
 
@@ -897,7 +928,13 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
     return _triangle_indices(
-        "triu_indices", row, col, dtype, device, lambda: np.triu_indices(row, offset, col)
+        "triu_indices",
+        row,
+        col,
+        dtype,
+        device,
+        row * col - _below(row, col, offset - 1),
+        lambda: np.triu_indices(row, offset, col),
     )
 
 

@@ -151,6 +151,7 @@ def _function_maker(
     scope |= dict(
         shared=shared, state=state, as_inference=as_inference, recorder=recorder, number_type=number_type
     )
+    scope["check_room"] = _backend.check_room
     exec(text, scope)
     return scope["make"]
 
@@ -164,11 +165,14 @@ def make(op, find, foreign, usual, otherwise, path, low=-(2**63), high=2**64 - 1
             plan = None
         if plan is None or out is not None{fit}:
 {foreign}            return call(op, ({names},), out, path)
-        buf = empty(plan.nbytes, bytes_)
         try:
+            buf = empty(plan.nbytes, bytes_)
             plan.launch(plan.address, plan.n, buf, {values})
         except OverflowError:
             return call(op, ({names},))
+        except MemoryError as error:
+            check_room(error)
+            raise
         t = new(Tensor)
         t._buf, t._spec = buf, plan.out
         t._storage = t._view = t._ad = None

@@ -117,6 +117,20 @@ def broadcast_shapes(*shapes: Ints) -> Ints:
     return out
 
 
+def check_size(shape: Sequence[int], strides: Ints, nbytes: int) -> None:
+    """Refuse what is more than 64 bits can count, as PyTorch does. `nbytes` reach from the first to the last element."""
+    numel, new = 1, tuple(strides) == contiguous_strides(shape)
+    for n in shape:  # also before a dimension of no elements
+        numel *= n
+        if numel > MAX_NUMEL and not new:
+            raise RuntimeError("numel: integer multiplication overflow")
+        if numel > MAX_NUMEL:
+            raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if nbytes > MAX_NUMEL:
+        laid = "" if new else f" and strides={list(strides)}"
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}{laid}")
+
+
 def broadcast_strides(shape: Ints, strides: Ints, to: Ints) -> Ints:
     """The strides with which a tensor is read at a larger shape; a repeated dimension has stride 0."""
     lead = len(to) - len(shape)

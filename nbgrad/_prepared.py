@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _arguments, _dtypes, _transforms
+from nbgrad._backend import check_room
 from nbgrad._layout import Size
 from nbgrad._op import Op
 from nbgrad._plan import _PLANS
@@ -206,13 +207,17 @@ def make(judge):
 {spread}            plan = find(({key}))
         except (AttributeError, TypeError):
             plan = None
-        if plan is None{named}:
-            {values} = judge({values})
-            plan = function({call})
-            if type(plan) is not Prepared:
-                return plan
-            keep(({key}), plan, {more})
-        result = plan.run({tensors})
+        try:
+            if plan is None{named}:
+                {values} = judge({values})
+                plan = function({call})
+                if type(plan) is not Prepared:
+                    return plan
+                keep(({key}), plan, {more})
+            result = plan.run({tensors})
+        except (MemoryError, ValueError) as error:
+            check_room(error)
+            raise
         if ({wants}) and state.grad:
             asked = {asked}
             (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
@@ -306,7 +311,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         values="".join([f"{p.name}, " for p in (first, *rest)]),
     )
     scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
-    scope |= dict(sequences=(tuple, list, Size))
+    scope |= dict(sequences=(tuple, list, Size), check_room=check_room)
     scope["__name__"] = function.__module__
     exec(text, scope := scope | {f"_{p.name}": p.default for p in rest})
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbgrad import _device
 from nbgrad._dtypes import dtype
-from nbgrad._layout import Ints, Size, contiguous_strides, is_contiguous
+from nbgrad._layout import Ints, Size, check_size, contiguous_strides, is_contiguous
 
 
 class Spec:
@@ -46,6 +46,7 @@ class Spec:
         self.canonical = self.contiguous and strides == contiguous_strides(shape)
         self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
         self.nbytes = self.extent * self.itemsize
+        check_size(shape, strides, self.nbytes)
         self.repeats = bool(self.numel) and any([s == 0 and n > 1 for s, n in zip(strides, shape)])
 
     def __repr__(self) -> str:

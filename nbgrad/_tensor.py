@@ -499,7 +499,11 @@ def as_inference(t: Tensor) -> None:
 
 
 def empty(sp: Spec) -> Tensor:
-    return wrap(_empty(sp.nbytes, _bytes), sp)  # the CPU's `empty`, in line
+    try:
+        return wrap(_empty(sp.nbytes, _bytes), sp)  # the CPU's `empty`, in line
+    except MemoryError as error:
+        _backend.check_room(error)
+        raise
 
 
 def share(t: Tensor, buf: Any, sp: Spec) -> Tensor:

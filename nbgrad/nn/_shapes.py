@@ -17,6 +17,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
         )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    if r * r >= 2**63:
+        raise ValueError(f"upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}")
     *lead, c, h, w = input.shape
     if c % (r * r):
         raise RuntimeError(

@@ -171,6 +171,8 @@ def repeat_interleave(
         shape = tuple(input.shape)
         copies = clone(expand(unsqueeze(input, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :])))
         return reshape(copies, (*shape[:d], n * repeats, *shape[d + 1 :]))
+    count = sum(times.tolist()) * (1 if times.size == n else n)
+    input._spec.like((*input.shape[:d], count, *input.shape[d + 1 :]))  # is refused where it cannot be
     index = np.repeat(np.arange(n), times if times.size == n else times[0])
     return _index_select(input, place=Place((d,), [index], index.shape))
 
