@@ -47,17 +47,22 @@ class Torch(ModuleType):
         return sorted({*dir(nbgrad), *self.__dict__})
 
 
+def _own_name(name: str) -> str:
+    """What PyTorch's module is here."""
+    return "nbgrad" + (name.removeprefix("torch") if name.startswith("torch.") else f".func._{name}")
+
+
 class Alias(MetaPathFinder, Loader):
-    """Finds `torch.x` as nbgrad's own `x`, the same object and not a second copy of its file."""
+    """Finds `torch.x`, and `functorch`, as nbgrad's own `x`, the same object and not a second copy of its file."""
 
     def __init__(self) -> None:
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if not fullname.startswith("torch."):
+        if not fullname.startswith(("torch.", "functorch")):
             return None
         try:
-            module = importlib.import_module("nbgrad" + fullname.removeprefix("torch"))
+            module = importlib.import_module(_own_name(fullname))
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("nbgrad."):
                 raise
@@ -66,7 +71,7 @@ class Alias(MetaPathFinder, Loader):
         return spec_from_loader(fullname, self)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return importlib.import_module("nbgrad" + spec.name.removeprefix("torch"))
+        return importlib.import_module(_own_name(spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
         """It has run already; the import system only wrote its spec over. Its own modules get their names here too: to import one,

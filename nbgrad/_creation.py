@@ -635,6 +635,20 @@ def full(
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
+def _own(like: Tensor, t: Tensor) -> Tensor:
+    """`t`; made in a vmap like a tensor that each example has its own of, once for each, as each may write to it."""
+    levels: list[Any] = []
+    while type(like._buf) is Batched:
+        if like._buf.has:
+            levels.insert(0, like._buf.level)
+        like = like._buf.inner
+    if levels:
+        t = _core.hooks.clone(_core.hooks.expand(t, (*[level.size for level in levels], *t.shape)))
+    for level in levels:
+        t = batched(t, level)
+    return t
+
+
 def _like(input: Tensor, dtype: Any) -> Spec:
     sp = input._spec
     strides = _layout.kept_strides(sp.shape, sp.strides)
@@ -650,7 +664,7 @@ def empty_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_empty(_like(input, dtype)), requires_grad)
+    return _finish(_own(input, _empty(_like(input, dtype))), requires_grad)
 
 
 @_of_a_like(_copies)
@@ -662,7 +676,7 @@ def zeros_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_zeros(_like(input, dtype)), requires_grad)
+    return _finish(_own(input, _zeros(_like(input, dtype))), requires_grad)
 
 
 @_of_a_like(_copies)
@@ -674,7 +688,7 @@ def ones_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_full(_like(input, dtype), 1), requires_grad)
+    return _finish(_own(input, _full(_like(input, dtype), 1)), requires_grad)
 
 
 def full_like(
@@ -686,7 +700,7 @@ def full_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_full(_like(input, dtype), fill_value), requires_grad)
+    return _finish(_own(input, _full(_like(input, dtype), fill_value)), requires_grad)
 
 
 # ---------------------------------------------------------------- counted
@@ -1135,9 +1149,8 @@ def _new(name: str, function: Any) -> None:
         requires_grad: bool = False,
         **rest: Any,
     ) -> Tensor:
-        return function(
-            *args, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad, **rest
-        )
+        t = function(*args, dtype=self.dtype if dtype is None else dtype, **rest)
+        return _finish(_own(self, t), requires_grad)
 
     new_one.__name__ = f"new_{name}"
     setattr(Tensor, f"new_{name}", new_one)

@@ -196,6 +196,8 @@ class Tensor:
         return self._spec.device.type == "cuda"
 
     def data_ptr(self) -> int:
+        if type(self._buf) is Batched:
+            raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         return int(self._buf.__array_interface__["data"][0]) if self._spec.numel else 0
 
     def storage_offset(self) -> int:
@@ -226,6 +228,12 @@ class Tensor:
         raise RuntimeError("requires_grad must be a bool")
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        if state.transforms or state.levels:
+            raise RuntimeError(
+                INSIDE.format(
+                    "requires_grad_() (or perhaps using torch.autograd.functional.* APIs)", "requires_grad_()"
+                )
+            )
         set_requires_grad(self, requires_grad, "only Tensors of floating point dtype can require gradients")
         return self
 
@@ -331,6 +339,8 @@ class Tensor:
     def retain_grad(self) -> None:
         if not requires(self):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if state.transforms or state.levels:
+            raise RuntimeError(INSIDE.format("retain_grad()", "retain_grad()"))
         node = None if self._node is None else history(self)
         if node is None or self.retains_grad:
             return
@@ -462,6 +472,11 @@ fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda")
 fix("is_leaf", "grad_fn", "output_nr", "_version", "_base", "retains_grad", "name")
 
 
+INSIDE = (
+    "You are attempting to call Tensor.{} inside of a function being transformed by a functorch transform. This is unsupported, "
+    "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call {} outside of a function being "
+    "transformed instead."
+)
 NO_VALUES = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please "
     "file an issue at https://github.com/pytorch/pytorch/issues ."
@@ -740,8 +755,11 @@ def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
     `recorded` says that grad mode is on and some operand requires grad, the target counted in; `filled` that every element gets
     the same value, so that it does not matter if several of them are one.
     """
-    if shared.rare and state.modes.before_write is not None:
-        state.modes.before_write(t)
+    if shared.rare:
+        for transform in state.transforms:
+            transform.check_write(t)
+        if state.modes.before_write is not None:
+            state.modes.before_write(t)
     storage = t._storage
     if storage is not None and storage.inference and not state.modes.inference:
         raise RuntimeError(

@@ -152,3 +152,43 @@ def test_usage() -> None:
     for arguments in (["-m", "nbgrad"], ["-m", "nbgrad", "walk", "x"]):
         done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
         assert done.returncode == 2 and done.stderr.startswith("usage: python -m nbgrad run script.py")
+
+
+OLD_TRANSFORMS = """
+import warnings
+warnings.simplefilter("ignore")
+import torch, functorch
+from functorch import combine_state_for_ensemble, grad, make_functional, make_functional_with_buffers, vmap
+
+model = torch.nn.Linear(2, 1)
+with torch.no_grad():
+    model.weight.fill_(2.0), model.bias.fill_(1.0)
+f, p = make_functional(model)
+print(type(f).__name__, [tuple(q.shape) for q in p], [q.requires_grad for q in p], f(p, torch.ones(1, 2)))
+print([q.requires_grad for q in make_functional(model, disable_autograd_tracking=True)[1]])
+print(grad(lambda p: f(p, torch.ones(3, 2)).sum())(p))
+norm = torch.nn.BatchNorm1d(2)
+f, p, b = make_functional_with_buffers(norm)
+print(f(p, b, torch.tensor([[1.0, 0.0], [3.0, 4.0]])).shape, b, norm.running_mean)
+print(vmap(combine_state_for_ensemble([model, model])[0], (0, 0, None))(*combine_state_for_ensemble([model, model])[1:], torch.ones(3, 2)))
+warnings.simplefilter("error")
+for call in (lambda: functorch.jacrev(torch.sin), lambda: make_functional(norm)):
+    try:
+        call()
+    except FutureWarning as told:
+        print(told)
+warnings.simplefilter("ignore")
+for call in (lambda: make_functional(norm), lambda: combine_state_for_ensemble([])):
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.oracle
+def test_functorch(tmp_path: Path, torch: object) -> None:
+    """The older package of transforms, whose names warn of the newer ones."""
+    path = written(tmp_path / "old.py", OLD_TRANSFORMS)
+    (code, out, err), (_, want, _) = run(path), run(path, nbgrad=False)
+    assert (code, err, out) == (0, "", want)

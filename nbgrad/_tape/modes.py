@@ -30,6 +30,7 @@ class State(threading.local):
     modes = Modes()
     active = 0  # how many transforms run on this thread; 0 keeps the ops on their short way
     levels: tuple[Any, ...] = ()  # of vmap, the outermost first
+    transforms: tuple[Any, ...] = ()  # the functions that run to be differentiated, the outermost first
     duals: tuple[int, ...] = ()  # the levels of forward mode that are open
     moving = True  # where a level is open, ops compute tangents
     dual_level: Any = None  # the one of them that the user opened by hand

@@ -13,7 +13,7 @@ from typing import Any
 from nbgrad._backward import run_backward
 from nbgrad._storage import Spec
 from nbgrad._tape.engine import Wanted
-from nbgrad._tape.modes import state
+from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import Node
 from nbgrad._tensor import Tensor, edge, requires, wrap
 from nbgrad._transforms import mapped, put_in, take_out
@@ -61,7 +61,7 @@ def tensor_backward(
 ) -> None:
     """Add to the `.grad` of the graph's leaves the gradient of this tensor, which must be one number unless `gradient` says by
     what its elements are weighted. The graph is freed unless it is retained."""
-    if inputs is None and not create_graph:
+    if inputs is None and not create_graph and not shared.rare:
         roots = _usual_root(self, gradient)
         if roots is not None:
             run_backward(roots, bool(retain_graph), False)
@@ -89,7 +89,7 @@ def _usual_root(t: Tensor, gradient: Any) -> list[tuple[Node, int, Any]] | None:
 def _run(
     outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any, stacklevel: int
 ) -> None:
-    if state.levels:
+    if state.levels or state.transforms:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
             "or call backward() outside of functorch transforms."

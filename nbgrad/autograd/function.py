@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from nbgrad import _transforms
 from nbgrad._backward import note_origin
 from nbgrad._creation import as_subclass
+from nbgrad._layout import wrap_dim
 from nbgrad._saved import Output, SavedTensor, origin, save, unpack_one
 from nbgrad._storage import Level, Marked, Spec
 from nbgrad._tape.modes import put_back, shared, state
@@ -39,6 +40,7 @@ from nbgrad._tensor import (
 from nbgrad.autograd.forward_ad import check_tangent
 from nbgrad.ops.copy import to_dtype, zeros
 from nbgrad.ops.reduce import sum_to
+from nbgrad.utils._pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
     "BackwardCFunction",
@@ -51,6 +53,10 @@ __all__ = [
 ]
 
 _ids = itertools.count()
+_NO_SETUP = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
+    "setup_context staticmethod. For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+)
 
 
 class FunctionCtx:
@@ -201,7 +207,9 @@ class Function(metaclass=FunctionMeta):
         separate = cls.setup_context is not Function.setup_context
         if kwargs or (separate and _has_defaults(cls.forward)):
             args = _bound(cls, separate, args, kwargs)
-        if state.active and _transforms.wrapped(args):
+        if not separate and (state.active or shared.rare) and (state.transforms or state.levels):
+            raise RuntimeError(_NO_SETUP)
+        if state.active and _transforms.wrapped(tree_flatten(args)[0]):
             return _transformed(cls, args, separate)
         return cls._call(args, separate, cls.forward)[1]
 
@@ -311,18 +319,14 @@ def _bound(
 
 def _transformed(cls: type[Function], args: tuple[Any, ...], separate: bool) -> Any:
     """The call inside a vmap, or with tangents: value and history first, then the tangents that the user's `jvp` gives."""
-    level, ids = _transforms.survey(args)
+    level, ids = _transforms.survey(tree_flatten(args)[0])
     forward = cls.forward
     if level is not None:
-        if not separate:
-            raise RuntimeError(
-                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
-                "setup_context staticmethod. For more details, please see "
-                "https://pytorch.org/docs/main/notes/extending.func.html"
-            )
         forward = _of_examples(cls, args, level)
-        args = tuple([_transforms.lift(a, level) for a in args])
-    open_levels, state.duals = state.duals, ()
+        args = tree_map(lambda a: _transforms.lift(a, level), args)
+    # What `jvp` gives tangents to, the ops of `forward` do not; inside a vmap `forward` is a call further out, which may have its own.
+    open_levels = state.duals
+    state.duals = () if level is None else tuple([k for k in open_levels if k not in ids])
     try:
         given = {
             k: [_transforms.tangent_of(a, k) if isinstance(a, Tensor) else None for a in args] for k in ids
@@ -418,8 +422,8 @@ def _of_examples(cls: type[Function], args: tuple[Any, ...], level: Level) -> Ca
     own_rule = cls.vmap is not Function.vmap
     if own_rule and cls.generate_vmap_rule:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. "
-            "Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity. For more details, "
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. "
+            "Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. For more details, "
             "please see https://pytorch.org/docs/main/notes/extending.func.html"
         )
     if not (own_rule or cls.generate_vmap_rule):
@@ -428,35 +432,56 @@ def _of_examples(cls: type[Function], args: tuple[Any, ...], level: Level) -> Ca
             "staticmethod or set generate_vmap_rule=True. For more details, please see "
             "https://pytorch.org/docs/main/notes/extending.func.html"
         )
-    peeled = [_transforms.peel(a, level) if isinstance(a, Tensor) else (a, False) for a in args]
-    inners, has = [x for x, _ in peeled], [h for _, h in peeled]
+    leaves, structure = tree_flatten(args)
+    peeled = [_transforms.peel(a, level) if isinstance(a, Tensor) else (a, False) for a in leaves]
+    has = [h for _, h in peeled]
+    inners = tree_unflatten([x for x, _ in peeled], structure)
 
     def forward(*_: Any) -> Any:
         recorded, state.grad = state.grad, True  # history further out is not this call's to switch off
         try:
-            if True not in has:
+            if not any(has):
                 made, dims = cls.apply(*inners), None
             elif own_rule:
-                info = VmapInfo(level.size, level.randomness)
-                made, dims = cls.vmap(info, tuple([0 if h else None for h in has]), *inners)
+                in_dims = tree_unflatten([0 if h else None for h in has], structure)
+                made, dims = _two(cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *inners))
             else:
                 made, dims = _generated(cls, has, level).apply(*inners), 0
         finally:
             state.grad = recorded
-        several = isinstance(made, tuple)
-        outs = made if several else (made,)
-        places = dims if isinstance(dims, (tuple, list)) else (dims,) * len(outs)
-        wrapped = [
-            o
-            if not isinstance(o, Tensor)
-            else _transforms.batched(o, level, False)
-            if d is None
-            else _transforms.put_in(o, d, level)
-            for o, d in zip(outs, places)
-        ]
-        return tuple(wrapped) if several else wrapped[0]
+        outs, spec = tree_flatten(made)
+        places = broadcast_to_and_flatten(dims, spec)
+        if places is None:
+            raise RuntimeError(
+                "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+                f"out_dims={dims} to be compatible with the structure of `output`. out_dims has structure {tree_flatten(dims)[1]} but "
+                f"output has structure {spec}. For more details, please see "
+                "https://pytorch.org/docs/main/notes/extending.func.html"
+            )
+        return tree_unflatten(
+            [
+                o
+                if not isinstance(o, Tensor)
+                else _transforms.batched(o, level, False)
+                if d is None
+                else _transforms.put_in(o, wrap_dim(d, o.ndim), level)
+                for o, d in zip(outs, places)
+            ],
+            spec,
+        )
 
     return forward
+
+
+def _two(returned: Any) -> Any:
+    """What a `vmap` staticmethod returns: the output, and where its examples lie."""
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        got = f"{len(returned)} returns" if isinstance(returned, tuple) else f"a {type(returned)}"
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
+            f"output. Got {got} instead"
+        )
+    return returned
 
 
 class VmapInfo(NamedTuple):
@@ -476,35 +501,64 @@ def _generated(cls: type[Function], has: Sequence[bool], level: Level) -> type[F
     def unwrapped(t: Any, inside: Level) -> tuple[Any, bool]:
         return _transforms.peel(t, inside) if isinstance(t, Tensor) else (t, False)
 
+    def spread(tree: Any, flags: Sequence[bool], inside: Level) -> Any:
+        leaves, structure = tree_flatten(tree)
+        return tree_unflatten(wrap_all(leaves, flags, inside), structure)
+
+    def gathered(tree: Any, inside: Level) -> Any:
+        return tree_map(lambda t: _transforms.take_out(t, 0, inside) if isinstance(t, Tensor) else t, tree)
+
     class Mapped(Function):
+        generate_vmap_rule = True
+
         @staticmethod
-        def forward(ctx: Any, *inners: Any) -> Any:
+        def forward(*inners: Any) -> Any:
             with _transforms.mapped(size, randomness) as inside:
-                examples = wrap_all(inners, has, inside)
-                made = cls.forward(*examples)
+                return gathered(cls.forward(*spread(inners, has, inside)), inside)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            leaves, structure = tree_flatten(output)
+            with _transforms.mapped(size, randomness) as inside:
                 one: Any = new(cls._backward_cls)
-                cls.setup_context(one, tuple(examples), made)
-                saved = [unwrapped(t, inside) for t in one.to_save]
-                ctx.one = {k: v for k, v in vars(one).items() if k != "to_save"}
-                ctx.save_for_backward(*[t for t, _ in saved])
-                ctx.flags = [h for _, h in saved]
-                several = isinstance(made, tuple)
-                outs = [
-                    _transforms.take_out(o, 0, inside) if isinstance(o, Tensor) else o
-                    for o in (made if several else (made,))
-                ]
-            return tuple(outs) if several else outs[0]
+                outs = [_transforms.batched(t, inside) if isinstance(t, Tensor) else t for t in leaves]
+                cls.setup_context(one, spread(inputs, has, inside), tree_unflatten(outs, structure))
+                backwards, forwards = (
+                    [unwrapped(t, inside) for t in kept] for kept in (one.to_save, one.saved_for_forward)
+                )
+            ctx.one = {k: v for k, v in vars(one).items() if k not in ("to_save", "saved_for_forward")}
+            ctx.save_for_backward(*[t for t, _ in backwards])
+            ctx.save_for_forward(*[t for t, _ in forwards])
+            ctx.flags = [h for _, h in backwards], [h for _, h in forwards]
+            ctx.set_materialize_grads(one.materialize_grads)
+            constant = [t for t, o in zip(leaves, outs) if any(o is n for n in one.non_differentiable)]
+            ctx.mark_non_differentiable(*constant)
+            flags = iter(has)
+            ctx.has = []  # by argument: those that are tensors may get a gradient
+            for a in inputs:
+                own = [next(flags) for _ in tree_flatten(a)[0]]
+                ctx.has.append(isinstance(a, Tensor) and own[0])
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             with _transforms.mapped(size, randomness) as inside:
-                one = _OneExample(ctx, wrap_all(ctx.saved_tensors, ctx.flags, inside))
+                one = _OneExample(ctx, wrap_all(ctx.saved_tensors, ctx.flags[0], inside))
                 found = _backward_of(cls)(
                     one, *[None if g is None else _transforms.batched(g, inside) for g in grads]
                 )
                 found = found if isinstance(found, tuple) else (found,)
                 taken = [None if g is None else _transforms.take_out(g, 0, inside) for g in found]
-            return tuple([g if g is None or h else g.sum(0) for g, h in zip(taken, has)])
+            return tuple([g if g is None or h else g.sum(0) for g, h in zip(taken, ctx.has)])
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            with _transforms.mapped(size, randomness) as inside:
+                one = _OneExample(ctx, wrap_all(ctx.saved_tensors, ctx.flags[1], inside))
+                moving = [
+                    _transforms.batched(t, inside) if h and isinstance(t, Tensor) else t
+                    for t, h in zip(tangents, ctx.has)
+                ]
+                return gathered(cls.jvp(one, *moving), inside)
 
     Mapped.__name__ = Mapped.__qualname__ = cls.__name__
     return Mapped

@@ -291,7 +291,11 @@ def _tensors(name: str, what: str, given: Any) -> tuple[bool, tuple[Tensor, ...]
 def _sources(name: str, inputs: Any, create_graph: bool) -> tuple[bool, tuple[Tensor, ...]]:
     """The inputs as `func` gets them: tensors that nobody else has, of the user's graph if a graph is to be created."""
     several, found = _tensors(name, "inputs", inputs)
-    return several, tuple(_own(t, create_graph).requires_grad_() for t in found)
+    return several, tuple(_variable(_own(t, create_graph)) for t in found)
+
+
+def _variable(t: Tensor) -> Tensor:
+    return t if requires(t) else t.requires_grad_()
 
 
 def _own(t: Tensor, create_graph: bool) -> Tensor:

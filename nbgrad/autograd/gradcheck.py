@@ -117,7 +117,9 @@ def gradgradcheck(
     wanted = [_wanted(t) for t in given]
 
     def gradients(*args: Any) -> tuple[Any, ...]:
-        sources = [t.requires_grad_() for t, w in zip(args, wanted) if w]  # a dual tensor does not yet
+        sources = [
+            t if requires(t) else t.requires_grad_() for t, w in zip(args, wanted) if w
+        ]  # a dual tensor does not yet
         outs = _differentiable(func(*args[:-count] if count else args))
         found = grad(outs, sources, args[len(args) - count :], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)

@@ -4,7 +4,7 @@ This module only re-exports: what a name is stands in the module that it comes f
 """
 
 from nbgrad.func._derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
-from nbgrad.func._modules import functional_call, stack_module_state
+from nbgrad.func._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from nbgrad.func._vmap import vmap
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

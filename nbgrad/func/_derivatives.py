@@ -17,11 +17,12 @@ from nbgrad._creation import from_array, zeros_like
 from nbgrad._storage import Batched, Marked
 from nbgrad._tape.modes import state
 from nbgrad._tape.node import Node
-from nbgrad._tensor import Tensor, edge, requires
+from nbgrad._tensor import Tensor, edge, requires, set_requires_grad
 from nbgrad._transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.autograd._run import grad as _grad
 from nbgrad.autograd.forward_ad import _set_fwd_grad_enabled, check_tangent
 from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.func._running import running
 from nbgrad.func._vmap import vmap
 from nbgrad.ops.movement import reshape, split
 from nbgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -44,8 +45,13 @@ def _variable(x: Any) -> Tensor:
     x = lift(x, state.levels[-1] if state.levels else None)
     if type(x._spec) is Marked or requires(x):
         x = x.view_as(x)
-        return x if requires(x) else x.requires_grad_()
-    return x.detach().requires_grad_()
+        return x if requires(x) else _leaf(x)
+    return _leaf(x.detach())
+
+
+def _leaf(x: Tensor) -> Tensor:
+    set_requires_grad(x, True, "only Tensors of floating point dtype can require gradients")
+    return x
 
 
 def _nodes_beyond(outs: Sequence[Tensor], own: set[Node]) -> bool:
@@ -154,7 +160,7 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
     @functools.wraps(func)
     def both(*args: Any, **kwargs: Any) -> Any:
         outer = state.grad
-        with enable_grad():
+        with enable_grad(), running(func, (args, kwargs)):
             chosen = _variables(_chosen(args, argnums))
             output = func(*_replaced(args, chosen, argnums), **kwargs)
         aux: Any = None
@@ -175,7 +181,7 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
         value = _outside(output, own, outer)
         if not has_aux:
             return found, value
-        return found, (value, tree_map(lambda t: _outside(t, own, outer), aux))
+        return found, (value, tree_map(lambda t: _outside(_tensor(t), own, outer), aux))
 
     return both
 
@@ -183,9 +189,10 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
 class Pullback:
     """A function called at its primals, for products of cotangents with its Jacobian there."""
 
-    def __init__(self, func: Function, primals: tuple[Any, ...], has_aux: bool) -> None:
+    def __init__(self, func: Function, primals: tuple[Any, ...], has_aux: bool, given: Any = None) -> None:
+        """`given` are all arguments of the user's function, of which `primals` may be some."""
         outer = state.grad
-        with enable_grad():
+        with enable_grad(), running(func, primals if given is None else given):
             chosen = _variables(primals)
             output = func(*chosen)
         aux: Any = None
@@ -202,7 +209,7 @@ class Pullback:
         self.leaves, self.in_structure = tree_flatten(chosen)
         own = self.own = {n for x in self.leaves if (n := edge(x)[0]) is not None}
         self.value = tree_unflatten([_outside(o, own, outer) for o in self.outs], self.structure)
-        self.aux = tree_map(lambda t: _outside(t, own, outer), aux)
+        self.aux = tree_map(lambda t: _outside(_tensor(t), own, outer), aux) if has_aux else None
 
     def __call__(self, cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, structure = tree_flatten(cotangents)
@@ -244,7 +251,9 @@ def jacrev(
                 *_replaced(args, values if isinstance(argnums, tuple) else values[0], argnums), **kwargs
             )
 
-        back = Pullback(of_chosen, picked if isinstance(argnums, tuple) else (picked,), has_aux)
+        back = Pullback(
+            of_chosen, picked if isinstance(argnums, tuple) else (picked,), has_aux, (args, kwargs)
+        )
         outs, structure = back.outs, back.structure
         inputs, in_structure = tree_flatten(picked)
 
@@ -282,6 +291,11 @@ def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """What `func` returns at `primals`, and its derivative in the direction of `tangents`."""
+    return _jvp(func, primals, tangents, strict, has_aux, primals)
+
+
+def _jvp(func: Function, primals: Any, tangents: Any, strict: bool, has_aux: bool, given: Any) -> Any:
+    """`given` are all arguments of the user's function, of which `primals` may be some."""
     words = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
         raise RuntimeError(
@@ -307,7 +321,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         for x, v in zip(flat, directions):
             check_tangent(x, v)
             duals.append(with_tangent(lift(x, level), lift(v, level), k))
-        output = func(*tree_unflatten(duals, structure))
+        with running(func, given, hooks=True):
+            output = func(*tree_unflatten(duals, structure))
         aux: Any = None
         if has_aux:
             output, aux = _with_aux(output, words)
@@ -323,7 +338,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
                 )
             values.append(primal(o, k))
             moved.append(zeros_like(values[-1].detach()) if t is None else t)
-        aux = tree_map(lambda t: primal(t, k) if isinstance(t, Tensor) else t, aux)
+        aux = tree_map(lambda t: primal(_tensor(t), k), aux) if has_aux else None
     results = tree_unflatten(values, out_structure), tree_unflatten(moved, out_structure)
     return (*results, aux) if has_aux else results
 
@@ -334,7 +349,6 @@ def jacfwd(
     has_aux: bool = False,
     *,
     randomness: str = "error",
-    chunk_size: int | None = None,
 ) -> Function:
     """The Jacobian of `func` by the arguments `argnums`, in forward mode: one forward for all directions at once."""
 
@@ -348,14 +362,13 @@ def jacfwd(
             return func(*_replaced(args, values, argnums), **kwargs)
 
         def push(*directions: Tensor) -> Any:
-            got = jvp(of_chosen, (picked,), (tree_unflatten(directions, in_structure),), has_aux=has_aux)
+            moving = tree_unflatten(directions, in_structure)
+            got = _jvp(of_chosen, (picked,), (moving,), False, has_aux, (args, kwargs))
             moved, found["structure"] = tree_flatten(got[1])
             found["shapes"] = [tuple(m.shape) for m in moved]
             return (tuple(moved), got[2]) if has_aux else (tuple(moved), ())
 
-        columns, aux = vmap(push, out_dims=(0, 0), randomness=randomness, chunk_size=chunk_size)(
-            *basis(inputs)
-        )
+        columns, aux = vmap(push, out_dims=(0, 0), randomness=randomness)(*basis(inputs))
         by_output = []
         for column, shape in zip(columns, found["shapes"]):
             blocks = split(column, [x.numel() for x in inputs], 0)
@@ -381,9 +394,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
     The function runs once: its Jacobian times a direction is the derivative of its backward, which is linear in the cotangent.
     """
-    if not primals:
-        raise RuntimeError("linearize(f, *primals): Expected at least one primal")
-    with enable_grad():
+    with enable_grad(), running(func, primals):
         chosen = _variables(primals)
         output = func(*chosen)
         outs, structure = tree_flatten(output)
@@ -408,14 +419,14 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         given, given_structure = tree_flatten(tangents)
         if given_structure != in_structure:
             raise RuntimeError(
-                "Expected the tangents to have the same structure as the primals. Got tangents with structure "
-                f"{given_structure} and primals with structure {in_structure}"
+                f"Expected the tangents {given_structure} to have the same argspec as the primals {in_structure}"
             )
-        for x, v in zip(leaves, given):
-            if x.shape != v.shape:
-                raise ValueError(
-                    f"Expected the tangents to have the same shape as the primals. Got {v.shape} and {x.shape}"
-                )
+        for k, (x, v) in enumerate(zip(leaves, given)):
+            for what, got, want in (("shape", v.shape, x.shape), ("dtype", v.dtype, x.dtype)):
+                if got != want:
+                    raise RuntimeError(
+                        f"tangent:{k} with {what} {got} in flattened pytree doesn't match the {what} {want} of the corresponding primal."
+                    )
         found: Sequence[Tensor | None] = (None,) * len(seeds)
         if live:
             found = _grad(
@@ -472,6 +483,13 @@ def _with_aux(output: Any, words: str) -> tuple[Any, Any]:
             f"{words}: output of function f should be a tuple: (output, aux) if has_aux is True"
         )
     return output[0], output[1]
+
+
+def _tensor(x: Any) -> Tensor:
+    """What a function gives beside its output are tensors too."""
+    if not isinstance(x, Tensor):
+        raise RuntimeError(f"Expected tensors, got unsupported type {type(x)}")
+    return x
 
 
 def _check_tensors(outs: list[Any], words: str) -> None:

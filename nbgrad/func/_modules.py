@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbgrad._tensor import Tensor
+from nbgrad.nn.modules.batchnorm import _BatchNorm
 from nbgrad.ops.join import stack
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
 
 def functional_call(
@@ -62,6 +63,9 @@ def _with_values(module: Any, values: dict[str, Tensor], tie: bool, strict: bool
                 f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(told)
             )
     places = []
+    for value in values.values():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{value} is not an instance of torch.Tensor")
     for name, value in values.items():
         if name not in own:
             continue  # PyTorch, too, takes no notice unless `strict` says so
@@ -111,3 +115,12 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
         for k, b in models[0].named_buffers()
     }
     return parameters, buffers
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Every batch norm in `root` keeps no running statistics from now on: what a transform could not let it write to."""
+    for module in root.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -182,9 +182,15 @@ for _name, _method in {"__array__": _array, "__array_wrap__": _array_wrap}.items
 # ---------------------------------------------------------------- where, and whether
 
 
+DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+
+
 @method
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    array = input._host()
+    array = input._host(DYNAMIC.format("nonzero"))
     if as_tuple:
         if out is not None:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")

@@ -9,11 +9,12 @@ from typing import Any
 
 from nbgrad import _dtypes, _layout
 from nbgrad._dispatch import differentiable
-from nbgrad._storage import spec
+from nbgrad._storage import Batched, spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
 from nbgrad.ops.copy import full, zeros
 from nbgrad.ops.gather import index_select
+from nbgrad.ops.host import DYNAMIC
 from nbgrad.ops.join import cat
 from nbgrad.ops.movement import movedim, narrow, reshape
 from nbgrad.ops.reduce import any as any_of
@@ -82,6 +83,8 @@ def _outputs(
     function: Any, input: Tensor, dim: Any, in_order: bool, name: str, inverse: bool, counts: bool
 ) -> Any:
     d = dim
+    if type(input._buf) is Batched:
+        raise RuntimeError(DYNAMIC.format(name))
     if dim is not None:
         if not input.ndim:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
