@@ -1106,6 +1106,11 @@ def randperm(
     return _finish(t if d is t.dtype else to_dtype(t, d), requires_grad, out)
 
 
+def _draws_where_they_lie(input: Tensor) -> bool:
+    """Whether a tensor like this one is filled in the order of its memory, which is not that of its elements."""
+    return not input._spec.contiguous and not state.levels and not _like(input, None).contiguous
+
+
 @_of_a_like(lambda t: _random.few_units(t._spec))
 def rand_like(
     input: Tensor,
@@ -1115,6 +1120,8 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    if _draws_where_they_lie(input):
+        return _finish(empty_like(input, dtype=dtype).uniform_(), requires_grad)
     return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
@@ -1127,6 +1134,8 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    if _draws_where_they_lie(input):
+        return _finish(empty_like(input, dtype=dtype).normal_(), requires_grad)
     return randn(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
@@ -1134,6 +1143,8 @@ def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, requires_grad: bool = False
 ) -> Tensor:
     low, high = (0, low) if high is None else (low, high)
+    if _draws_where_they_lie(input) and low < high:
+        return _finish(empty_like(input, dtype=dtype).random_(low, high), requires_grad)
     return randint(low, high, input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 

@@ -402,7 +402,7 @@ def multinomial(
         draws = of_array(chances.reshape((*values.shape[:-1], num_samples)))
         got = searchsorted(to_dtype(shares, _dtypes.float64), draws).clamp(max=values.shape[-1] - 1)
     else:
-        race = e.div(weights, exponential_(empty(weights._spec.dense()), generator=generator))
+        race = e.div(weights, exponential_(_creation.empty_like(weights), generator=generator))
         got = argmax(race, -1, True) if num_samples == 1 else topk(race, num_samples)[1]
     if out is None:
         return got

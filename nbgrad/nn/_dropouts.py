@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from nbgrad import _creation, _sampling
+from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
 
@@ -29,8 +30,13 @@ def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: b
         )
     if p == 1:
         return input.mul_(0) if inplace else e.mul(input, _creation.zeros((), dtype=input.dtype))
-    shape: Any = (*tuple(input.shape)[:2], *(1,) * (input.ndim - 2)) if channels else input.shape
-    room = _creation.per_example(lambda sizes: _creation.empty(sizes, dtype=input.dtype), shape)
+    if channels and input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    if channels or state.levels:
+        shape: Any = (*tuple(input.shape)[:2], *(1,) * (input.ndim - 2)) if channels else input.shape
+        room = _creation.per_example(lambda sizes: _creation.empty(sizes, dtype=input.dtype), shape)
+    else:
+        room = _creation.empty_like(input)  # in whose memory trials are drawn one after the other
     noise = _sampling.bernoulli_(room, 1 - p)
     if not alpha:
         noise.div_(1 - p)

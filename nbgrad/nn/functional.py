@@ -132,6 +132,10 @@ def rrelu(
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return _activated((a._rrelu_steady.op, (input, (lower + upper) / 2)), inplace)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"\"rrelu_with_noise_out_cpu\" not implemented for '{input.dtype.scalar_name}'"
+        )
     noise = np.ones(tuple(input.shape), input.dtype.np)
     low = input._host() <= 0
     gen = generator_of(None)
@@ -161,7 +165,7 @@ def gumbel_softmax(
     """A draw from classes whose unnormalised log-probabilities are given, softened; `hard`, one-hot with the gradient of the soft one."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = e.neg(e.log(_creation.empty_like(logits).exponential_()))
+    noise = e.neg(e.log(_creation.empty_like(logits.detach().contiguous()).exponential_()))
     soft: Tensor = rows.softmax(e.div(e.add(logits, noise), tau), dim)
     if not hard:
         return soft

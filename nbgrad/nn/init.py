@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _random
+from nbgrad import _sampling
 from nbgrad._creation import empty_like, eye, randperm
 from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
@@ -52,19 +52,11 @@ def _in_place(fill: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def _uniform(tensor: Tensor, a: float, b: float, generator: Any) -> Tensor:
-    return _filled(
-        tensor, _random.uniform(generator or _random.default_generator, tensor.numel(), tensor.dtype, a, b)
-    )
+    return _sampling.uniform_(tensor, a, b, generator=generator)
 
 
 def _normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
-    drawn = _random.normal(generator or _random.default_generator, tensor.numel(), tensor.dtype, mean, std)
-    return _filled(tensor, drawn)
-
-
-def _filled(tensor: Tensor, values: Any) -> Tensor:
-    filled: Tensor = tensor.copy_(of_array(values.reshape(tensor.shape)))
-    return filled
+    return _sampling.normal_(tensor, mean, std, generator=generator)
 
 
 @_in_place
