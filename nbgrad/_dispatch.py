@@ -230,9 +230,10 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
         args = (hooks.scalar(args[0]), *args[1:])
         operands = operands_of(op, args)
     if out is not None:
-        check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact)
+        inputs = None if op.promote in ("compare", "bool") else args  # no derivative that would be lost
+        check_out(op.name, out, dtypes_of(op, operands)[1], inputs, op.exact)
         check_apart(out, args)
-        return into(op.name, out, call(op, args), args, op.exact)
+        return into(op.name, out, call(op, args), inputs, op.exact)
     if state.active and _transforms.wrapped(args):
         return _transforms.elementwise(op, args)
     plan, buf = launched(op, args)
@@ -255,16 +256,20 @@ def launched(op: ElementwiseOp, args: Sequence[Any], over: Tensor | None = None)
     return plan, buf
 
 
-def check_out(name: str, out: Tensor, result: dtype, inputs: Sequence[Any], exact: str | None = None) -> None:
-    """Refuse an `out=` that cannot take the result. `exact` holds the words of an op that casts nothing."""
+def check_out(
+    name: str, out: Tensor, result: dtype, inputs: Sequence[Any] | None, exact: str | None = None
+) -> None:
+    """Refuse an `out=` that cannot take the result. `inputs` is None of an op without a derivative; `exact` holds the words of one that
+    casts nothing."""
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    if state.grad and (requires(out) or any(isinstance(a, Tensor) and requires(a) for a in inputs)):
+    given = () if inputs is None else (out, *inputs)
+    if state.grad and any(isinstance(a, Tensor) and requires(a) for a in given):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    if state.duals and _transforms.moves((out, *inputs)):
+    if state.duals and _transforms.moves(given):
         raise NotImplementedError(
             f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
         )
@@ -281,7 +286,7 @@ def into(
     name: str,
     out: Tensor,
     result: Tensor,
-    inputs: Sequence[Any],
+    inputs: Sequence[Any] | None,
     exact: str | None = None,
     apart: Sequence[Tensor] = (),
 ) -> Tensor:
@@ -289,10 +294,12 @@ def into(
     `apart` are the tensors of which PyTorch refuses that `out` overlaps them in part."""
     check_out(name, out, result._spec.dtype, inputs, exact)
     check_apart(out, apart)
+    if out._spec.repeats:
+        raise RuntimeError(OVERLAP)
     if out._spec.shape != result._spec.shape:
         hooks.resize(out, result._spec.shape)
-    elif out._spec.repeats:
-        raise RuntimeError(OVERLAP)
+        if _layout.is_dense(result._spec.shape, result._spec.strides):  # it lies as the result does
+            out._spec = out._spec.like(strides=result._spec.strides)
     hooks.copy_(out, result)
     return out
 

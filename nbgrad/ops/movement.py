@@ -887,7 +887,8 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 @method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    return _split(input, **_chunks(input, chunks, dim))
+    parts = _chunks(input, chunks, dim)
+    return (_split if input.shape[parts["dim"]] else _split_with_sizes)(input, **parts)
 
 
 @method

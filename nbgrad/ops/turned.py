@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad._tape.modes import state
 from nbgrad._tape.node import node_type
-from nbgrad._tensor import Tensor, check_write, requires, set_history, written
+from nbgrad._tensor import Tensor, check_write, requires, set_history, storage_of, written
 from nbgrad.ops.arrange import tril, triu
 from nbgrad.ops.copy import in_place
 from nbgrad.ops.movement import as_strided, squeeze, t, transpose, unsqueeze
@@ -24,6 +24,10 @@ def _turn(view: Callable[..., Tensor]) -> None:
             turned._node.__class__ = node_type(_in_place(turned._node.rule.node_name))
             set_history(self, turned._node, turned._nr)
         written(self)
+        if self._view is not None:
+            self._view.version = storage_of(
+                self
+            ).version  # its memory is as it was, and its history is this one
         return self
 
     method.__name__ = method.__qualname__ = view.__name__ + "_"
