@@ -320,7 +320,7 @@ def _infer(values: list[Any]) -> _dtype:
             d = _dtypes.from_numpy_dtype(x.dtype)
         elif isinstance(x, (bool, int, float)):
             d = _dtypes.number_dtype(x)
-        elif _is_sequence(x):
+        elif _is_sequence(x) and not isinstance(x, str):
             continue  # is refused where a number should stand
         else:
             raise _refused(x)
