@@ -8,9 +8,11 @@ for each call ask when they make one.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial, reduce, update_wrapper
 from inspect import signature
+from keyword import iskeyword
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -149,8 +151,9 @@ _OTHER_NAMES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", 
 class Signature:
     """One way of calling a function."""
 
-    def __init__(self, name: str, text: str, hidden: bool) -> None:
-        self.name, self.parameters, self.hidden = name, list(_parameters(text)), hidden
+    def __init__(self, name: str, text: str, mark: str = "", called: str = "") -> None:
+        self.name, self.parameters, self.called = name, list(_parameters(text)), called or name
+        self.hidden, self.of_python = mark == "hidden", mark == "python"
         self.most = len(self.parameters)
         self.least = sum(p.default is None for p in self.parameters)
         self.positional = sum(not p.named_only for p in self.parameters)
@@ -165,13 +168,16 @@ class Signature:
 
     def refusal(self, args: Args, kwargs: Mapping[str, Any]) -> str | None:
         """Why these arguments do not fit, or None if they do."""
+        if self.of_python and (unbound := self._unbound(args, kwargs)):
+            return unbound
         if len(args) > self.positional and not self.spread:
             return self._surplus(args)
         at, left = 0, len(kwargs)
         for p in self.parameters:
             by_name = at >= len(args)
             if by_name:
-                given = next((n for n in (p.name, *_OTHER_NAMES.get(p.name, ())) if n in kwargs), None)
+                also = () if self.of_python else _OTHER_NAMES.get(p.name, ())
+                given = next((n for n in (p.name, *also) if n in kwargs), None)
                 if given is None:
                     if p.default is None:
                         return self._missing(at, kwargs)
@@ -194,6 +200,30 @@ class Signature:
         if at < len(args):
             return self._surplus(args)
         return self._unknown(args, kwargs) if left else None
+
+    def _unbound(self, args: Args, kwargs: Mapping[str, Any]) -> str:
+        """Python's words where PyTorch's function is itself one of Python, and these are not its arguments."""
+        names = [p.name for p in self.parameters]
+        own = self.called.startswith("Tensor.")
+        if len(args) > self.positional:
+            least, most, count = self.least + own, self.positional + own, len(args) + own
+            takes = f"{most} positional argument{'s' * (most != 1)}"
+            if least != most:
+                takes = f"from {least} to {most} positional arguments"
+            return f"{self.called}() takes {takes} but {count} {'was' if count == 1 else 'were'} given"
+        for name in kwargs:
+            if name not in names:
+                return f"{self.called}() got an unexpected keyword argument '{name}'"
+            if names.index(name) < len(args):
+                return f"{self.called}() got multiple values for argument '{name}'"
+        lacking = [
+            f"'{p.name}'" for p in self.parameters[len(args) :] if p.default is None and p.name not in kwargs
+        ]
+        if not lacking:
+            return ""
+        several = ", ".join(lacking[:-1]) + "," * (len(lacking) > 2) + " and " * (len(lacking) > 1)
+        ending = "s" * (len(lacking) > 1)
+        return f"{self.called}() missing {len(lacking)} required positional argument{ending}: {several}{lacking[-1]}"
 
     def unfit(self, args: Args, kwargs: Mapping[str, Any]) -> str | None:
         """Of arguments that fit, what cannot be taken out of a sequence: only its first element was looked at."""
@@ -247,6 +277,16 @@ class Signature:
         names = [p.name for p in self.parameters[at:] if p.default is None and p.name not in kwargs]
         return f"{self.name}() missing {len(names)} required positional arguments: " + ", ".join(
             f'"{n}"' for n in names
+        )
+
+    def warn(self, ways: Sequence[Signature]) -> None:
+        """Of a deprecated form."""
+        texts = [f"\t{way.name}{way}" for way in ways if not way.hidden]
+        instead = "\n".join(texts)
+        warnings.warn(
+            f"This overload of {self.name} is deprecated:\n\t{self.name}{self}\nConsider using one of the following signatures "
+            f"instead:\n{instead}",
+            stacklevel=5,
         )
 
     def _unknown(self, args: Args, kwargs: Mapping[str, Any]) -> str:
@@ -303,7 +343,8 @@ def signatures(path: str) -> list[Signature]:
     for line in _table().get(path, ()):
         head, _, rest = line.partition("(")
         text, _, mark = rest.rpartition(")")
-        made.append(Signature(head.partition(" as ")[2] or own, text, bool(mark)))
+        called = f"Tensor.{name}" if where == "Tensor" else name
+        made.append(Signature(head.partition(" as ")[2] or own, text, mark[1:], called))
     return made
 
 
@@ -410,11 +451,150 @@ def _described(value: Any) -> str:
     return f"{kind_name(value)} of ({inner}{',' * (len(value) == 1)})"
 
 
+# ---------------------------------------------------------------- calls that Python alone would refuse
+
+
+class _Unset:
+    """Stands for an argument that was not given."""
+
+
+unset: Any = _Unset()
+
+
+def _inside(line: str) -> str:
+    return line.partition("(")[2].rpartition(")")[0]
+
+
+def _names(text: str) -> list[str]:
+    """Of parameters."""
+    return [p.split(" ")[1].partition("=")[0].partition("@")[0] for p in text.split(", ") if " " in p]
+
+
+def _also(line: str, name: str) -> Sequence[str]:
+    return () if line.endswith("|python") else _OTHER_NAMES.get(name, ())
+
+
+def spellings(own: Sequence[str], *paths: str) -> list[str]:
+    """Under which names, other than a function's own, PyTorch takes the arguments of these functions."""
+    lines = [line for path in paths for line in _table().get(path, ())]
+    every = [n for line in lines for name in _names(_inside(line)) for n in (name, *_also(line, name))]
+    return [name for name in dict.fromkeys(every) if name not in own and not iskeyword(name)]
+
+
+@cache
+def named_operands(name: str, count: int, own: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What PyTorch calls the operands of a function (`sin`, `special.zeta`; "" is any) and of its method, and under which other names it
+    takes them. Both share them, as that is source to compile: what a method does not take, the parser refuses."""
+    method = "Tensor." + name.rpartition(".")[2] if name else ""
+    table = _table()
+    text = (
+        _inside(table[name][0]) if name in table else f"Tensor input, {_inside(table.get(method, [''])[0])}"
+    )
+    found = [n for n in _names(text.partition("*, ")[0]) if n not in own]
+    names = (found + [n for n in ("input", "other", "third", "fourth") if n not in found])[:count]
+    also = [n for name in names for n in _OTHER_NAMES.get(name, ()) if n not in names]
+    return tuple(names), tuple(dict.fromkeys((*also, *spellings((*names, *own), name, method))))
+
+
+def definition(
+    positional: Sequence[str], named: Sequence[str], others: Sequence[str], spread: str = ""
+) -> str:
+    """The parameters of a user's function, which stands before a Python function of ours.
+
+    PyTorch's parser takes calls that Python would refuse of that function before any code of ours saw them: by PyTorch's names that ours
+    has not, by NumPy's, in forms that are deprecated. So behind our own parameters come places for arguments too many, and those names;
+    a required parameter has a default that stands for none, and `*dims` is `all_dims`, as `dims` is a name. A call that uses none of
+    these pays for a look at each, `unusual`, which is less than it pays for a parameter that can only be given by name."""
+    stop = f"*all_{spread}" if spread else "_surplus=_unset, _second=_unset"
+    return ", ".join([*positional, stop, *named, *(f"{name}=_unset" for name in others)])
+
+
+def unusual(required: Sequence[str], others: Sequence[str], spread: str = "") -> str:
+    """Source of what is asked first. Other names of required parameters are left out: where one is used, the parameter has none."""
+    unseen = {other for name in required for other in _OTHER_NAMES.get(name, ())}
+    asked = [name for name in (*["_surplus"] * (not spread), *others) if name not in unseen]
+    return " or ".join([f"{name} is not _unset" for name in asked]) or "False"
+
+
+def missing(required: Sequence[str]) -> str:
+    """Source of what is asked on the long way: whether one has no value under its own name."""
+    return " or ".join([f"{name} is _unset" for name in required]) or "False"
+
+
+def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """The call as PyTorch's parser understands it, or its refusal. `given` are the names of a user's function and what they hold."""
+    at = path.startswith("Tensor.")
+    first, kwargs = _as_given(path, every, given)
+    args = tuple(first[at:])
+    check(path, args, kwargs)
+    ways = signatures(path)
+    way = next((way for way in ways if way.refusal(args, kwargs) is None), None)
+    if way is None:
+        raise TypeError(f"{path}() does not take these arguments")
+    if way.hidden:
+        way.warn(ways)
+        kwargs |= zip([p.name for p in way.parameters], args)
+        args = ()
+    named = {_own_name(name, ways, every[at:]): value for name, value in kwargs.items()}
+    if any([p.kind is p.VAR_POSITIONAL and p.name in named for p in every]):
+        args += tuple(
+            [
+                named.pop(p.name)
+                for p in every[len(first) :]
+                if p.name in named and p.kind is not p.KEYWORD_ONLY
+            ]
+        )
+    if named.keys() == kwargs.keys() and len(args) + at == len(first):
+        raise TypeError(_refused(ways, args, kwargs) or f"{ways[0].called}() is missing an argument")
+    return function(*first[:at], *args, **named)
+
+
+def _as_given(path: str, every: Sequence[Any], given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """How a call may have been written: by position as far as there are no gaps."""
+    spread = [n for p in every if p.kind is p.VAR_POSITIONAL for n in given[f"all_{p.name}"]]
+    further = spread + [given[n] for n in ("_surplus", "_second") if given.get(n, unset) is not unset]
+    args: list[Any] = []
+    kwargs = {}
+    places = [p for p in every if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for k, p in enumerate(places):
+        value = given[p.name]
+        if len(args) == k and value is not unset and (further or value is not p.default):
+            args.append(value)
+        elif value is not unset and value is not p.default:
+            kwargs[p.name] = value
+    kwargs |= {
+        p.name: given[p.name] for p in every if p.kind is p.KEYWORD_ONLY and given[p.name] is not p.default
+    }
+    own = [p.name for p in every if p.kind is not p.VAR_POSITIONAL]
+    others = [name for name in spellings(own, path) if given.get(name, unset) is not unset]
+    return args + further, kwargs | {name: given[name] for name in others}
+
+
+def _own_name(name: str, ways: Sequence[Signature], every: Sequence[Any]) -> str:
+    """What our function calls a parameter of PyTorch's: the same, or that at its place has another name."""
+    own = [p.name for p in every]
+    places = [p.name for p in every if p.kind is not p.KEYWORD_ONLY]
+    if name in own:
+        return name
+    for way in ways:
+        for p, mine in zip(way.parameters, places):
+            if not way.hidden and name in (p.name, *_OTHER_NAMES.get(p.name, ())):
+                return p.name if p.name in own else mine
+        for p in way.parameters:
+            if p.name in own and name in _OTHER_NAMES.get(p.name, ()):
+                return p.name
+    raise TypeError(f"{ways[0].name}() got an unexpected keyword argument '{name}'")
+
+
 # ---------------------------------------------------------------- guarding functions
 
 _GUARD = """
-def guarded({parameters}):
+def guarded({definition}):
+    if {unusual}:
+        return _anew(locals())
     if ({key},) not in _known:
+        if {missing}:
+            return _anew(locals())
         {values}= _judge(({key},), {values})
     try:
         return _function({call})
@@ -429,17 +609,24 @@ _FIRST = compile(
 
 def guard(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, asked only for arguments that PyTorch takes. One that looks at new kinds of arguments itself is told under
-    which name it is known. What stands before another is written at its first call; it stays the same object, as users keep
-    functions (`act = F.relu`)."""
+    which name it is known."""
     known_as = getattr(function, "known_as", None)
     if known_as is not None:
         return known_as(path)
     scope: dict[str, Any] = {"_function": function, "_kinds": _kinds, "_type": type}
+    return written_later(lambda made: _guarded(path, function, scope, made), "guarded", scope, function, path)
+
+
+def written_later(
+    write: Callable[[Any], str], name: str, scope: dict[str, Any], function: Callable[..., Any], path: str
+) -> Any:
+    """A function that stands before another one. Its source is written and compiled at its first call: there are hundreds. It stays the
+    same object, as users keep functions (`act = F.relu`)."""
     made: Any = FunctionType(_FIRST, scope)
 
     def become(args: Args, kwargs: dict[str, Any]) -> Any:
-        exec(_guarded(path, function, scope), scope)
-        written = scope["guarded"]
+        exec(write(made), scope)
+        written = scope[name]
         made.__defaults__, made.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         made.__code__ = written.__code__
         return made(*args, **kwargs)
@@ -463,27 +650,33 @@ def before_guard(
     return short
 
 
-def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any]) -> str:
+def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], made: Callable[..., Any]) -> str:
     """The guard as source, without a loop: most calls that it stands before take a microsecond or two."""
     every = list(signature(function).parameters.values())
     sequences = {p.name for way in signatures(path) for p in way.parameters if p.kind in _SEQUENCES}
-    listed, key, values, call = [], [], [], []
+    at = path.startswith("Tensor.")
+    own = [p.name for p in every]
+    positional: list[str] = []
+    named: list[str] = []
+    keywords: list[str] = []
+    key, call, spread = [], [], ""
     for k, p in enumerate(every):
         if p.kind is p.VAR_POSITIONAL:
-            listed.append(f"*{p.name}")
-            key.append(f"*map(_type if len({p.name}) > 1 else _kinds, {p.name})")
-        elif p.kind is p.VAR_KEYWORD:
-            listed.append(f"**{p.name}")
+            spread = p.name
+            key.append(f"*map(_type if len(all_{p.name}) > 1 else _kinds, all_{p.name})")
+            call.append(f"*all_{p.name}")
+            continue
+        if p.kind is p.VAR_KEYWORD:
             key.append(f"*{p.name}, *map(_kinds, {p.name}.values())")
-        else:
-            if p.kind is p.KEYWORD_ONLY and not any([one[0] == "*" for one in listed]):
-                listed.append("*")
-            listed.append(p.name + ("" if p.default is p.empty else f"=_{k}"))
-            key.append(f"_kinds({p.name})" if p.name in sequences else f"{p.name}.__class__")
-        values.append(p.name)
-        named = f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name
-        call.append(listed[-1] if "*" in listed[-1] else named)
-    at = path.startswith("Tensor.")
+            call.append(f"**{p.name}")
+            keywords = [f"**{p.name}"]
+            continue
+        text = p.name if k < at else f"{p.name}=_{k}"
+        (named if p.kind is p.KEYWORD_ONLY else positional).append(text)
+        key.append(f"_kinds({p.name})" if p.name in sequences else f"{p.name}.__class__")
+        call.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name)
+    required = [p.name for p in every[at:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    others = [] if keywords else spellings([name for name in own if name != spread], path)
     known: set[Any] = set()
 
     def judge(key: Any, *values: Any) -> tuple[Any, ...]:
@@ -493,12 +686,15 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any]) -> 
             _remember(known, key)
         return (*values[:at], *numbers)
 
-    scope |= {f"_{k}": p.default for k, p in enumerate(every)}
-    scope |= {"_known": known, "_judge": judge, "_check_room": check_room}
+    scope |= {f"_{k}": unset if p.default is p.empty else p.default for k, p in enumerate(every)}
+    scope |= {"_known": known, "_judge": judge, "_check_room": check_room, "_unset": unset}
+    scope["_anew"] = lambda given: anew(path, every, made, given)
     return _GUARD.format(
-        parameters=", ".join(listed),
+        definition=", ".join([definition(positional, named, others, spread), *keywords]),
+        unusual=unusual(required, others, spread),
+        missing=missing(required),
         key=", ".join(key),
-        values="".join([f"{v}, " for v in values]),
+        values="".join([f"{'all_' * (name == spread)}{name}, " for name in own]),
         call=", ".join(call),
     )
 
@@ -549,14 +745,14 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> 
     key = (path, *map(_kinds, args), *kwargs, *map(_kinds, kwargs.values()))
     if key in _fine:
         return True
-    first, lasting = _judged(path, tuple(args), kwargs)
-    refusal, count = first, 0 if spread else len(args)
+    text, lasting = _judged(path, tuple(args), kwargs)
+    refusal, count = text, 0 if spread else len(args)
     while refusal and count:
         count -= 1
         named = {p.name: v for p, v in zip(parameters[count:], args[count:]) if v is not p.default}
         refusal, lasting = _judged(path, tuple(args[:count]), named | kwargs)
     if refusal:
-        raise TypeError(first)
+        raise TypeError(text)
     if lasting:
         _fine.add(key)
     return lasting

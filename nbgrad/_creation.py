@@ -173,7 +173,7 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
 def _of_size_and_value(slow: Function) -> Function:
     known = _Known(_copies)
 
-    def short(size: Any, fill_value: Any, **more: Any) -> Tensor:
+    def short(size: Any = _arguments.unset, fill_value: Any = _arguments.unset, **more: Any) -> Tensor:
         # Zeros are left out: 0.0 is -0.0.
         if more or type(size) is not tuple or type(fill_value) is not float or not fill_value:
             return slow(size, fill_value, **more)
@@ -192,7 +192,7 @@ def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functi
     def before(slow: Function) -> Function:
         known = _Known(memory_of)
 
-        def short(input: Tensor, **more: Any) -> Tensor:
+        def short(input: Tensor = _arguments.unset, **more: Any) -> Tensor:
             if more or type(input) is not Tensor or state.levels:
                 return slow(input, **more)
             found = known.get(input._spec)
@@ -1053,7 +1053,7 @@ def randn(
 
 
 def randint(
-    low: int,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -1067,6 +1067,8 @@ def randint(
         dtype = _of_out("randint", out, dtype)
     if size is None:
         low, high, size = 0, low, high
+    elif low is None:
+        low = 0
     elif high is None:
         low, high = 0, low
     if low >= high:
@@ -1115,37 +1117,49 @@ def _draws_where_they_lie(input: Tensor) -> bool:
 def rand_like(
     input: Tensor,
     *,
+    generator: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     if _draws_where_they_lie(input):
-        return _finish(empty_like(input, dtype=dtype).uniform_(), requires_grad)
-    return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+        return _finish(empty_like(input, dtype=dtype).uniform_(generator=generator), requires_grad)
+    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
 @_of_a_like(lambda t: _random.few_normals(t._spec))
 def randn_like(
     input: Tensor,
     *,
+    generator: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     if _draws_where_they_lie(input):
-        return _finish(empty_like(input, dtype=dtype).normal_(), requires_grad)
-    return randn(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+        return _finish(empty_like(input, dtype=dtype).normal_(generator=generator), requires_grad)
+    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
 
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, requires_grad: bool = False
+    input: Tensor,
+    low: Any = None,
+    high: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
-    low, high = (0, low) if high is None else (low, high)
+    low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
+    low, high = int(low), int(high)
     if _draws_where_they_lie(input) and low < high:
-        return _finish(empty_like(input, dtype=dtype).random_(low, high), requires_grad)
-    return randint(low, high, input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+        return _finish(empty_like(input, dtype=dtype).random_(low, high, generator=generator), requires_grad)
+    dtype = dtype or input.dtype
+    return randint(low, high, input.shape, generator=generator, dtype=dtype, requires_grad=requires_grad)
 
 
 # ---------------------------------------------------------------- methods

@@ -10,12 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from inspect import Parameter
 from typing import Any
 
 import numpy as np
 
 from nbgrad import _backend, _layout, _transforms
-from nbgrad._arguments import check, guard, renamed
+from nbgrad._arguments import (
+    anew,
+    check,
+    definition,
+    guard,
+    missing,
+    named_operands,
+    renamed,
+    unset,
+    unusual,
+)
 from nbgrad._dtypes import dtype
 from nbgrad._op import ElementwiseOp, Op
 from nbgrad._plan import (
@@ -57,10 +68,9 @@ _bytes = np.dtype(np.uint8)
 def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[..., Any]:
     """The op as a function of tensors and numbers. As an operator it gives `foreign` (NotImplemented) for an operand that is neither."""
     keep(op)
-    make = _maker_of(op, foreign is not None)
 
     def known_as(path: str) -> Callable[..., Any]:
-        function = make(op, op.plans.get, foreign, None, None, path)
+        function = _made(op, path, foreign)
         return renamed(function, op.function, path) if path else function
 
     op.function = known_as("")
@@ -73,11 +83,9 @@ def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]],
     ((name, value),) = keyword.items()
 
     def make(otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        maker = _maker_of(op, False, name)
-
         def known_as(path: str) -> Callable[..., Any]:
             judged = guard(path, otherwise) if path else otherwise
-            return renamed(maker(op, op.plans.get, None, value, judged, path), otherwise, path)
+            return renamed(_made(op, path, None, name, value, judged), otherwise, path)
 
         function = known_as("")
         function.known_as = known_as  # type: ignore[attr-defined]
@@ -86,11 +94,36 @@ def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]],
     return make
 
 
-def _maker_of(op: ElementwiseOp, operator: bool, keyword: str = "") -> Callable[..., Any]:
+def _made(
+    op: ElementwiseOp, path: str, foreign: Any, keyword: str = "", usual: Any = None, otherwise: Any = None
+) -> Callable[..., Any]:
+    """The short way of an op, for users (who know it under a path) with all names that PyTorch takes."""
     numbers = tuple([p in op.settings or p in op.fits for p in op.params])
     tensors = tuple([k == 0 or p in op.tensors for k, p in enumerate(op.params)])
     fits = tuple([p in op.fits for p in op.params])
-    return _function_maker(numbers, tensors, fits, op.promote not in ("compare", "bool"), operator, keyword)
+    names, others = named_operands(
+        path.removeprefix("Tensor."), len(op.params), (keyword, "out") if keyword else ("out",)
+    )
+    make = _function_maker(
+        numbers,
+        tensors,
+        fits,
+        op.promote not in ("compare", "bool"),
+        foreign is not None,
+        keyword,
+        names,
+        others,
+    )
+
+    def again(given: dict[str, Any]) -> Any:
+        more = [
+            Parameter(n, Parameter.KEYWORD_ONLY, default=v) for n, v in ((keyword, usual), ("out", None)) if n
+        ]
+        every = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+        return anew(path, [*every, *more], function, given)
+
+    function: Callable[..., Any] = make(op, op.plans.get, foreign, usual, otherwise, path, again)
+    return function
 
 
 @lru_cache
@@ -101,11 +134,11 @@ def _function_maker(
     differentiable: bool,
     operator: bool,
     keyword: str,
+    names: tuple[str, ...],
+    others: tuple[str, ...],
 ) -> Callable[..., Any]:
     """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
     call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
-    names = ["input", "other"] if len(numbers) < 3 else [f"v{k}" for k in range(len(numbers))]
-    names = names[: len(numbers)]
     listed = ", ".join(names)
     keys, values, lines = [], [], []
     asked = " + ".join([f"{4**k} * {v}._rg" if k else f"{v}._rg" for k, v in enumerate(names) if tensors[k]])
@@ -134,9 +167,13 @@ def _function_maker(
                 f"    k{k}, b{k} = {v}._spec, {v}._buf",
                 *([f"    asked += {4**k} * {v}._rg"] if differentiable else []),
             ]
+    named = [f"{keyword}=usual", "out=None"][not keyword :]
+    absent = _MISSING.format(missing=missing(names))
     text = _FUNCTION.format(
-        signature=f"{listed}, {'/, ' if len(names) > 2 else ''}*, {f'{keyword}=usual, ' if keyword else ''}out=None",
-        keyword=_KEYWORD.format(names=listed, keyword=keyword) if keyword else "",
+        signature=definition([f"{name}=_unset" for name in names], named, others),
+        unusual=unusual(names, others),
+        missing=absent,
+        keyword=_KEYWORD.format(names=listed, keyword=keyword, missing=absent) if keyword else "",
         names=listed,
         operands="".join([f"            {line}\n" for line in lines]),
         keys=", ".join(keys),
@@ -148,6 +185,7 @@ def _function_maker(
     scope: dict[str, Any] = dict(
         __name__=__name__, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor
     )
+    scope["_unset"] = unset
     scope |= dict(
         shared=shared, state=state, as_inference=as_inference, recorder=recorder, number_type=number_type
     )
@@ -157,14 +195,16 @@ def _function_maker(
 
 
 _FUNCTION = """
-def make(op, find, foreign, usual, otherwise, path, low=-(2**63), high=2**64 - 1):
+def make(op, find, foreign, usual, otherwise, path, anew, low=-(2**63), high=2**64 - 1):
     def function({signature}):
+        if {unusual}:
+            return anew(locals())
 {keyword}        try:
 {operands}            plan = find(({keys},))
         except AttributeError:
             plan = None
         if plan is None or out is not None{fit}:
-{foreign}            return call(op, ({names},), out, path)
+{missing}{foreign}            return call(op, ({names},), out, path)
         try:
             buf = empty(plan.nbytes, bytes_)
             plan.launch(plan.address, plan.n, buf, {values})
@@ -180,8 +220,11 @@ def make(op, find, foreign, usual, otherwise, path, low=-(2**63), high=2**64 - 1
 {history}        return t
     return function
 """
+_MISSING = """            if {missing}:
+                return anew(locals())
+"""
 _KEYWORD = """        if {keyword} is not usual:
-            return otherwise({names}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))
+{missing}            return otherwise({names}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))
 """
 _FOREIGN = """            if not isinstance(other, Tensor) and number_type(other) is None:
                 return foreign

@@ -9,7 +9,7 @@ of several tensors gives one result, and statistics that only its rules read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -201,32 +201,34 @@ def filled(
 # ---------------------------------------------------------------- users' functions
 
 _SETTLED = """
-def make(judge):
-    def {name}({parameters}):
-        try:
-{spread}            plan = find(({key}))
-        except (AttributeError, TypeError):
-            plan = None
-        try:
-            if plan is None{named}:
-                {values} = judge({values})
-                plan = function({call})
-                if type(plan) is not Prepared:
-                    return plan
-                keep(({key}), plan, {more})
-            result = plan.run({tensors})
-        except (MemoryError, ValueError) as error:
-            check_room(error)
-            raise
-        if ({wants}) and state.grad:
-            asked = {asked}
-            (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
-        return result{first_result}
-    return {name}
+def {name}({definition}):
+    if {unusual}:
+        return anew(locals())
+    try:
+{spread}        plan = find(({key}))
+    except (AttributeError, TypeError):
+        plan = None
+    try:
+        if plan is None{named}:
+            if {missing}:
+                return anew(locals())
+            {values} = judge({values})
+            plan = function({call})
+            if type(plan) is not Prepared:
+                return plan
+            keep(({key}), plan, {more})
+        result = plan.run({tensors})
+    except (MemoryError, ValueError) as error:
+        check_room(error)
+        raise
+    if ({wants}) and state.grad:
+        asked = {asked}
+        (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
+    return result{first_result}
 """
-_SPREAD = """            given = {name}
-            if len(given) == 1 and given[0].__class__ in sequences:
-                given = given[0]
+_SPREAD = """        given = all_{name}
+        if len(given) == 1 and given[0].__class__ in sequences:
+            given = tuple(given[0])
 """
 _PLAIN = {int, bool, float, str, type(None), type}
 _kept: list[dict[Any, Prepared]] = []
@@ -250,9 +252,10 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
 
     def keep(key: tuple[Any, ...], plan: Prepared, more: bool) -> None:
         """Of what other tuples hold the types are not known."""
-        if not more and all(
-            [type(setting) in plain or (type(setting) is tuple and not setting) for setting in key[1:]]
-        ):
+        settings = list(key[1:])
+        if spread:  # of which the types follow
+            settings = [n for part in settings for n in (part if type(part) is tuple else (part,))]
+        if not more and all([type(n) in plain or (type(n) is tuple and not n) for n in settings]):
             if len(plans) >= _PLANS:
                 plans.clear()
             plans[key] = plan
@@ -264,10 +267,6 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     settings = [p for p in positional if p not in further + spread]
     plain = _PLAIN | {tuple, Size, Spec} if others else _PLAIN
     named = [p for p in rest if p.kind is p.KEYWORD_ONLY]
-    listed = [
-        f"*{p.name}" if p in spread else p.name if p.default is p.empty else f"{p.name}=_{p.name}"
-        for p in rest
-    ]
     key = [
         f"{p.name}._spec" if p.default is p.empty else f"None if {p.name} is None else {p.name}._spec"
         for p in further
@@ -276,23 +275,21 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         f"*map(type, {p.name})" if "Sequence" in str(p.annotation) else f"type({p.name})" for p in settings
     ]  # 1 is neither True nor 1.0
     for p in spread:  # none is not the same as an empty sequence
-        key += [f"len({p.name})", "*given", "*map(type, given)"]
+        key += [f"given or all_{p.name}", "*map(type, given)"]
     more = [f"{p.name} is not _{p.name}" for p in named]
     wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
     for p in further:
         given = p.default is p.empty
         wants.append(f"{p.name}._rg" if given else f"({p.name} is not None and {p.name}._rg)")
         asked.append(f"{p.name}._rg" if given else f"(3 if {p.name} is None else {p.name}._rg)")
-    text = _SETTLED.format(
+    every = [first, *rest]
+    own = [p.name for p in every if p not in spread]
+    required = [p.name for p in every if p.default is p.empty and p not in spread]
+    before = "".join([p.name for p in spread])
+    listed = [f"{p.name}=_{p.name}" for p in every if p not in spread]
+    text = partial(
+        _SETTLED.format,
         name=function.__name__,
-        parameters=", ".join(
-            [
-                first.name,
-                *listed[: len(positional)],
-                *["*"] * (bool(named) and not spread),
-                *listed[len(positional) :],
-            ]
-        ),
         spread="".join([_SPREAD.format(name=p.name) for p in spread]),
         key=", ".join([f"{first.name}._spec", *key]) + ",",
         named="".join(f" or {text}" for text in more),
@@ -300,7 +297,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         call=", ".join(
             [
                 first.name,
-                *(f"*{p.name}" if p in spread else p.name for p in positional),
+                *(f"*all_{p.name}" if p in spread else p.name for p in positional),
                 *(f"{p.name}={p.name}" for p in named),
             ]
         ),
@@ -308,25 +305,40 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         wants=" or ".join(wants),
         asked=" | ".join(f"{text} << {2 * k}" for k, text in enumerate(asked)),
         first_result="[0]" * bool(others),
-        values="".join([f"{p.name}, " for p in (first, *rest)]),
+        values="".join([f"{'all_' * (p in spread)}{p.name}, " for p in every]),
     )
     scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
-    scope |= dict(sequences=(tuple, list, Size), check_room=check_room)
+    scope |= dict(sequences=(tuple, list, Size), check_room=check_room, _unset=_arguments.unset)
+    scope |= {f"_{p.name}": _arguments.unset if p.default is p.empty else p.default for p in every}
     scope["__name__"] = function.__module__
-    exec(text, scope := scope | {f"_{p.name}": p.default for p in rest})
 
     def known_as(path: str) -> Any:
         """The function as users know it: a first call of its kind is held to PyTorch's signatures of that name."""
         at = path.startswith("Tensor.")
-        every = [first, *rest]
+
+        def anew(given: dict[str, Any]) -> Any:
+            return _arguments.anew(path, every, made, given)
 
         def judge(*values: Any) -> tuple[Any, ...]:
+            if not path:
+                return values
             _arguments.check_bound(path, every[at:], values[at:])
             return (*values[:at], *_arguments.plain(path, every[at:], values[at:]))
 
-        return _arguments.renamed(scope["make"](judge), function, path)
+        def write(made: Any) -> str:
+            spellings = _arguments.spellings(own, path)
+            end = len(positional) + 1 - len(spread)
+            return text(
+                definition=_arguments.definition(listed[:end], listed[end:], spellings, before),
+                unusual=_arguments.unusual(required, spellings, before),
+                missing=_arguments.missing(required),
+            )
 
-    unnamed: Any = update_wrapper(scope["make"](lambda *values: values), function)
+        here = {**scope, "judge": judge, "anew": anew}
+        made = _arguments.written_later(write, function.__name__, here, function, path)
+        return made
+
+    unnamed = known_as("")
     unnamed.known_as = known_as
     return unnamed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -372,6 +373,7 @@ def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], 
         return self
 
     method.__name__ = method.__qualname__ = name
+    method.__signature__ = signature(function)  # type: ignore[attr-defined]
     setattr(Tensor, name, method)
 
 

@@ -137,6 +137,7 @@ def attach(f: Callable[..., Any], op: ElementwiseOp, in_place_too: bool = True) 
         return write(op, (self, *args))
 
     in_place.__name__ = in_place.__qualname__ = op.name + "_"
+    in_place.__signature__ = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in op.params])  # type: ignore[attr-defined]
     setattr(Tensor, op.name + "_", in_place)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from nbgrad._tape.modes import state
@@ -31,6 +32,7 @@ def _turn(view: Callable[..., Tensor]) -> None:
         return self
 
     method.__name__ = method.__qualname__ = view.__name__ + "_"
+    method.__signature__ = signature(view)  # type: ignore[attr-defined]
     setattr(Tensor, view.__name__ + "_", method)
 
 
