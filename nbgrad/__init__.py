@@ -74,11 +74,9 @@ from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
-from nbgrad.nn.functional import alpha_dropout as alpha_dropout
+from nbgrad.nn import _dropouts as _dropouts
 from nbgrad.nn.functional import channel_shuffle as channel_shuffle
 from nbgrad.nn.functional import cosine_similarity as cosine_similarity
-from nbgrad.nn.functional import dropout as dropout
-from nbgrad.nn.functional import feature_alpha_dropout as feature_alpha_dropout
 from nbgrad.nn.functional import group_norm as group_norm
 from nbgrad.nn.functional import layer_norm as layer_norm
 from nbgrad.nn.functional import pairwise_distance as pairwise_distance
@@ -126,6 +124,11 @@ from nbgrad.ops.storage import *  # noqa: F403
 from nbgrad.ops.unique import *  # noqa: F403
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
+
+# Of these all arguments must be given, unlike of the functions of their names in nn.functional.
+alpha_dropout = _dropouts.torch_alpha_dropout
+dropout = _dropouts.torch_dropout
+feature_alpha_dropout = _dropouts.torch_feature_alpha_dropout
 
 _arguments.guard_modules(globals())
 

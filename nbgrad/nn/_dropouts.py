@@ -47,6 +47,18 @@ def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: b
     return input.mul_(noise).add_(shift) if inplace else e.add(e.mul(input, noise), shift)
 
 
+def _of_torch(op: Any) -> Any:
+    """`torch.dropout` and kin, of which all arguments must be given."""
+
+    def function(input: Tensor, p: float, train: bool) -> Tensor:
+        if not 0.0 <= p <= 1.0:
+            raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+        return op(input, p, train)
+
+    function.__name__ = function.__qualname__ = op.__name__
+    return function
+
+
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     _checked(p)
     return _applied(input, p, training, inplace, False, False)
@@ -117,3 +129,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             stacklevel=2,
         )
     return _batched(input, 5, p, training, inplace)
+
+
+torch_dropout = _of_torch(dropout)
+torch_alpha_dropout = _of_torch(alpha_dropout)
+torch_feature_alpha_dropout = _of_torch(feature_alpha_dropout)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -349,15 +350,48 @@ def _of_each(name: str) -> None:
             raise RuntimeError(
                 f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
             )
+        for k, t in enumerate(others):
+            if t.dtype is not self.dtype:
+                words = (
+                    f"'other' (got {_legacy(t)})"
+                    if len(others) == 1
+                    else f"argument '{'xy'[k]}' (got {t.dtype.scalar_name})"
+                )
+                raise TypeError(f"{name}: expected {_legacy(self)} for {words}")
+        if not callable(function):
+            raise TypeError(f"'{type(function).__name__}' object is not callable")
         check_write(self, False)
-        own = [np.broadcast_to(t._host(), tuple(self.shape)).reshape(-1).tolist() for t in (self, *others)]
-        values = np.array([function(*v) for v in zip(*own)], self.dtype.np).reshape(tuple(self.shape))
-        copy_memory(self, of_array(values))
+        spread = [t.expand(self.shape) for t in others]
+        own = [np.asarray(t._host()).reshape(-1).tolist() for t in (self, *spread)]
+        values = np.array([_as_c_takes(function(*v), self.dtype) for v in zip(*own)], self.dtype.np)
+        copy_memory(self, of_array(values.reshape(tuple(self.shape))))
         written(self)
         return self
 
+    names = {"apply_": ["callable"], "map_": ["other", "callable"], "map2_": ["x", "y", "callable"]}[name]
     method_of_each.__name__ = method_of_each.__qualname__ = name
+    method_of_each.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("self", *names)]
+    )
     setattr(Tensor, name, method_of_each)
+
+
+def _legacy(t: Tensor) -> str:
+    return str(t.type())
+
+
+def _as_c_takes(value: Any, d: Any) -> Any:
+    floats = d.is_floating_point
+    if isinstance(value, complex) or not (
+        hasattr(value, "__index__") or hasattr(value, "__float__" if floats else "__int__")
+    ):
+        kind = type(value).__name__
+        raise TypeError(
+            f"must be real number, not {kind}"
+            if floats
+            else f"'{kind}' object cannot be interpreted as an integer"
+        )
+    return float(value) if floats else int(value)
 
 
 for _name in ("apply_", "map_", "map2_"):
