@@ -1,8 +1,8 @@
 """`python -m nbgrad run script.py [arguments]`: runs a script that imports torch with nbgrad in its place.
 
-Promises the script that `torch` and every `torch.x.y` are nbgrad's own modules, found when they are imported, and that all
-else (arguments, `__main__`, where modules are found, exit status) is as under `python script.py`. What nbgrad lacks is
-refused by name.
+So do `run -m module` and `run -`, which reads standard input. Promises the program that `torch` and every `torch.x.y` are nbgrad's own
+modules, found when they are imported, and that all else (arguments, `__main__`, where modules are found, exit status) is as
+under `python script.py`. What nbgrad lacks is refused by name.
 """
 
 from __future__ import annotations
@@ -10,16 +10,23 @@ from __future__ import annotations
 import builtins
 import importlib
 import os
+import runpy
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
-from types import ModuleType
+from types import CodeType, ModuleType
+from typing import Any
 
 import nbgrad
 
-USAGE = "usage: python -m nbgrad run script.py [arguments]"
+USAGE = """usage: python -m nbgrad run script.py [arguments]
+       python -m nbgrad run -m module [arguments]
+       python -m nbgrad run - [arguments]          (the program is read from standard input)
+
+Runs a program that imports torch with nbgrad in its place."""
+_MISSING = object()
 _STANDS_IN = f"(nbgrad {nbgrad.__version__} stands in its place)"
 
 
@@ -36,10 +43,12 @@ class Torch(ModuleType):
         self.__file__ = nbgrad.__file__
 
     def __getattr__(self, name: str) -> object:
-        try:
-            found = getattr(nbgrad, name)
-        except AttributeError:
-            raise AttributeError(f"module 'torch' has no attribute {name!r} {_STANDS_IN}") from None
+        # Not raised while another is handled: what the program itself is handling would be hidden.
+        found = getattr(nbgrad, name, _MISSING)
+        if found is _MISSING:
+            raise AttributeError(
+                f"module 'torch' has no attribute {name!r} {_STANDS_IN}", name=name, obj=self
+            )
         setattr(self, name, found)
         return found
 
@@ -59,19 +68,24 @@ class Alias(MetaPathFinder, Loader):
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if not fullname.startswith(("torch.", "functorch")):
+        if not fullname.startswith("torch.") and fullname.partition(".")[0] != "functorch":
             return None
-        try:
-            module = importlib.import_module(_own_name(fullname))
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("nbgrad."):
-                raise
-            raise ModuleNotFoundError(f"No module named {fullname!r} {_STANDS_IN}", name=fullname) from None
+        module = self._module(fullname)
+        if module is None:
+            raise ModuleNotFoundError(f"No module named {fullname!r} {_STANDS_IN}", name=fullname)
         self._specs[fullname] = module.__spec__
         return spec_from_loader(fullname, self)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return importlib.import_module(_own_name(spec.name))
+    def _module(self, fullname: str) -> ModuleType | None:
+        try:
+            return importlib.import_module(_own_name(fullname))
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("nbgrad."):
+                raise
+            return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._module(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """It has run already; the import system only wrote its spec over. Its own modules get their names here too: to import one,
@@ -89,37 +103,70 @@ def take_place() -> None:
     sys.meta_path.insert(0, Alias())
 
 
-def run(script: str, arguments: Sequence[str]) -> None:
-    try:
-        with open(script, "rb") as f:
-            text = f.read()
-    except OSError as error:
-        program = os.path.basename(sys.executable)
-        print(
-            f"{program}: can't open file {os.path.abspath(script)!r}: [Errno {error.errno}] {error.strerror}",
-            file=sys.stderr,
-        )
-        raise SystemExit(2) from None
+def run(program: str, arguments: Sequence[str]) -> None:
+    """What `python` does with a script, or `-`."""
+    path: str | None = None
+    if program == "-":
+        text = sys.stdin.buffer.read()
+    else:
+        path = os.path.abspath(program)
+        try:
+            with open(program, "rb") as f:
+                text = f.read()
+        except OSError as error:
+            python = os.path.basename(sys.executable)
+            print(
+                f"{python}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr
+            )
+            raise SystemExit(2) from None
     take_place()
-    sys.argv[:] = [script, *arguments]
+    sys.argv[:] = [program, *arguments]
     if not sys.flags.safe_path:
-        sys.path[0] = os.path.dirname(os.path.realpath(script))
-    main = ModuleType("__main__")
-    main.__dict__.update(
-        __file__=os.path.abspath(script), __builtins__=builtins, __cached__=None, __annotations__={}
+        sys.path[0] = "" if path is None else os.path.dirname(os.path.realpath(program))
+    code = compile(text, "<stdin>" if path is None else program, "exec", dont_inherit=True)
+    _as_main(code, {"__file__": path or "<stdin>", "__cached__": None})
+
+
+def run_module(name: str, arguments: Sequence[str]) -> None:
+    """What `python -m` does."""
+    take_place()
+    sys.argv[:] = ["-m", *arguments]
+    try:
+        _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
+    except ImportError as error:
+        print(f"{sys.executable}: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    sys.argv[0] = spec.origin
+    _as_main(
+        code,
+        dict(
+            __file__=spec.origin,
+            __cached__=spec.cached,
+            __loader__=spec.loader,
+            __package__=spec.parent,
+            __spec__=spec,
+        ),
     )
+
+
+def _as_main(code: CodeType, names: dict[str, Any]) -> None:
+    main = ModuleType("__main__")
+    main.__dict__.update(names, __builtins__=builtins, __annotations__={})
     sys.modules["__main__"] = main
-    exec(compile(text, script, "exec", dont_inherit=True), main.__dict__)
+    exec(code, main.__dict__)
 
 
 def command(arguments: Sequence[str]) -> None:
-    if arguments[:1] in (["-h"], ["--help"]):
-        print(USAGE)
-        return
-    if len(arguments) < 2 or arguments[0] != "run":
-        print(USAGE, file=sys.stderr)
-        raise SystemExit(2)
-    run(arguments[1], arguments[2:])
+    match arguments:
+        case ["-h" | "--help"] | ["run", "-h" | "--help", *_]:
+            print(USAGE)
+        case ["run", "-m", module, *rest]:
+            run_module(module, rest)
+        case ["run", program, *rest] if program == "-" or not program.startswith("-"):
+            run(program, rest)
+        case _:
+            print(USAGE, file=sys.stderr)
+            raise SystemExit(2)
 
 
 if __name__ == "__main__":

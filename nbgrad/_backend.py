@@ -76,9 +76,9 @@ class CPU:
     @staticmethod
     def to_host(buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:
         strides = tuple(s * spec.itemsize for s in spec.strides)
-        if spec.numel == 0:  # NumPy wants room for the offset of even no element
-            return np.empty(spec.shape, spec.dtype.np)
         try:
+            if spec.numel == 0:  # NumPy wants room for the offset of even no element
+                return np.empty(spec.shape, spec.dtype.np)
             return np.ndarray(spec.shape, spec.dtype.np, buffer, 0, strides)
         except ValueError as error:  # an expanded tensor may be larger than NumPy's arrays
             check_room(error)

@@ -17,11 +17,13 @@ import os
 import pickle
 import sys
 import zipfile
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from pickle import UnpicklingError
+from types import FunctionType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
@@ -113,10 +115,12 @@ _safe: dict[tuple[str, str], Any] = {}  # what the user trusts
 
 def _spelled(thing: Any) -> tuple[str, str]:
     """The name by which a file knows a class or function: nbgrad's own have PyTorch's."""
-    module = str(thing.__module__)
-    return "torch" + module.removeprefix("nbgrad") if module.startswith(
-        "nbgrad."
-    ) else module, thing.__qualname__
+    module, name = str(thing.__module__), thing.__qualname__
+    if not module.startswith("nbgrad."):
+        return module, name
+    if getattr(sys.modules["nbgrad"], name, None) is thing:  # wherever it was made
+        module = "nbgrad"
+    return "torch" + module.removeprefix("nbgrad"), name
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
@@ -188,12 +192,17 @@ class _Writer(pickle._Pickler):
         return "storage", _KINDS[seen], key, "cpu", memory.nbytes // seen.itemsize
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
-        module, attribute = _SPELLED[id(obj)] if id(obj) in _SPELLED else _spelled(obj)
+        if id(obj) in _SPELLED:
+            module, attribute = _SPELLED[id(obj)]
+        else:
+            module, attribute = _spelled(obj) if isinstance(obj, (type, FunctionType)) else ("", "")
         if not module.startswith(("torch", "_codecs")):
             super().save_global(obj, name)  # type: ignore[misc]
             return
         self.write(pickle.GLOBAL + f"{module}\n{attribute}\n".encode())
         self.memoize(obj)
+
+    dispatch: ClassVar[dict[type, Any]] = pickle._Pickler.dispatch | {FunctionType: save_global}
 
 
 class _Reference(NamedTuple):
@@ -303,8 +312,8 @@ class _Reader(_Unpickler):
     """Reads the opcodes of plain data, and the names that this module knows or the user trusts."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module == "__builtin__":
-            module = "builtins"
+        # Python 2's names, in which the protocol that PyTorch uses spells some of Python's own.
+        module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
         found = _NAMES.get((module, name), _safe.get((module, name)))
         if found is None:
             raise UnpicklingError(_refusal(name if module == "builtins" else f"{module}.{name}"))
@@ -392,6 +401,8 @@ class _Archive:
             if len(data) != numel * kind.dtype.itemsize:
                 raise UnpicklingError(f"storage {key!r} has {len(data)} bytes, and not {numel} elements")
             memory = np.frombuffer(bytearray(data), np.uint8)
+            if kind.dtype is _dtypes.bool_:  # of which sums expect 0 and 1
+                np.minimum(memory, 1, out=memory)
             found = self._storages[key] = Stored(Storage(memory), kind, numel)
         if found.kind is not kind or found.numel != numel:
             raise UnpicklingError(f"storage {key!r} is described in two ways")

@@ -9,9 +9,11 @@ import pytest
 from tests.support import T
 
 
-def run(*arguments: str, cwd: Path | None = None, nbgrad: bool = True) -> tuple[int, str, str]:
+def run(
+    *arguments: str, cwd: Path | None = None, nbgrad: bool = True, input: str | None = None
+) -> tuple[int, str, str]:
     command = [sys.executable, *(["-m", "nbgrad", "run"] if nbgrad else []), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, input=input)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -148,10 +150,79 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert last == f"False torch 2.13.0+nbgrad.{version}"
 
 
+HANDLING = """
+import torch
+def cause(text):
+    try:
+        try:
+            raise KeyError("the program's own")
+        except KeyError:
+            exec(text)
+    except Exception as error:
+        print(type(error).__name__, repr(error.__context__), error.__suppress_context__)
+cause("torch.nonsense")
+cause("import torch.nonsense")
+cause("from torch.nn.nonsense import more")
+try:
+    torch.nonsense
+except AttributeError as error:
+    print(error.name, error.obj is torch)
+"""
+
+
+def test_what_is_missing_does_not_hide_what_the_program_handles() -> None:
+    code, out, err = run("-", input=HANDLING)
+    own = """KeyError("the program's own") False"""
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"AttributeError {own}",
+        f"ModuleNotFoundError {own}",
+        f"ModuleNotFoundError {own}",
+        "nonsense True",
+    ]
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    written(tmp_path / "helper.py", "value = 3")
+    program = SAME.replace("__file__", "'no file'")
+    assert run("-", "a", cwd=tmp_path, input=program) == run(
+        "-", "a", cwd=tmp_path, nbgrad=False, input=program
+    )
+    assert run("-", input="import torch; print(torch.ones(2).sum())") == (0, "tensor(2.)\n", "")
+
+
+MODULE = """
+import sys, torch
+from . import helper
+main = sys.modules["__main__"]
+print(sys.argv[1:], __name__, __package__, __spec__.name, __file__ == sys.argv[0], helper.value, main.helper is helper)
+print(sorted(k for k in globals() if k.startswith("__")))
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("name", ["package.module", "package"])
+def test_a_module(tmp_path: Path, name: str) -> None:
+    (tmp_path / "package").mkdir()
+    written(tmp_path / "package" / "__init__.py", "")
+    written(tmp_path / "package" / "helper.py", "value = 3")
+    for file in ("module.py", "__main__.py"):
+        written(tmp_path / "package" / file, MODULE.replace("torch", "os"))
+    want = run("-m", name, "a", "-b", cwd=tmp_path, nbgrad=False)
+    assert want[0] == 7
+    assert run("-m", name, "a", "-b", cwd=tmp_path) == want
+    written(tmp_path / "package" / "module.py", MODULE)
+    assert run("-m", "package.module", cwd=tmp_path)[0] == 7
+    assert run("-m", "no_such_module") == run("-m", "no_such_module", nbgrad=False)
+
+
 def test_usage() -> None:
     for arguments in (["-m", "nbgrad"], ["-m", "nbgrad", "walk", "x"]):
         done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
         assert done.returncode == 2 and done.stderr.startswith("usage: python -m nbgrad run script.py")
+    for arguments in (["--help"], ["-h"]):
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "") and out.startswith("usage: python -m nbgrad run script.py")
 
 
 OLD_TRANSFORMS = """

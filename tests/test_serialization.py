@@ -1,5 +1,6 @@
 """Files: what `save` writes and `load` reads, both ways between nbgrad and PyTorch; what is hostile is refused by name."""
 
+import functools
 import io
 import os
 import pickle
@@ -202,6 +203,72 @@ def test_a_class_that_is_trusted() -> None:
             (loaded,) = T.load(file)
             assert T.serialization.get_safe_globals() == [Own]
         assert type(loaded) is Own and T.equal(loaded.__dict__["weight"], T.ones(2))
+
+
+def plus_one(x: Any) -> Any:
+    return x + 1
+
+
+FUNCTIONS = {
+    "a user's": lambda lib: (plus_one, [plus_one]),
+    "among tensors": lambda lib: ({"f": plus_one, "t": lib.ones(1)}, [plus_one]),
+    "the library's": lambda lib: (lib.nn.functional.relu, [lib.nn.functional.relu]),
+    "a class of the library": lambda lib: (lib.nn.Linear, [lib.nn.Linear]),
+    "Python's": lambda lib: ((len, int, range), [len, int, range]),
+    "partial": lambda lib: (functools.partial(plus_one, 1), [functools.partial, plus_one]),
+    "under another's name": lambda lib: (plus_one, [(len, f"{__name__}.plus_one")]),
+}
+
+
+@pytest.mark.parametrize("lib", [T, pytest.param("torch", marks=pytest.mark.oracle)], ids=["nbgrad", "torch"])
+@pytest.mark.parametrize("case", FUNCTIONS)
+def test_functions_that_are_trusted(case: str, lib: Any, request: pytest.FixtureRequest) -> None:
+    if lib == "torch":
+        lib = request.getfixturevalue("torch")
+    (obj, trusted), file = FUNCTIONS[case](lib), io.BytesIO()
+    lib.save(obj, file)
+    file.seek(0)
+    with lib.serialization.safe_globals(trusted):
+        loaded = lib.load(file)
+    if case == "under another's name":
+        assert loaded is len
+    elif case == "partial":
+        assert loaded.func is plus_one and loaded.args == (1,)
+    elif case == "among tensors":
+        assert loaded["f"] is plus_one
+    else:
+        assert loaded is obj or loaded == obj
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global"):
+        lib.load(file)
+
+
+def test_functions_made_by_the_library_have_pytorchs_names() -> None:
+    file = io.BytesIO()
+    T.save(T.sin, file)
+    with zipfile.ZipFile(file) as archive:
+        assert b"ctorch\nsin\n" in archive.read("archive/data.pkl")
+    file.seek(0)
+    with T.serialization.safe_globals([T.sin]):
+        assert T.load(file) is T.sin
+
+
+def test_truth_values_are_0_and_1_whatever_a_file_holds() -> None:
+    file, changed = io.BytesIO(), io.BytesIO()
+    T.save(T.tensor([True, False, True]), file)
+    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(changed, "w") as other:
+        for name in archive.namelist():
+            other.writestr(name, b"\x07\x00\xff" if name.endswith("data/0") else archive.read(name))
+    changed.seek(0)
+    assert T.load(changed).sum().item() == 2
+    entry = '{"a":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}'
+    assert T.utils.safetensors.load(file_of(entry, b"\x07\x00\xff"))["a"].sum().item() == 2
+
+
+def test_safetensors_of_no_elements_may_be_long() -> None:
+    entry = '{"a":{"dtype":"I64","shape":[0,4611686018427387904],"data_offsets":[0,0]}}'
+    (a,) = T.utils.safetensors.load(file_of(entry)).values()
+    assert (a.shape, a.dtype) == ((0, 2**62), T.int64)
 
 
 def network(lib: ModuleType) -> Any:
@@ -482,7 +549,11 @@ HEADERS: dict[str, tuple[bytes, str]] = {
     ),
     "huge shape": (
         file_of('{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}'),
-        "0 bytes, and its shape",
+        "overflow computing buffer size from shape and/or element type",
+    ),
+    "huge shape of nothing": (
+        file_of('{"a":{"dtype":"F32","shape":[1099511627776,1099511627776,0],"data_offsets":[0,0]}}'),
+        "overflow computing buffer size from shape and/or element type",
     ),
     "metadata": (file_of('{"__metadata__":{"a":1}}'), "metadata must be text"),
 }

@@ -30,4 +30,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "init", "utils", *dir(import_module("nbgrad.nn.modules"))})
+    classes = [name for name in dir(import_module("nbgrad.nn.modules")) if name[:1].isupper()]
+    return sorted({*globals(), "init", "utils", *classes})

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _dtypes
-from nbgrad._creation import from_numpy
+from nbgrad._creation import empty, from_numpy
 from nbgrad._serialization import Path, replacing
 from nbgrad._tensor import Tensor
 
@@ -34,6 +34,7 @@ _CODES = {
     _dtypes.float64: "F64",
 }
 _DTYPES = {code: d.np.newbyteorder("<") for d, code in _CODES.items()}
+_KINDS = {_DTYPES[code]: d for d, code in _CODES.items()}
 
 
 class SafetensorError(Exception):
@@ -136,7 +137,12 @@ def _parse(data: memoryview, length: int | None = None) -> tuple[dict[str, Tenso
         raise SafetensorError(f"the header describes {end} bytes, and {len(body)} are there")
     found = {}
     for name, (kind, shape, begin, stop) in entries.items():
+        if begin == stop:  # NumPy counts the other dimensions
+            found[name] = empty(shape, dtype=_KINDS[kind])
+            continue
         array = np.frombuffer(bytearray(body[begin:stop]), kind).astype(kind.newbyteorder("="), copy=False)
+        if kind.kind == "b":  # of which sums expect 0 and 1
+            array = array.view(np.uint8) != 0
         found[name] = from_numpy(array.reshape(shape))
     return found, metadata
 
@@ -167,6 +173,11 @@ def _entry(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, 
     if any(type(n) is not int or n < 0 for n in numbers) or len(shape) > 64:
         raise SafetensorError(f"{name!r} has the shape {shape} and lies at {begin}, {end}")
     kind = _DTYPES[code]
+    room = 8 * kind.itemsize
+    for n in shape:
+        room *= n
+        if room >= 2**64:
+            raise SafetensorError(f"{name!r}: overflow computing buffer size from shape and/or element type")
     if end - begin != prod(shape) * kind.itemsize:
         raise SafetensorError(f"{name!r} has {end - begin} bytes, and its shape {shape} needs another number")
     return kind, tuple(shape), begin, end

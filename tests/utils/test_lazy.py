@@ -23,3 +23,25 @@ for module in (torch.utils, torch.autograd):
 
 def test_submodules_come_when_they_are_named() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+
+
+EVERY = """
+import importlib, pkgutil, sys, warnings
+import nbgrad
+warnings.simplefilter("ignore")
+for found in pkgutil.walk_packages(nbgrad.__path__, "nbgrad."):
+    if not any(part.startswith("_") or part in ("expr", "kernels", "ops") for part in found.name.split(".")[1:]):
+        module = importlib.import_module(found.name)
+        for name in {*dir(module), *getattr(module, "__all__", ())}:
+            if not hasattr(module, name):
+                print(f"{found.name}.{name}")
+missing = {name for name in dir(nbgrad) if not hasattr(nbgrad, name)}
+assert not missing, missing
+classes = {name for name in dir(nbgrad.nn) if isinstance(getattr(nbgrad.nn, name), type)}
+assert {"Linear", "Module", "Parameter"} <= classes
+"""
+
+
+def test_modules_list_what_exists() -> None:
+    done = subprocess.run([sys.executable, "-c", EVERY], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
