@@ -57,7 +57,7 @@ from nbgrad._tensor import (
     wrap,
     written,
 )
-from nbgrad.expr.node import Expr, substitute
+from nbgrad.expr.node import Expr, is_bool, substitute
 
 _empty = np.empty
 _bytes = np.dtype(np.uint8)
@@ -358,8 +358,12 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
         return t
     operands = operands_of(op, args)
     if state.active and _transforms.wrapped(args):
+        if is_bool(op.body) and not op.flat:
+            return hooks.copy_(t, op.function(*args))  # with what a copy makes of the history and the tangent
         return _transforms.inplace(op.function, *args)
-    recorded = state.grad and any(isinstance(a, Tensor) and requires(a) for a in args)
+    recorded = state.grad and any(
+        isinstance(a, Tensor) and requires(a) for p, a in zip(op.params, args) if p not in op.flat
+    )
     check_write(t, recorded)
     read = [t, *(apart(t, a) for a in args[1:])]
     node = None
@@ -416,6 +420,8 @@ def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
 
 def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     """`total += grad` for gradients: no history, no overlap, one dtype; a counted write."""
+    if total._spec.repeats:  # a user's
+        raise RuntimeError(OVERLAP)
     plan = plan_for(op, (total._spec, grad._spec), total._spec)
     plan.launch(plan.address, plan.n, total._buf, grad._buf)
     written(total)

@@ -38,13 +38,13 @@ def recorder(plan: Plan, asked: int) -> Callable[..., None]:
         found = _constant
         if any(flags) and plan.out.dtype.is_floating_point:
             rule = rule_of(plan, tuple([flag != 0 for flag in flags]))
-            if rule.useful:
-                # PyTorch's node that has no gradient knows only of inputs that want one.
-                listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
-                static = _tuple([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
-                saved = (*(f"a{k}" for k in rule.tensor_positions), *["y0"] * rule.saves_output)
-                saved = saved or ("HELD",) * rule.holds
-                found = _recorder_maker(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
+            # With no derivative anywhere (sign, floor, a comparison in place) PyTorch still records.
+            # PyTorch's node that has no gradient knows only of inputs that want one.
+            listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
+            static = _tuple([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
+            saved = (*(f"a{k}" for k in rule.tensor_positions), *["y0"] * rule.saves_output)
+            saved = saved or ("HELD",) * rule.holds
+            found = _recorder_maker(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
         plan.recorders[asked] = found
     return found
 

@@ -71,8 +71,6 @@ class ElementwiseRule:
             self.node_name = op.number_node
         self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
         self.hidden = hidden_edges(plan)
-        # With no derivative anywhere (sign, floor) PyTorch still records; with a bool result it does not.
-        self.useful = any(mask) and not is_bool(op.body)
         names = op.reads(self.wanted)
         positions = {p: k for k, p in enumerate(op.params)}
         self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))

@@ -674,6 +674,20 @@ class ViewRule:
     def layouts(self, node: Node) -> tuple[Spec, ...]:
         return (self.at,)
 
+    def read(self, node: Node, name: str, raw: bool) -> Any:
+        """As PyTorch shows them: `grad_fn._saved_size` and kin."""
+        if raw or name not in self.names(node):
+            kind = type(shown(node)).__name__
+            raise AttributeError(f"'{kind}' object has no attribute '_{'raw_' * raw}saved_{name}'")
+        return self.names(node)[name]
+
+    def names(self, node: Node) -> dict[str, Any]:
+        return {
+            "size": tuple(self.at.shape),
+            "storage_offset": self.offset,
+            "stride": tuple(self.at.strides),
+        }
+
 
 def _read_anew(t: Tensor, base: Tensor) -> Node:
     """The history of a view, now that its base has been written to."""
@@ -841,17 +855,16 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
         base = view.base
         old, old_number = edge(base)
         slices: Node = new(node_type("CopySlices"))
-        slices.next, slices.numbers = (
-            (old, *node.next[1:]),
-            (old_number, *[k for _, k in zip(node.next, node.numbers)][1:]),
-        )
+        others = node.edges()[1:]
+        slices.next = (old, *[target for target, _ in others])
+        slices.numbers = (old_number, *[k for _, k in others])
         slices.saved, slices.versions, slices.static = (
             (node,),
             (0,),
             None,
         )  # PyTorch, too, lets go of what was written
         slices.leaves = node.leaves
-        slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
+        slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec, node.rule)
         slices.seq = next(sequence)
         set_history(base, slices)
         written(t)
@@ -877,8 +890,9 @@ def set_history(t: Tensor, node: Node, number: int = 0) -> None:
 class CopySlices:
     """Backward of a write through a view: the gradient of what was overwritten comes from the rule of what wrote."""
 
-    def __init__(self, at: Spec, offset: int, base: Spec) -> None:
+    def __init__(self, at: Spec, offset: int, base: Spec, inner: Any) -> None:
         self.at, self.offset, self.base = at, offset, base
+        self.hidden = getattr(inner, "hidden", ())  # edges that the inner rule does not show
 
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
         if node.saved is None:
@@ -926,6 +940,7 @@ class Accumulation:
         ad = leaf._ad
         ad.lock.acquire()  # a `with` block takes three times as long
         try:
+            wanted = leaf._rg == 1 or requires(leaf)  # the wish may have been taken back since
             if (
                 # 2 = the tensor's slot and getrefcount's argument: memory that anything else reaches, be it a view, has more.
                 # And who holds the tensor (another node, a hook, a user's list) would see later sums through it.
@@ -936,9 +951,11 @@ class Accumulation:
                 and ad.grad is None
                 and grad._rg == 0
                 and ad.grad_dtype is _SAME
+                and wanted
+                and not grad._spec.repeats
             ):
                 ad.grad = grad
-            elif grad is not None:
+            elif grad is not None and wanted:
                 _accumulate(leaf, ad, grad, state.grad)
         finally:
             ad.lock.release()
@@ -965,10 +982,14 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     if fresh:
         grad = hooks.to_dtype(grad, wanted)
     have = ad.grad
-    if graph:
-        ad.grad = grad if have is None else hooks.add(have, grad)
+    sp = leaf._spec.plain.like(dtype=grad._spec.dtype)
+    dense = sp.contiguous or _layout.is_dense(sp.shape, sp.strides)
+    if have is not None and (graph or type(grad._spec) is Marked):
+        ad.grad = hooks.add(have, grad)
     elif type(grad._spec) is Marked:  # it has a tangent, which only ops see
-        ad.grad = hooks.clone(grad) if have is None else hooks.add(have, grad)
+        ad.grad = hooks.clone(grad)
+    elif graph:  # a copy that is recorded
+        ad.grad = hooks.copy_(empty(sp), grad) if dense else hooks.laid_out(grad, sp.dense().strides)
     elif have is not None:
         if state.modes.before_write is not None:
             state.modes.before_write(have)
@@ -976,8 +997,7 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     elif fresh and _same_layout(leaf._spec, grad._spec):
         ad.grad = grad  # memory that the cast made
     else:
-        sp = leaf._spec.like(dtype=grad._spec.dtype)
-        ad.grad = empty(sp if sp.contiguous or _layout.is_dense(sp.shape, sp.strides) else sp.dense())
+        ad.grad = empty(sp if dense else sp.dense())
         hooks.copy_memory(ad.grad, grad)
 
 

@@ -279,8 +279,17 @@ def _over(input: Tensor, src: Tensor) -> Tensor:
     return out
 
 
+def _blanked(node_name: str) -> Op:
+    """The same for a write of a number."""
+    return Op(_never_called_alone, {"input": lambda g: zeros(g._spec.dense())}, node_name)
+
+
+def _never_called_alone(input: Tensor) -> Tensor:
+    raise AssertionError("a write is recorded, not called")
+
+
 _copied, _filled = _overwritten("CopyBackwards"), _overwritten("FillBackward3")
-_filled_by_number, _zeroed = _overwritten("FillBackward2"), _overwritten("ZeroBackward0")
+_filled_by_number, _zeroed = _blanked("FillBackward2"), _blanked("ZeroBackward0")
 
 
 @method
@@ -331,7 +340,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         return _transforms.inplace(_over, self, scalar(value, self._spec.dtype))
     check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, value)
-    return written_by(self, _filled_by_number, (self, None), {})
+    return written_by(self, _filled_by_number, (self,), {})
 
 
 @method
@@ -340,7 +349,7 @@ def zero_(self: Tensor) -> Tensor:
         return fill_(self, 0)
     check_write(self, state.grad and requires(self), filled=True)
     fill_memory(self, 0)
-    return written_by(self, _zeroed, (self, None), {})
+    return written_by(self, _zeroed, (self,), {})
 
 
 def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], Any] | None = None) -> None:

@@ -560,52 +560,57 @@ def lerp_(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 # ---------------------------------------------------------------- comparisons, logic, bits
 
 
-@stanza(promote="compare")
+def _comparison(name: str) -> Any:
+    """An op whose result is a bool. Where it takes the place of floats, its gradients are zeros; logic there is no step of a graph."""
+    return stanza(promote="compare", node=f"{name}Backward1", number_node=f"{name}Backward0")
+
+
+@_comparison("Eq")
 def eq(input, other):
     return p.eq(input, other)
 
 
-@stanza(promote="compare")
+@_comparison("Ne")
 def ne(input, other):
     return p.ne(input, other)
 
 
-@stanza(promote="compare")
+@_comparison("Lt")
 def lt(input, other):
     return p.lt(input, other)
 
 
-@stanza(promote="compare")
+@_comparison("Le")
 def le(input, other):
     return p.le(input, other)
 
 
-@stanza(promote="compare")
+@_comparison("Gt")
 def gt(input, other):
     return p.gt(input, other)
 
 
-@stanza(promote="compare")
+@_comparison("Ge")
 def ge(input, other):
     return p.ge(input, other)
 
 
-@stanza(promote="compare", tensors=("input", "other"))
+@stanza(promote="compare", tensors=("input", "other"), constant=True)
 def logical_and(input, other):
     return p.logical_and(p.ne(input, 0), p.ne(other, 0))
 
 
-@stanza(promote="compare", tensors=("input", "other"))
+@stanza(promote="compare", tensors=("input", "other"), constant=True)
 def logical_or(input, other):
     return p.logical_or(p.ne(input, 0), p.ne(other, 0))
 
 
-@stanza(promote="compare", tensors=("input", "other"))
+@stanza(promote="compare", tensors=("input", "other"), constant=True)
 def logical_xor(input, other):
     return p.logical_xor(p.ne(input, 0), p.ne(other, 0))
 
 
-@stanza(promote="compare")
+@stanza(promote="compare", constant=True)
 def logical_not(input):
     return p.logical_not(p.ne(input, 0))
 
