@@ -89,6 +89,8 @@ def wrap_dims(dims: int | Sequence[int] | None, ndim: int) -> Ints:
         dims = (dims,)
     if len(dims) == 0:
         return tuple(range(ndim))
+    if ndim > 64:
+        raise RuntimeError("only tensors with up to 64 dims are supported")
     out: set[int] = set()
     for d in dims:
         w = wrap_dim(d, ndim)

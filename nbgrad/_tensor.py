@@ -209,6 +209,8 @@ class Tensor:
     def _host(self, refusal: str | None = None) -> np.ndarray[Any, Any]:
         if type(self._buf) is Batched:
             raise RuntimeError(refusal or NO_VALUES)
+        if self._spec.ndim > 64:  # NumPy has no such arrays
+            raise ValueError("number of dimensions must be within [0, 64]")
         return _backend.of(self._spec.device).to_host(self._buf, self._spec)
 
     # -- autograd state -----------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def _lanes(d: _dtype) -> str:
 
 
 def _dims(dim: Any, ndim: int) -> Ints:
-    if type(dim) is int and 0 <= dim < ndim:
+    if type(dim) is int and 0 <= dim < ndim <= 64:
         return (dim,)  # the usual call
     return _layout.wrap_dims(tuple(dim) if isinstance(dim, list) else dim, ndim)
 
