@@ -340,9 +340,8 @@ def into(
     if out._spec.repeats:
         raise RuntimeError(OVERLAP)
     if out._spec.shape != result._spec.shape:
-        hooks.resize(out, result._spec.shape)
-        if _layout.is_dense(result._spec.shape, result._spec.strides):  # it lies as the result does
-            out._spec = out._spec.like(strides=result._spec.strides)
+        dense = _layout.is_dense(result._spec.shape, result._spec.strides)  # it lies as the result does
+        hooks.resize(out, result._spec.shape, result._spec.strides if dense else None)
     hooks.copy_(out, result)
     return out
 

@@ -734,7 +734,7 @@ class Hooks:
     sum_to: Callable[[Tensor, Any], Tensor]
     scalar: Callable[..., Tensor]
     elementwise_function: Callable[..., Callable[..., Tensor]]
-    resize: Callable[[Tensor, Any], None]
+    resize: Callable[..., None]
     reshape: Callable[[Tensor, Any], Tensor]
     expand: Callable[[Tensor, Any], Tensor]
     select: Callable[[Tensor, int, int], Tensor]

@@ -728,10 +728,10 @@ def _strided(input: Tensor, *, at: Spec, offset: int) -> Tensor:
     if state.active and type(input._spec) is Marked:
         return _transforms.view(_strided_op, _strided, input, {"at": at, "offset": offset}, created())
     _check_room(input, at, input.storage_offset() + offset)
-    out = make_view(input, at, 0, "AsStridedBackward0")
     if offset >= 0:
-        out._buf = input._buf[offset * at.itemsize :] if offset else input._buf
+        out = make_view(input, at, offset, "AsStridedBackward0")
     else:
+        out = make_view(input, at, 0, "AsStridedBackward0")
         storage = input._storage
         assert storage is not None
         out._buf = storage.memory[(input.storage_offset() + offset) * at.itemsize :]
@@ -757,7 +757,7 @@ _strided_op = Op(
 
 def _part(input: Tensor, sp: Spec, offset: int) -> Tensor:
     look = _backend.of(sp.device).view
-    return share(input, look(input._buf, offset * sp.itemsize if sp.numel else 0), sp)
+    return share(input, look(input._buf, offset * sp.itemsize), sp)
 
 
 def _several(

@@ -39,9 +39,9 @@ def _allot(storage: Storage, nbytes: int) -> None:
     with _one_at_a_time:
         tensors, records = _sharers(storage)
         start, fresh = _address(storage.memory), _backend.of(cpu).empty(nbytes)
-        at = [_address(t._buf) - start if t._spec.numel else 0 for t in tensors]
+        at = [_address(t._buf) - start for t in tensors]
         for t, offset in zip(tensors, at):
-            if offset + t._spec.nbytes > nbytes:
+            if t._spec.numel and offset + t._spec.nbytes > nbytes:
                 raise RuntimeError(
                     f"a tensor of shape {list(t.shape)} reads past the first {nbytes} bytes of its storage"
                 )
@@ -114,8 +114,8 @@ def _make_room(t: Tensor, nbytes: int) -> None:
 def _lay(t: Tensor, sp: Spec, start: int) -> None:
     """Let `t` read its storage as `sp`, from an element on."""
     offset = start * sp.itemsize
-    _make_room(t, offset + sp.nbytes)
-    t._buf = _backend.of(cpu).view(storage_of(t).memory, offset if sp.numel else 0)
+    _make_room(t, offset + sp.nbytes if sp.numel else 0)
+    t._buf = _backend.of(cpu).view(storage_of(t).memory, offset)
     t._spec = sp
 
 
@@ -129,15 +129,15 @@ def _check_sizes(shape: Sequence[int], itemsize: int) -> None:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
 
 
-def _resize(t: Tensor, shape: tuple[int, ...]) -> None:
+def _resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
     """Another shape over the same memory, which grows if it must; what is new in it is not set. No count."""
     _check_sizes(shape, t._spec.itemsize)
     if tuple(t._spec.shape) != shape:
-        _lay(t, t._spec.like(shape), t.storage_offset())
+        _lay(t, t._spec.like(shape, strides), t.storage_offset())
 
 
-def resize(out: Tensor, shape: Any) -> None:
-    """Give `out=` the shape of the result; PyTorch warns unless it was empty."""
+def resize(out: Tensor, shape: Any, strides: tuple[int, ...] | None = None) -> None:
+    """Give `out=` the shape (and strides) of the result; PyTorch warns unless it was empty."""
     if out._spec.numel:
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(out._spec.shape)}, which does not match the "
@@ -147,7 +147,7 @@ def resize(out: Tensor, shape: Any) -> None:
             UserWarning,
             stacklevel=4,
         )
-    _resize(out, tuple(shape))
+    _resize(out, tuple(shape), strides)
 
 
 hooks.resize = resize
@@ -316,7 +316,9 @@ def set_(
         given = [type(a).__name__ for a in (source, storage_offset, size) if a is not None or a is source]
         raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(given)})")
     if isinstance(source, Tensor):
-        if source.dtype is not self.dtype:
+        if size is not None and not source.is_contiguous():
+            raise RuntimeError("passed in tensor to be used as storage must be contiguous")
+        if size is None and source.dtype is not self.dtype:
             raise RuntimeError(
                 f"Could not set tensor of type {source.dtype.c_name} to a tensor of type {self.dtype.c_name}"
             )
@@ -328,7 +330,7 @@ def set_(
                 "argument 1 'storage'"
             )
         record = source._record
-    tensors = (self, source if isinstance(source, Tensor) else None)
+    tensors = (self, source if isinstance(source, Tensor) and size is None else None)
     check_write(self, state.grad and any(t is not None and requires(t) for t in tensors), filled=True)
     start = source.storage_offset() if isinstance(source, Tensor) else 0
     if size is not None and storage_offset is not None:
