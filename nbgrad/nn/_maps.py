@@ -69,6 +69,7 @@ def _embedding(
 
 
 def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    weight = weight.detach()  # neither history nor tangents hear of it
     recorded, state.grad = state.grad, False
     try:
         named = input.reshape(-1).unique()

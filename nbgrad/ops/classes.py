@@ -294,6 +294,9 @@ def _embedding_back(grad: Tensor, index: Tensor, *, like: Spec, padding: int, by
 
 @prepared_several(
     "Embedding",
+    tangent=lambda weight_t, index: embedding(
+        weight_t, index, padding=-1, by_freq=False
+    ),  # as PyTorch's, of all rows
     batch=lambda has, weight, index, **s: NotImplemented if has[0] else embedding(weight, index, **s),
     weight=lambda g, weight_spec, index, padding, by_freq: _embedding_back(
         g, index, like=weight_spec.dense(), padding=padding, by_freq=by_freq

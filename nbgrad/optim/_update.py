@@ -29,12 +29,24 @@ from nbgrad.optim.optimizer import Optimizer
 
 class Rule:
     """`prepare(numbers..., step)` gives by name the numbers that the body reads; `body(p, g, buffers..., n)`, n being those, gives
-    the new p and buffers. `writes` is how often PyTorch writes to a parameter in a step, which its version counter shows."""
+    the new p and buffers. `writes` is how often PyTorch writes to a parameter in a step, which its version counter shows; `capturable`
+    says that where a step is differentiated, PyTorch computes with the count as the tensor that it is, of its precision."""
 
     def __init__(
-        self, name: str, prepare: Callable[..., dict[str, Any]], body: Callable[..., Any], writes: int = 1
+        self,
+        name: str,
+        prepare: Callable[..., dict[str, Any]],
+        body: Callable[..., Any],
+        writes: int = 1,
+        capturable: bool = False,
     ) -> None:
-        self.name, self.prepare, self.body, self.writes = name, prepare, body, writes
+        self.name, self.prepare, self.body, self.writes, self.capturable = (
+            name,
+            prepare,
+            body,
+            writes,
+            capturable,
+        )
         given = parameters(prepare)
         self.counts = "step" in given
         self.numbers = tuple(n for n in given if n != "step")
@@ -62,13 +74,14 @@ class Rule:
             len(derived),
         )
 
-    def by_tensors(self, row: Row, numbers: Sequence[Any]) -> None:
-        """The same step by ops on tensors."""
+    def by_tensors(self, row: Row, numbers: Sequence[Any], graph: bool = False) -> None:
+        """The same step by ops on tensors, as part of a `graph` or not. The graph reads what was there before the step."""
         p, grad, step, *buffers = row
         if self.counts:
             step.add_(1)
-            numbers = [*numbers, step.item()]
-        results = self.body(p, grad, *buffers, SimpleNamespace(**self.prepare(*numbers)))
+            numbers = [*numbers, step.clone() if graph and self.capturable else step.item()]
+        before = [t.clone() for t in (p, *buffers)] if graph else [p, *buffers]
+        results = self.body(before[0], grad, *before[1:], SimpleNamespace(**self.prepare(*numbers)))
         for t, value in zip((p, *buffers), results):
             t.copy_(value)
         storage_of(p).version += self.writes - 1
@@ -251,7 +264,7 @@ class RuleOptimizer(Optimizer):
     def _run(self, number: tuple[int, int], rule: Rule, rows: list[Row], numbers: Sequence[Any]) -> None:
         if modes.grad:
             for row in rows:
-                rule.by_tensors(row, numbers)
+                rule.by_tensors(row, numbers, graph=True)
             return
         kept = [t._buf for p, _, *others in rows for t in (p, *others) if t is not None]
         specs = [t._spec for row in rows for t in row if t is not None]
@@ -263,6 +276,11 @@ class RuleOptimizer(Optimizer):
 
 def count_dtype() -> _dtypes.dtype:
     return _dtypes.float64 if _dtypes.get_default_dtype() is _dtypes.float64 else _dtypes.float32
+
+
+def number(x: float | Tensor) -> float:
+    """The value of an option, whether or not somebody asks for its gradient."""
+    return float(x.detach()) if isinstance(x, Tensor) else float(x)
 
 
 def check_options(**options: Any) -> None:

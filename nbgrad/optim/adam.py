@@ -53,7 +53,8 @@ def _rule(decays: bool, decoupled: bool, amsgrad: bool, maximize: bool) -> Rule:
         top = maximum(max_exp_avg_sq, v)
         return stepped(p, m, top, n), m, v, top
 
-    return Rule("adam", prepare, capped if amsgrad else plain, writes=2 if decays and decoupled else 1)
+    body, writes = capped if amsgrad else plain, 2 if decays and decoupled else 1
+    return Rule("adam", prepare, body, writes, capturable=True)
 
 
 class Adam(RuleOptimizer):
@@ -80,6 +81,14 @@ class Adam(RuleOptimizer):
         check_options(weight_decay=weight_decay)
         if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
             raise ValueError("betas must be either both floats or both Tensors")
+        for k, beta in enumerate(betas):
+            if isinstance(beta, Tensor):
+                if foreach and not capturable:
+                    raise ValueError(
+                        f"betas[{k}] as a Tensor is not supported for capturable=False and foreach=True"
+                    )
+                if beta.numel() != 1:
+                    raise ValueError(f"Tensor betas[{k}] must be 1-element")
         defaults = dict(
             lr=lr,
             betas=betas,

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbgrad._tensor import Tensor
 from nbgrad.ops.copy import scalar
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, count_dtype
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, count_dtype, number
 from nbgrad.optim.optimizer import Params
 
 
@@ -62,14 +62,14 @@ class ASGD(RuleOptimizer):
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         step, *averages = super()._init(p, group, rule).items()
-        eta, mu = (scalar(float(x), count_dtype()) for x in (group["lr"], 1.0))
+        eta, mu = (scalar(number(x), count_dtype()) for x in (group["lr"], 1.0))
         return dict([step, ("eta", eta), ("mu", mu), *averages])
 
     def _own(self, state: dict[str, Any], group: dict[str, Any]) -> tuple[float, ...]:
         """This step's rate and weight in the mean; the next step's are put in their place."""
         eta, mu = state["eta"], state["mu"]
         now = eta.item(), mu.item()
-        step, lr, lambd = state["step"].item() + 1, float(group["lr"]), group["lambd"]
+        step, lr, lambd = state["step"].item() + 1, number(group["lr"]), group["lambd"]
         eta.fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
         mu.fill_(1 / max(1, step - group["t0"]))
         return now

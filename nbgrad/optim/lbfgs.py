@@ -173,11 +173,10 @@ def _cubic(a: _Point, b: _Point, bounds: tuple[float, float] | None = None) -> f
         return (low + high) / 2
     left, right = (a, b) if a.t <= b.t else (b, a)
     root = math.sqrt(square)
-    down = right.slope - left.slope + 2 * root
-    if down == 0:
-        return (low + high) / 2
-    t = right.t - (right.t - left.t) * ((right.slope + root - mean) / down)
-    return min(max(t, low), high)
+    over, down = right.slope + root - mean, right.slope - left.slope + 2 * root
+    if down == 0:  # a straight line, which is least at infinity; or none
+        return (high if over < 0 else low) if over else (low + high) / 2
+    return min(max(right.t - (right.t - left.t) * (over / down), low), high)
 
 
 def _strong_wolfe(

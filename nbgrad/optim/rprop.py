@@ -9,7 +9,7 @@ from typing import Any
 from nbgrad._creation import full_like
 from nbgrad._tensor import Tensor
 from nbgrad.ops.elementwise import _where, clamp, sign
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, number
 from nbgrad.optim.optimizer import Params
 
 
@@ -62,7 +62,7 @@ class Rprop(RuleOptimizer):
         return _rule(group["maximize"])
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
-        return super()._init(p, group, rule) | {"step_size": full_like(p, float(group["lr"]))}
+        return super()._init(p, group, rule) | {"step_size": full_like(p, number(group["lr"]))}
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return *group["etas"], *group["step_sizes"]
