@@ -53,12 +53,13 @@ _BEGAN_IN = _here()  # what a relative name means, wherever the program goes
 
 
 class Store:
-    """A directory that was found to be ours alone; `seal` is what lies in it."""
+    """A directory that is ours alone, or it is refused; `seal` is what lies in it."""
 
-    def __init__(self, path: str, directory: int, seal: bytes) -> None:
-        self.path, self.seal = Path(path), seal
-        self._same = _identity(os.fstat(directory))
-        self._swept = False
+    def __init__(self, path: str) -> None:
+        with _opened(path) as directory:
+            self._same = _identity(os.fstat(directory))
+            self.seal = _sealed(directory)
+        self.path, self._swept = Path(path), False
 
     def read(self, name: str) -> bytes | None:
         """What was written under this name, if that is certain."""
@@ -123,11 +124,11 @@ def _opened(path: str | Path) -> Iterator[int]:
         os.close(directory)
 
 
-def _contents(directory: int, name: str) -> bytes:
-    """Of an ordinary file that belongs to this user or root, and to which nobody else may write."""
+def _contents(directory: int, name: str, loose: int = _LOOSE) -> bytes:
+    """Of an ordinary file that belongs to this user or root, and with which nobody else may do what is `loose`."""
     with open(os.open(name, _READ, dir_fd=directory), "rb") as f:
         found = os.fstat(f.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0) or found.st_mode & _LOOSE:
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0) or found.st_mode & loose:
             raise PermissionError(f"{name} is not ours")
         return f.read()
 
@@ -156,7 +157,7 @@ def _sealed(directory: int) -> bytes:
     """The seal of a directory that is ours alone; one that is empty gets it now."""
     for _ in range(200):
         with suppress(FileNotFoundError):
-            seal = _contents(directory, _SEAL)
+            seal = _contents(directory, _SEAL, stat.S_IRWXG | stat.S_IRWXO)
             if len(seal) == _SEAL_SIZE:
                 return seal
             if time.time() - os.stat(_SEAL, dir_fd=directory).st_mtime > 1:
@@ -207,9 +208,7 @@ def _walked(path: str) -> str:
 
 
 def _at(path: str) -> Store:
-    path = _walked(path)
-    with _opened(path) as directory:
-        return Store(path, directory, _sealed(directory))
+    return Store(_walked(path))
 
 
 def _wanted() -> str:
@@ -266,5 +265,4 @@ def _temporary() -> Store:
             shutil.rmtree(path, ignore_errors=True)
 
     atexit.register(remove)
-    with _opened(path) as directory:
-        return Store(path, directory, _sealed(directory))
+    return Store(path)

@@ -173,6 +173,12 @@ def test_a_loose_directory_is_left_alone(
     assert sorted(wanted.iterdir()) == there
     assert mode(found.path) == 0o700
     assert choose(wanted).path == found.path  # the next process finds it
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    empty.chmod(loose)
+    assert choose(empty).path == found.path
+    assert list(empty.iterdir()) == []  # a seal would be trusted once it is private
+    assert mode(empty) == loose
 
 
 def test_a_directory_that_was_loose_is_not_read(
@@ -232,6 +238,13 @@ def test_a_file_in_the_way_is_left(tmp_path: Path, choose: Callable[[Path | str]
     in_the_way.write_text("a file where the directory should be")
     assert choose(in_the_way).path.parent == tmp_path / "tmp"
     assert in_the_way.read_text() == "a file where the directory should be"
+
+
+def test_a_seal_that_others_can_read_is_none(tmp_path: Path, choose: Callable[[Path | str], Store]) -> None:
+    wanted = tmp_path / "kernels"
+    choose(wanted)
+    (wanted / "seal").chmod(0o644)
+    assert choose(wanted).path == wanted / f"nbgrad-{os.geteuid()}"
 
 
 def test_a_seal_that_is_not_whole_gives_way_to_a_new_directory(
