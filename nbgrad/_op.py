@@ -194,6 +194,9 @@ class Op:
         self.held: tuple[
             str, ...
         ] = ()  # static arguments that PyTorch saves as tensors: gone when the node has run
+        self.places: dict[
+            str, Callable[[Any], Any]
+        ] = {}  # by PyTorch's name: the index tensors that a place stands for
         self.public = PUBLIC
         self.shown: dict[str, Any] = {}  # as in ElementwiseOp, or a function of the static arguments
         self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}

@@ -20,7 +20,7 @@ from nbgrad._op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad._plan import _PLANS, Kernel, Plan
 from nbgrad._saved import SavedTensor, as_output, origin, read_saved, unpack
 from nbgrad._storage import Spec, spec
-from nbgrad._tape.node import Node
+from nbgrad._tape.node import FREED, Node
 from nbgrad._tensor import Tensor, hooks, new, written_as
 from nbgrad.expr import diff
 from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
@@ -223,6 +223,8 @@ class ElementwiseRule:
             return op.shown[name]
         wanted = self.names(node).get(name, "")
         if wanted in self.number_names:
+            if self.holds and node.saved is None:
+                raise RuntimeError(FREED)
             value = node.static[self.number_names.index(wanted)]
             if wanted in op.settings or wanted in op.fits or op.number_node is not None:
                 return value
@@ -517,6 +519,10 @@ class OpRule:
         return (result,) if isinstance(result, Spec) else result[: node.outputs]
 
     def read(self, node: Node, name: str, raw: bool) -> Any:
+        if name in self.op.places:
+            if node.saved is None:
+                raise RuntimeError(FREED)
+            return _shown_places(node, self.op.places[name](node.static[0]["place"]), raw)
         if name in self.op.shown and not raw:
             how = self.op.shown[name]
             return how(**node.static[0]) if callable(how) else how
@@ -540,8 +546,17 @@ class OpRule:
             public.get(n, n): n
             for n in sorted(read)
             if n in public or n in self.op.inputs or n in node.static[0]
-        } | dict.fromkeys(self.op.shown, "")
+        } | dict.fromkeys((*self.op.shown, *self.op.places), "")
 
     def output_at(self, node: Node, k: int) -> int | None:
         first = len(self.inputs)
-        return self.outputs[k - first] if k >= first else None
+        if k < first or (self.op.statistics and self.outputs[k - first]):
+            return None
+        return self.outputs[k - first]
+
+
+def _shown_places(node: Node, found: Any, raw: bool) -> Any:
+    """Index tensors as a user sees them: a list of them has None for the dimensions without one."""
+    if isinstance(found, tuple):
+        return tuple([_shown_places(node, one, raw) for one in found])
+    return SavedTensor.showing(node, found) if raw else found

@@ -190,12 +190,20 @@ class SavedTensor:
             found._node, found._place = node, place
         return found
 
+    @classmethod
+    def showing(cls, node: Node, value: Tensor | None) -> SavedTensor:
+        """Of a value that the node keeps in another form."""
+        shown = new(cls)
+        shown._node, shown._place, shown._value = node, None, value
+        return shown
+
     _node: Node
     _place: int | None
+    _value: Any = None
 
     def _kept(self) -> Any:
         if self._place is None or self._node.saved is None:
-            return None
+            return None if self._node.saved is None else self._value
         kept = self._node.saved[self._place]
         return kept.shadow if type(kept) is Output else kept
 
@@ -212,7 +220,7 @@ class SavedTensor:
 
     def unpack(self) -> Tensor | None:
         if self._place is None:
-            return None
+            return self._kept()
         if self._node.saved is not None and self._node.rule.output_at(self._node, self._place) is not None:
             raise RuntimeError(DETACHED)
         return unpack_one(self._node, self._place)
@@ -233,7 +241,7 @@ class SavedTensor:
                 "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
                 "the graph a second time or if you need to access saved variables after calling backward."
             )
-        if k is None or kept is None:
+        if kept is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         if type(kept) is Packed:
             raise RuntimeError(
@@ -241,6 +249,9 @@ class SavedTensor:
                 "allowed at a time."
             )
         packed: Any = Packed(kept.detach(), pack_hook, unpack_hook)
+        if k is None:
+            self._value = packed  # the rule reads what it has
+            return
         packed.edge = edge(kept)
         if type(saved[k]) is Output:
             packed = Output(packed, saved[k].number)

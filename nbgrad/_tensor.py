@@ -355,7 +355,9 @@ class Tensor:
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         if not requires(self):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        node = history(self)
+        node = self._node
+        if node is None or node.tensor_hooks is None or self._nr not in node.tensor_hooks:
+            node = history(self)  # a view that has hooks is not read anew for one more: PyTorch's rule
         if node is None:
             ad = meta(self)
             if ad.hooks is None:
@@ -436,9 +438,9 @@ class Tensor:
     def data(self) -> Tensor:
         if type(self._buf) is Batched:
             return hooks.detached(self)
-        return share(
-            self, self._buf, self._spec.plain
-        )  # a storage record of its own: writes through it are not counted
+        out = share(self, self._buf, self._spec.plain)  # with a record of its own: writes through it are not counted
+        storage_of(out).inference = self.is_inference()
+        return out
 
     @data.setter
     def data(self, value: Tensor) -> None:

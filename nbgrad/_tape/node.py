@@ -107,6 +107,8 @@ class Node:
         return register(self.prehooks, hook)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "rule":
+            raise AttributeError("an empty Node has no rule")
         kind, _, saved = name.partition("saved_")
         if kind in ("_", "_raw_") and hasattr(self.rule, "read"):
             return self.rule.read(self, saved, kind == "_raw_")

@@ -84,7 +84,10 @@ def _call(node: Node, *grads: Any) -> Any:
     for k, g in enumerate(grads):
         if g is not None and not isinstance(g, Tensor):
             raise TypeError(f"argument {k} is not a Variable")
-    found = node.rule.apply(node, grads[0] if node.outputs == 1 else list(grads), None, state.grad)
+    if node.next and not node.undefined and all(g is None for g in grads):
+        found: Any = (None,) * len(node.edges())
+    else:
+        found = node.rule.apply(node, grads[0] if node.outputs == 1 else list(grads), None, state.grad)
     return found[0] if len(found) == 1 else tuple(found)
 
 

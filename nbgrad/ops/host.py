@@ -20,7 +20,7 @@ from nbgrad._dispatch import into
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._plan import common_dtype, number_type
 from nbgrad._storage import Storage, spec
-from nbgrad._tape.modes import state as modes
+from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor, check_write, meta, new, requires, storage_of, wrap, written
 from nbgrad.ops.arrange import flip
 from nbgrad.ops.copy import copy_memory, to_dtype
@@ -74,7 +74,7 @@ def is_nonzero(input: Tensor) -> bool:
 def _number(self: Tensor) -> Any:
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if modes.grad and requires(self):
+    if state.grad and requires(self):
         warnings.warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first.",
@@ -155,7 +155,7 @@ for _name, _method in {
 @method
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """The tensor's memory as an array."""
-    if not force and modes.grad and requires(self):
+    if not force and state.grad and requires(self):
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
@@ -420,6 +420,7 @@ def _remade(
     sp = spec(d, tuple(shape), tuple(strides), cpu)
     out._buf, out._spec = _backend.of(cpu).view(memory, offset * sp.itemsize), sp
     out._storage = Storage(memory)
+    out._storage.inference = state.modes.inference
     out._rg, out._node, out._nr, out._view, out._ad = int(requires_grad), None, 0, None, None
     if attributes:
         out.__dict__.update(attributes)

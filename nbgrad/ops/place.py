@@ -128,6 +128,12 @@ class Place:
         by = self.by._buf.inner if self.by is not None and len(self.levels) > 1 else None
         return Place(dims, indices, (size, *self.block), self.levels[:-1], by)
 
+    def by_dim(self) -> tuple[Tensor | None, ...]:
+        """The indices as tensors, one for each dimension up to the last that has one."""
+        known = dict(zip(self.dims, self.indices))
+        found = [known.get(d) for d in builtins.range(max(self.dims, default=-1) + 1)]
+        return tuple([None if i is None else _of_array(np.broadcast_to(i, self.block)) for i in found])
+
     def of(self, sp: Spec) -> Geometry:
         key = (sp, self.dims, self.block)
         found = _geometries.get(key)
@@ -299,6 +305,8 @@ _spread: Callable[..., Tensor] = _placed(
 
 _index: Callable[..., Tensor] = _picker("Index")
 _gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _picker("Take")
+_index.op.places["indices"] = lambda place: place.by_dim()  # type: ignore[attr-defined]
+_index_select.op.places["index"] = lambda place: place.by_dim()[-1]  # type: ignore[attr-defined]
 _masked_select, _flip, _roll = _picker("MaskedSelect"), _picker("Flip", False), _picker("Roll", False)
 
 
