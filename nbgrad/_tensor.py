@@ -438,7 +438,9 @@ class Tensor:
     def data(self) -> Tensor:
         if type(self._buf) is Batched:
             return hooks.detached(self)
-        out = share(self, self._buf, self._spec.plain)  # with a record of its own: writes through it are not counted
+        out = share(
+            self, self._buf, self._spec.plain
+        )  # with a record of its own: writes through it are not counted
         storage_of(out).inference = self.is_inference()
         return out
 
@@ -995,7 +997,7 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     elif graph:  # a copy that is recorded
         ad.grad = hooks.copy_(empty(sp), grad) if dense else hooks.laid_out(grad, sp.dense().strides)
     elif have is not None:
-        if state.modes.before_write is not None:
+        if shared.rare and state.modes.before_write is not None:
             state.modes.before_write(have)
         hooks.add_(have, grad)
     elif fresh and _same_layout(leaf._spec, grad._spec):

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any
 
-from nbgrad._tape.modes import put_back, shared, state
+from nbgrad._tape.modes import PLAIN, put_back, shared, state
 from nbgrad._tape.node import Node, sequence
 
 Add = Callable[[Any, Any, bool], Any]
@@ -97,7 +97,10 @@ def run(
     task.roots = starts
     if needed is not None:
         task.needed = needed
-    before, modes, special = (state.grad, state.task), state.modes, shared.anomaly
+    before, special = (state.grad, state.task), False
+    modes = PLAIN
+    if shared.rare:
+        modes, special = state.modes, shared.anomaly
     if before[1] is not None:
         task.depth = before[1].depth + 1
     graph = graph and not modes.inference
@@ -143,8 +146,7 @@ def run(
                     results = run_it(node, grads, needed, registered)
                 if node.hooks is not None:
                     results = finish(node, results, grads)
-                if state.modes is not modes or state.grad is not graph:  # a hook's doing
-                    put_back(graph, modes)
+                put_back(graph, modes)  # whatever a hook has switched
             grads = None
             if not results:  # a sink
                 continue
@@ -175,10 +177,12 @@ def run(
         if task.callbacks is not None:
             for callback in task.callbacks:  # which may ask for more
                 callback()
+                put_back(graph, modes)
+    except BaseException:
+        put_back(graph, modes)
+        raise
     finally:
         state.grad, state.task = before
-        if state.modes is not modes:
-            put_back(before[0], modes)
 
 
 def _number_anew(roots: list[Node]) -> None:

@@ -25,9 +25,12 @@ class Modes(NamedTuple):
     view_replay: bool = False  # a view whose base was written to is made again by its own op
 
 
+PLAIN = Modes()
+
+
 class State(threading.local):
     grad = True  # results of ops are recorded
-    modes = Modes()
+    modes = PLAIN
     active = 0  # how many transforms run on this thread; 0 keeps the ops on their short way
     levels: tuple[Any, ...] = ()  # of vmap, the outermost first
     transforms: tuple[Any, ...] = ()  # the functions that run to be differentiated, the outermost first
@@ -39,8 +42,7 @@ class State(threading.local):
 
 
 class Shared:
-    """`rare` counts what is on: threads in inference mode, hooks on saved values or on writes, and anomaly mode, which is one
-    switch for all threads."""
+    """`rare` counts what is on: the threads whose modes are not plain, and anomaly mode, which is one switch for all threads."""
 
     __slots__ = ("_lock", "anomaly", "check_nan", "numbered", "rare")
 
@@ -61,13 +63,8 @@ shared = Shared()
 
 
 def set_modes(modes: Modes) -> None:
-    before = state.modes
-    shared.count(_rare(modes) - _rare(before))
+    shared.count((modes != PLAIN) - (state.modes != PLAIN))
     state.modes = modes
-
-
-def _rare(modes: Modes) -> int:
-    return modes.inference + len(modes.saved_hooks) + (modes.before_write is not None)
 
 
 def switch(**fields: Any) -> None:
@@ -78,7 +75,7 @@ def switch(**fields: Any) -> None:
 def put_back(grad: bool, modes: Modes) -> None:
     """Undo what a user's function, called in a backward, has left switched: what comes after it runs as what came before."""
     state.grad = grad
-    if state.modes is not modes:
+    if state.modes != modes:
         set_modes(modes)
 
 
@@ -95,12 +92,13 @@ def set_inference(enabled: bool) -> None:
 
 def grad_mode() -> bool:
     """What a user sees; inside inference mode it can be on, and still nothing is recorded."""
-    modes = state.modes
-    return modes.grad_asked if modes.inference else state.grad
+    if shared.rare and state.modes.inference:
+        return state.modes.grad_asked
+    return state.grad
 
 
 def set_grad_mode(enabled: bool) -> None:
-    if state.modes.inference:
+    if shared.rare and state.modes.inference:
         switch(grad_asked=enabled)
     else:
         state.grad = enabled

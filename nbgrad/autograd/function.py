@@ -19,7 +19,7 @@ from nbgrad._creation import as_subclass
 from nbgrad._layout import wrap_dim
 from nbgrad._saved import Output, SavedTensor, origin, save, unpack_one
 from nbgrad._storage import Level, Marked, Spec
-from nbgrad._tape.modes import put_back, shared, state
+from nbgrad._tape.modes import PLAIN, put_back, shared, state
 from nbgrad._tape.node import FREED, HELD, Node, node_type, sequence
 from nbgrad._tensor import (
     VIEW_OF_LEAF_WRITE,
@@ -745,9 +745,10 @@ class FunctionRule:
                         for g, sp in zip(grads, outputs)
                     ]
                     break
-        recorded, modes = state.grad, state.modes
+        recorded = graph and state.grad  # where the rules call no ops, nothing is recorded
+        modes = state.modes if shared.rare else PLAIN
         results = _backward_of(node._forward_cls)(node, *grads)
-        if state.modes is not modes or state.grad is not recorded:
+        if shared.rare or state.grad is not recorded:
             put_back(recorded, modes)
         if not isinstance(results, tuple):
             results = (results,)
