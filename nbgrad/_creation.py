@@ -573,6 +573,14 @@ def empty_permuted(
             "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
             f"{len(size)} is not equal to len(physical_layout) = {len(order)}"
         )
+    for k, d in enumerate(order):
+        if not 0 <= d < len(order):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(order) - 1}, but got {d} at index {k}).  NB: negative dims "
+                "not currently supported; file an issue if you want it."
+            )
+        if order.index(d) != k:
+            raise RuntimeError("Duplicate dim not allowed")
     strides, step = [0] * len(order), 1
     for d in reversed(order):
         strides[d], step = step, step * size[d]

@@ -747,7 +747,7 @@ def samples_of(
         for s in chosen:
             try:
                 sample = as_sample(change(s), source)
-            except Unsupported:
+            except (Unsupported, RuntimeError):  # sparse tensors have no layout to change
                 continue
             if sum(math.prod(m.size) for m in memories([sample.args, sample.kwargs])) <= LARGEST:
                 yield sample

@@ -337,7 +337,8 @@ def gaussian_nll_loss(
             input.ndim == var.ndim and all(a == b or b == 1 for a, b in zip(input.shape, var.shape))
         ):
             raise ValueError("var is of incorrect size")
-    legacy_reduction(reduction, None, None)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
     # The gradient passes the bound: it is one of values, not of the graph.
     var = e.add(var, e.sub(e.clamp(var.detach(), min=eps), var.detach()))
     off = e.sub(input, target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,11 +16,11 @@ from nbgrad._tensor import Tensor, empty, hooks, wrap
 from nbgrad.ops.copy import clone, copy_memory, full, zeros
 from nbgrad.ops.elementwise import where as _where
 from nbgrad.ops.movement import (
-    _permute,
     _sizes,
     broadcast_to,
     expand,
     reshape,
+    transpose,
     unsqueeze,
 )
 from nbgrad.ops.place import Place, _Array, _flip, _index_select, _of_array, _roll
@@ -29,8 +28,8 @@ from nbgrad.ops.place import Place, _Array, _flip, _index_select, _of_array, _ro
 # ---------------------------------------------------------------- the same elements turned, shifted, repeated
 
 
-def flip(input: Tensor, *dims: Any) -> Tensor:
-    order = _sizes(dims)
+def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    order = _sizes(order if dims is None else (dims,))
     wrapped = [_layout.wrap_dim(d, input.ndim) for d in order]
     for d in wrapped:
         if wrapped.count(d) > 1:
@@ -54,24 +53,40 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
+def _roll_each(x: Tensor, shifts: Ints, dims: Ints) -> Tensor:
+    if dims:
+        return _rolled(x, shifts=shifts, dims=tuple(d + 1 for d in dims))
+    lines = reshape(x, (tuple.__getitem__(x.shape, 0), -1))
+    return reshape(_rolled(lines, shifts=shifts, dims=(1,)), x.shape)
+
+
+@differentiable(
+    "Roll",
+    tangent=LINEAR,
+    batch=_roll_each,
+    input=lambda g, shifts, dims: _rolled(g, shifts=tuple(-s for s in shifts), dims=dims),
+)
+def _rolled(input: Tensor, *, shifts: Ints, dims: Ints) -> Tensor:
+    """Without dimensions, the elements as one line."""
+    out = input if dims else reshape(input, (-1,))
+    for shift, d in zip(shifts, dims or (0,)):
+        n = tuple.__getitem__(out.shape, d)
+        if n:
+            out = _roll(out, place=Place((d,), [(np.arange(n) - shift) % n], (n,)))
+    out = clone(out) if not out.numel() else out
+    return wrap(out._buf, input._spec.dense())
+
+
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     by = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     along = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
     if not by:
         raise RuntimeError("`shifts` required")
-    if not along and len(by) == 1:
-        return reshape(roll(reshape(input, (-1,)), by, 0), input.shape)
-    if len(by) != len(along):
+    if (along or len(by) != 1) and len(by) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
-    if not input.ndim:
+    if along and not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    out = input
-    for shift, dim in zip(by, along):
-        d = _layout.wrap_dim(dim, input.ndim)
-        n = tuple(input.shape)[d]
-        if n:
-            out = _roll(out, place=Place((d,), [(np.arange(n) - shift) % n], (n,)))
-    return clone(out) if out is input else out
+    return _rolled(input, shifts=by, dims=tuple(_layout.wrap_dim(d, input.ndim) for d in along))
 
 
 def _triangle(name: str, node_name: str, keep: Callable[[int, int, int], _Array]) -> Callable[..., Tensor]:
@@ -177,6 +192,21 @@ def repeat_interleave(
     return _index_select(input, place=Place((d,), [index], index.shape))
 
 
+@differentiable(
+    "Rot90Backward0",
+    tangent=LINEAR,
+    batch=lambda x, k, dims: _rot90(x, k=k, dims=tuple(d + 1 for d in dims)),
+    input=lambda g, k, dims: _rot90(g, k=-k % 4, dims=dims),
+)
+def _rot90(input: Tensor, *, k: int, dims: Ints) -> Tensor:
+    if k == 0:
+        return clone(input)
+    if k == 2:
+        return flip(input, *dims)
+    out = transpose(flip(input, dims[1] if k == 1 else dims[0]), *dims)
+    return wrap(out._buf, out._spec)  # laid out so, and no view
+
+
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -187,16 +217,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(
             f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
         )
-    order = list(builtins.range(input.ndim))
-    order[a], order[b] = b, a
-    k %= 4
-    if k == 0:
-        return clone(input)
-    if k == 2:
-        return flip(input, a, b)
-    return (
-        _permute(flip(input, b), dims=tuple(order)) if k == 1 else flip(_permute(input, dims=tuple(order)), b)
-    )
+    return _rot90(input, k=k % 4, dims=(a, b))
 
 
 __all__ = [

@@ -12,7 +12,7 @@ from nbgrad._plan import common_dtype, number_type
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
 from nbgrad._transforms import moves
-from nbgrad.ops.copy import full, scalar, to_dtype
+from nbgrad.ops.copy import contiguous, full, scalar, to_dtype
 from nbgrad.ops.elementwise import eq, logical_and, logical_not
 from nbgrad.ops.host import of_array
 from nbgrad.ops.movement import reshape, unbind, unsqueeze
@@ -31,9 +31,9 @@ def _among(elements: Tensor, test_elements: Tensor) -> Tensor:
         ordered = ordered[eq(ordered, ordered)]
     if not ordered.numel():
         return full(elements._spec.dense().like(dtype=_dtypes.bool_), 0)
-    values = reshape(elements, (-1,))
+    values = contiguous(elements)
     place = searchsorted(ordered, values).clamp(max=ordered.numel() - 1)
-    return reshape(eq(ordered[place], values), elements.shape)
+    return eq(ordered[place], values)
 
 
 def isin(

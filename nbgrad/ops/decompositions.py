@@ -444,7 +444,10 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
-    check_matrices("torch.linalg.lstsq", A, "input")
+    if A.ndim < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if not B.ndim:
+        raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(
             "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"

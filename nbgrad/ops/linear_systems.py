@@ -421,7 +421,7 @@ def _solve_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool, wanted: A
         return [back, None]
     product = matmul(back, y.mT)
     whole = e.neg(e.add(product, product.mT))
-    return [back, triu(matmul(L, whole)) if upper else tril(matmul(whole, L))]
+    return [back, matmul(L, whole) if upper else matmul(whole, L)]  # of the whole, as in PyTorch
 
 
 @differentiable("CholeskySolve", all=_solve_factored_back)
@@ -455,7 +455,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | N
 
 def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tensor:
     whole = e.neg(matmul(matmul(y, e.add(g, g.mT)), y))
-    return triu(matmul(L, whole)) if upper else tril(matmul(whole, L))
+    return matmul(L, whole) if upper else matmul(whole, L)  # of the whole, as in PyTorch
 
 
 @differentiable(

@@ -331,11 +331,16 @@ fix("T", "H", "mT", "mH")
 
 @method
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    src = [_layout.wrap_dim(d, input.ndim) for d in ((source,) if isinstance(source, int) else source)]
-    dst = [
-        _layout.wrap_dim(d, input.ndim)
-        for d in ((destination,) if isinstance(destination, int) else destination)
-    ]
+    given = [[d] if isinstance(d, int) else list(d) for d in (source, destination)]
+    if len(given[0]) != len(given[1]):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as "
+            f"destination ({given[1]} dims)"
+        )
+    src, dst = ([_layout.wrap_dim(d, input.ndim) for d in dims] for dims in given)
+    for word, dims, named in (("source", src, given[0]), ("destination", dst, given[1])):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{word}` ({named})")
     order: list[int] = [-1] * input.ndim
     for s, d in zip(src, dst):
         order[d] = s
@@ -670,6 +675,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
         raise RuntimeError("narrow(): length must be non-negative.")
     d = _layout.wrap_dim(dim, input.ndim)
     n = tuple.__getitem__(input.shape, d)
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != 1):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     start = int(start)
     if not -n <= start <= n:
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")

@@ -267,7 +267,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     lead = len(own) - len(shape)
     if lead < 0 or any(a not in (1, b) for a, b in zip(shape, own[lead:])):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(own)}}}.")
-    return hooks.sum_to(self, shape)
+    return hooks.sum_to(self, shape) if shape else self.sum()
 
 
 __all__ = [

@@ -22,7 +22,7 @@ from nbgrad.kernels import build
 from nbgrad.kernels.cpu import lines
 from nbgrad.kernels.launch import FEW
 from nbgrad.ops import elementwise as e
-from nbgrad.ops.copy import full, to_dtype
+from nbgrad.ops.copy import copy_, full, to_dtype, zeros
 from nbgrad.ops.join import cat
 from nbgrad.ops.movement import narrow, spread
 from nbgrad.ops.reduce import (
@@ -464,8 +464,8 @@ def diff(
     t = input
     if prepend is not None or append is not None:
         t = cat([x for x in (prepend, t, append) if x is not None], d)
-    elif n == 0:
-        t = narrow(t, d, 0, tuple.__getitem__(t.shape, d))
+    if n == 0:
+        t = copy_(zeros(t._spec.dense()), t)
     minus = e.logical_xor if t._spec.dtype is _dtypes.bool_ else e.sub
     ends: tuple[Tensor, ...] = ()
     for _ in range(min(n, tuple.__getitem__(t.shape, d))):
