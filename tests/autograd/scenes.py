@@ -8,6 +8,7 @@ that callbacks may append to.
 import re
 import sys
 import warnings
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -39,7 +40,9 @@ class Scene:
                     exec(statements, names)
                     value = show(eval(expression, names))
                 except Exception as error:
-                    value = f"{type(error).__name__}: {error}"
+                    value = f"{type(error).__name__}: {error}".partition(". Did you mean '")[
+                        0
+                    ]  # says Python 3.13
             texts = [
                 f"{w.category.__name__}: {w.message}".partition(" (Triggered internally")[0]
                 for w in caught
@@ -53,6 +56,8 @@ class Scene:
 
 
 def show(value: Any) -> str:
+    if isinstance(value, OrderedDict):  # which Python 3.12 shows otherwise
+        value = dict(value)
     return value if isinstance(value, str) else repr(value)
 
 
