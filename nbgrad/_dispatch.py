@@ -276,7 +276,10 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
         inputs = None if op.promote in ("compare", "bool") else args  # no derivative that would be lost
         check_out(op.name, out, dtypes_of(op, operands)[1], inputs, op.exact)
         check_apart(out, args)
-        return into(op.name, out, call(op, args), inputs, op.exact)
+        result = call(op, args)
+        if any(a is out for a in args):  # what is read as well is not resized
+            _layout.check_target(out._spec.shape, result._spec.shape)
+        return into(op.name, out, result, inputs, op.exact)
     if state.active and _transforms.wrapped(args):
         return _transforms.elementwise(op, args)
     plan, buf = launched(op, args)

@@ -100,6 +100,14 @@ def wrap_dims(dims: int | Sequence[int] | None, ndim: int) -> Ints:
     return tuple(d for d in sorted(out) if d < ndim)
 
 
+def check_target(target: Ints, shape: Ints) -> None:
+    """Refuse to write what has this shape where there is another."""
+    if shape != target:
+        raise RuntimeError(
+            f"output with shape {list(target)} doesn't match the broadcast shape {list(shape)}"
+        )
+
+
 def broadcast_shapes(*shapes: Ints) -> Ints:
     out: Ints = shapes[0]
     for shape in shapes[1:]:

@@ -240,10 +240,7 @@ def make_plan(
         strides = _layout.output_strides(shape, laid)
         out = spec(result, tuple(shape), strides, specs[0].device)
     else:
-        if shape != out.shape:
-            raise RuntimeError(
-                f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}"
-            )
+        _layout.check_target(out.shape, shape)
         check_cast(result, out.dtype)
     if op.kernel is not None:
         op.kernel(compute, operands)

@@ -301,10 +301,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             )
         src = scalar(src, _dtypes.float64 if isinstance(src, float) else None)
     shape = _layout.broadcast_shapes(self._spec.shape, src._spec.shape)
-    if shape != self._spec.shape:
-        raise RuntimeError(
-            f"output with shape {list(self._spec.shape)} doesn't match the broadcast shape {list(shape)}"
-        )
+    _layout.check_target(self._spec.shape, shape)
     if state.active and _transforms.wrapped((self, src)):
         return _transforms.inplace(_over, self, src)
     together = (
