@@ -92,6 +92,7 @@ class ElementwiseOp:
         self.public = PUBLIC
         self.shown: dict[str, Any] = {}  # what else PyTorch's node keeps, by its name
         self.flat: frozenset[str] = frozenset()  # inputs that only comparisons read: the graph ends there
+        self.dense = False  # its results lie as new tensors do, however the operands lie
         self.tensors: tuple[str, ...] = (
             self.params if len(self.params) == 1 else ()
         )  # the inputs for which no number will do

@@ -237,7 +237,7 @@ def make_plan(
             for p, o in zip(op.params, operands)
             if isinstance(o, Spec) or (p not in op.settings and p not in op.fits)
         ]
-        strides = _layout.output_strides(shape, laid)
+        strides = None if op.dense else _layout.output_strides(shape, laid)
         out = spec(result, tuple(shape), strides, specs[0].device)
     else:
         _layout.check_target(out.shape, shape)

@@ -475,6 +475,8 @@ _masked = stanza(
     vjp=lambda g, mask: (p.where(mask, 0.0, g), p.where(mask, g, 0.0)),
 )(lambda input, mask, value: p.where(mask, value, input))
 
+_masked.op.dense = True
+
 # Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
 _masked_put = stanza(
     name="masked_fill",

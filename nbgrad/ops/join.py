@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into, no_overlap
+from nbgrad._dispatch import check_out, differentiable, into, no_overlap
 from nbgrad._op import LINEAR
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, hooks
@@ -165,6 +165,7 @@ def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | No
 
 
 def _joined_into(name: str, out: Tensor, result: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    check_out(name, out, out._spec.dtype, tensors)  # of the graph, which PyTorch asks about before dtypes
     if not _dtypes.can_cast(result._spec.dtype, out._spec.dtype):
         raise TypeError(
             f"torch.cat(): input types can't be cast to the desired output type {out._spec.dtype.scalar_name}"
