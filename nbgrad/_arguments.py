@@ -758,7 +758,11 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> 
     return lasting
 
 
-_DATA = "data", "obj"  # what a tensor is made of, by whatever dress its numbers have
+_AS_IT_IS = (
+    "data",
+    "obj",
+    "out",
+)  # what a tensor is made of, by whatever dress its numbers have, and what is written to
 
 
 def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[Any]:
@@ -766,7 +770,7 @@ def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[A
     takes = [(k, p) for way in signatures(path) if not way.hidden for k, p in enumerate(way.parameters)]
     tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor"]
     places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
-    data = {k for k, p in takes if p.kind == "object" and p.name in _DATA}
+    data = {k for k, p in takes if p.kind == "object" and p.name in _AS_IT_IS}
 
     def one(k: int, name: str, value: Any) -> Any:
         if k in data:

@@ -36,13 +36,27 @@ def _keep_freed_memory() -> None:
 _keep_freed_memory()
 
 
+def _no_room(nbytes: int) -> RuntimeError:
+    return RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+        f"{nbytes} bytes. Error code 12 (Cannot allocate memory)"
+    )
+
+
+def check_size(nbytes: int) -> None:
+    """Refuse what cannot be held before it is worked out bit by bit."""
+    if nbytes >= 1 << 63:
+        raise RuntimeError("numel: integer multiplication overflow")
+    try:
+        np.empty(nbytes, _bytes)
+    except MemoryError:
+        raise _no_room(nbytes) from None
+
+
 def check_room(error: Exception) -> None:
     """Raise PyTorch's error in place of NumPy's on memory that there is not; any other is left to be raised again."""
     if isinstance(error, MemoryError) and hasattr(error, "shape") and hasattr(error, "dtype"):
-        raise RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
-            f"{prod(error.shape) * error.dtype.itemsize} bytes. Error code 12 (Cannot allocate memory)"
-        ) from None
+        raise _no_room(prod(error.shape) * error.dtype.itemsize) from None
     if str(error).startswith(("array is too big;", "Maximum allowed dimension exceeded")):
         raise RuntimeError("Storage size calculation overflowed") from None
 

@@ -24,7 +24,7 @@ from nbgrad._tape.modes import shared, state
 from nbgrad._tensor import Tensor, as_inference, new, set_requires_grad, storage_of, wrap
 from nbgrad._tensor import empty as _empty
 from nbgrad._transforms import batched
-from nbgrad.ops.copy import _clone_spec, copy_memory, to_dtype
+from nbgrad.ops.copy import _clone_spec, _to_be_dense, copy_memory, to_dtype
 from nbgrad.ops.copy import full as _full
 from nbgrad.ops.copy import zeros as _zeros
 from nbgrad.ops.movement import _sizes
@@ -657,9 +657,9 @@ def _own(like: Tensor, t: Tensor) -> Tensor:
     return t
 
 
-def _like(input: Tensor, dtype: Any) -> Spec:
+def _like(input: Tensor, dtype: Any, memory_format: Any = None) -> Spec:
     sp = input._spec
-    strides = _layout.kept_strides(sp.shape, sp.strides)
+    strides = None if _to_be_dense(memory_format) else _layout.kept_strides(sp.shape, sp.strides)
     return spec(sp.dtype if dtype is None else _dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
 
 
@@ -672,7 +672,7 @@ def empty_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_own(input, _empty(_like(input, dtype))), requires_grad)
+    return _finish(_own(input, _empty(_like(input, dtype, memory_format))), requires_grad)
 
 
 @_of_a_like(_copies)
@@ -684,7 +684,7 @@ def zeros_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_own(input, _zeros(_like(input, dtype))), requires_grad)
+    return _finish(_own(input, _zeros(_like(input, dtype, memory_format))), requires_grad)
 
 
 @_of_a_like(_copies)
@@ -696,7 +696,7 @@ def ones_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_own(input, _full(_like(input, dtype), 1)), requires_grad)
+    return _finish(_own(input, _full(_like(input, dtype, memory_format), 1)), requires_grad)
 
 
 def full_like(
@@ -708,7 +708,7 @@ def full_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return _finish(_own(input, _full(_like(input, dtype), fill_value)), requires_grad)
+    return _finish(_own(input, _full(_like(input, dtype, memory_format), fill_value)), requires_grad)
 
 
 # ---------------------------------------------------------------- counted
@@ -1116,9 +1116,11 @@ def randperm(
     return _finish(t if d is t.dtype else to_dtype(t, d), requires_grad, out)
 
 
-def _draws_where_they_lie(input: Tensor) -> bool:
+def _draws_where_they_lie(input: Tensor, memory_format: Any) -> bool:
     """Whether a tensor like this one is filled in the order of its memory, which is not that of its elements."""
-    return not input._spec.contiguous and not state.levels and not _like(input, None).contiguous
+    if input._spec.contiguous or state.levels:
+        return False
+    return not _like(input, None, memory_format).contiguous
 
 
 @_of_a_like(lambda t: _random.few_units(t._spec))
@@ -1131,7 +1133,7 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    if _draws_where_they_lie(input):
+    if _draws_where_they_lie(input, memory_format):
         return _finish(empty_like(input, dtype=dtype).uniform_(generator=generator), requires_grad)
     return rand(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
@@ -1146,7 +1148,7 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    if _draws_where_they_lie(input):
+    if _draws_where_they_lie(input, memory_format):
         return _finish(empty_like(input, dtype=dtype).normal_(generator=generator), requires_grad)
     return randn(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
 
@@ -1164,7 +1166,7 @@ def randint_like(
 ) -> Tensor:
     low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
     low, high = int(low), int(high)
-    if _draws_where_they_lie(input) and low < high:
+    if _draws_where_they_lie(input, memory_format) and low < high:
         return _finish(empty_like(input, dtype=dtype).random_(low, high, generator=generator), requires_grad)
     dtype = dtype or input.dtype
     return randint(low, high, input.shape, generator=generator, dtype=dtype, requires_grad=requires_grad)

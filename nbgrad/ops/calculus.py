@@ -153,6 +153,14 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         if dims.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     several = isinstance(spacing, (list, tuple))
+    if isinstance(spacing, Tensor) and not spacing.ndim:
+        spacing = spacing.item()
+    for one in spacing if several else ():
+        if isinstance(one, Tensor) and one.ndim != 1:
+            raise RuntimeError(
+                "torch.gradient expected each element of spacing to have one dimension, but got an element with "
+                f"{one.ndim} dimensions!"
+            )
     if several and len(spacing) != len(dims):
         given = (
             f"'self.dim() = {input.ndim}', since dim argument was not given"

@@ -129,7 +129,11 @@ def _clone(input: Spec) -> Run:
 
 @method
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    return _clone(input)
+    return dense_copy(input) if _to_be_dense(memory_format) else _clone(input)
+
+
+def _to_be_dense(memory_format: Any) -> bool:
+    return memory_format is not None and memory_format._name == "contiguous_format"
 
 
 @prepared("Clone", tangent=LINEAR, batch=lambda x: dense_copy(x), input=lambda g: g)
@@ -192,13 +196,19 @@ def to(
             dtype = a
     if device is not None:
         _backend.of(_device(device))
-    out = to_dtype(input, _dtypes.to_dtype(dtype)) if dtype is not None else input
-    return clone(input) if copy and out is input else out
+    out = _cast(input, _dtypes.to_dtype(dtype), memory_format) if dtype is not None else input
+    return clone(input, memory_format=memory_format) if copy and out is input else out
+
+
+def _cast(input: Tensor, d: dtype, memory_format: Any) -> Tensor:
+    """A tensor of that dtype already stays as it lies."""
+    out = to_dtype(input, d)
+    return contiguous(out) if out is not input and _to_be_dense(memory_format) else out
 
 
 def _caster(name: str, d: dtype) -> None:
-    def cast(self: Tensor) -> Tensor:
-        return to_dtype(self, d)
+    def cast(self: Tensor, *, memory_format: Any = None) -> Tensor:
+        return to_dtype(self, d) if memory_format is None else _cast(self, d, memory_format)
 
     cast.__name__ = name
     setattr(Tensor, name, cast)
@@ -219,7 +229,7 @@ for _name, _d in dict(
 
 
 @method
-def type(self: Tensor, dtype: Any = None) -> Any:
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_format: Any = None) -> Any:
     """The name of the tensor's type, or a cast."""
     if dtype is None:
         return self._spec.dtype.type_name
@@ -228,7 +238,8 @@ def type(self: Tensor, dtype: Any = None) -> Any:
         if dtype not in named:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = named[dtype]
-    return to_dtype(self, _dtypes.to_dtype(getattr(dtype, "dtype", dtype)))  # torch.HalfTensor has one
+    d = _dtypes.to_dtype(getattr(dtype, "dtype", dtype))  # torch.HalfTensor has one
+    return _cast(self, d, memory_format)
 
 
 @method
@@ -237,7 +248,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @method
-def cpu(self: Tensor) -> Tensor:
+def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
     return self
 
 

@@ -43,6 +43,8 @@ def _dist(input: Tensor, other: Tensor, *, p: float) -> Tensor:
 
 @method
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    if _dtypes.bool_ in (input.dtype, other.dtype):
+        return e.sub(input, other)  # which refuses
     d = _dtypes.promote_types(input.dtype, other.dtype)
     if not d.is_floating_point:
         raise RuntimeError(
@@ -165,6 +167,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0])
     if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and large)):
         return reshape(_euclidean(x1, x2), (*batch, x1.shape[-2], x2.shape[-2]))
     _no_half("cdist", x1)
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"expected scalar type {x1.dtype.scalar_name} but found {x2.dtype.scalar_name}")
     return _cdist(x1, x2, p=float(p))
 
 

@@ -255,6 +255,8 @@ def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
     kind = number_type(exponent)
     if kind is None:
         return _pow_tensor.op, (input, exponent)
+    if kind is bool and input.dtype is _dtypes.bool_:  # True ** True, and all to the power False
+        return bitwise_or.op, (input, not exponent)
     if not input.dtype.is_floating_point and kind is not float:
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -840,9 +842,13 @@ def _operator(function: Any) -> Any:
     return operator if op is None else elementwise_function(op, foreign=NotImplemented)
 
 
+def _is_operand(other: Any) -> bool:
+    return isinstance(other, Tensor) or number_type(other) is not None
+
+
 def _reflected(function: Any) -> Any:
     def operator(self: Tensor, other: Any) -> Any:
-        return function(other, self) if number_type(other) is not None else NotImplemented
+        return function(other, self) if _is_operand(other) else NotImplemented
 
     return operator
 
@@ -890,8 +896,9 @@ for _name, _function in dict(
     rrshift=bitwise_right_shift,
 ).items():
     setattr(Tensor, f"__{_name}__", _reflected(_function))
+Tensor.__div__ = Tensor.__truediv__  # type: ignore[attr-defined]
 for _name, _function in dict(
-    iadd=add_, isub=sub_, itruediv=div_, ifloordiv=floor_divide_, ipow=_pow_
+    iadd=add_, isub=sub_, itruediv=div_, idiv=div_, ifloordiv=floor_divide_, ipow=_pow_
 ).items():
     setattr(Tensor, f"__{_name}__", _in_place(_function))
 for _name, _method in dict(
@@ -907,12 +914,12 @@ for _name, _method in dict(
 
 
 def _from_number(self: Tensor, other: Any) -> Any:
-    return _rsub(self, other) if number_type(other) is not None else NotImplemented
+    return _rsub(self, other) if _is_operand(other) else NotImplemented
 
 
 def _number_over(self: Tensor, other: Any) -> Any:
     """PyTorch computes number / tensor as reciprocal() * number, and its graph shows MulBackward0."""
-    return mul(reciprocal(self), other) if number_type(other) is not None else NotImplemented
+    return mul(reciprocal(self), other) if _is_operand(other) else NotImplemented
 
 
 def _pos(self: Tensor) -> Tensor:
@@ -928,7 +935,7 @@ def _invert(self: Tensor) -> Tensor:
 
 
 for _name, _function in dict(
-    neg=neg, abs=abs, invert=_invert, pos=_pos, rsub=_from_number, rtruediv=_number_over
+    neg=neg, abs=abs, invert=_invert, pos=_pos, rsub=_from_number, rtruediv=_number_over, rdiv=_number_over
 ).items():
     setattr(Tensor, f"__{_name}__", _function)
 

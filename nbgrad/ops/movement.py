@@ -341,6 +341,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     for word, dims, named in (("source", src, given[0]), ("destination", dst, given[1])):
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{word}` ({named})")
+    if not input.ndim:
+        return _permute(input, dims=())
     order: list[int] = [-1] * input.ndim
     for s, d in zip(src, dst):
         order[d] = s
@@ -486,11 +488,16 @@ def ravel(input: Tensor) -> Tensor:
 @method
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     d = _layout.wrap_dim(dim, input.ndim)
+    if not len(sizes):
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    unexpected = "unflatten got an unexpected error:\n"
+    if not input.ndim:
+        raise RuntimeError(f"{unexpected}Dimension specified as {dim} but tensor has no dimensions")
     try:
         inner = _layout.infer_size(tuple(sizes), input.shape[d])
     except RuntimeError as error:
         if "is invalid for input" not in str(error):
-            raise
+            raise RuntimeError(f"{unexpected}{error}") from None
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({input.shape[d]}) in the input "
             "tensor"

@@ -104,8 +104,9 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
             at = np.where(at < 0, -at, np.where(at >= n, 2 * (n - 1) - at, at))
         elif mode == "replicate":
             at = np.clip(at, 0, n - 1)
-        else:
-            at = at % n
+        else:  # of what a negative size leaves
+            cut, left = max(-low, 0), n - max(-low, 0) - max(-high, 0)
+            at = cut + (at - cut) % max(left, 1)
         lines.append(at)
     grid = np.meshgrid(*lines[::-1], indexing="ij")
     return Place(dims, [np.ascontiguousarray(g) for g in grid], grid[0].shape)

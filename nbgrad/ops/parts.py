@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from nbgrad import _dtypes, _layout
+from nbgrad._backend import check_size
 from nbgrad._layout import Size
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor, hooks
@@ -223,6 +225,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return full(input._spec.like((0,)), 0)
+    n = input.numel()
+    rows = math.comb(n + r - 1 if n and with_replacement else n, r)
+    check_size(rows * r * 8)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
     columns = [Place((0,), [column], column.shape) for column in np.ascontiguousarray(chosen.T)]
@@ -247,7 +252,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     n = N if N is not None else x.shape[-1] if x.ndim else 1
     if n <= 1:
         raise RuntimeError("N must be greater than 1.")
-    return _powers(x, n)
+    return _powers(x if x.ndim else unsqueeze(x, 0), n)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
