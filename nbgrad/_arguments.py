@@ -75,6 +75,7 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "dtype": ("torch.dtype", lambda v: isinstance(v, dtype) or v is float or v is int or v is bool),
     "device": ("torch.device", lambda v: isinstance(v, (device, str)) or _is_int(v)),
     "object": ("object", lambda v: True),
+    "truth": ("object", lambda v: v is None or not isinstance(v, Tensor) or v.__bool__() is not None),
     "Generator": ("torch.Generator", lambda v: type(v).__name__ == "Generator"),
     "layout": ("torch.layout", lambda v: type(v).__name__ == "layout"),
     "memory_format": ("torch.memory_format", lambda v: type(v).__name__ == "memory_format"),
@@ -118,6 +119,7 @@ class Parameter(NamedTuple):
     default: str | None
     may_be_none: bool
     named_only: bool
+    shown: str  # what it is called where it is refused
     place: int | None  # where PyTorch's own Python puts it: 0, by name; None, where it stands
 
     @property
@@ -129,6 +131,8 @@ class Parameter(NamedTuple):
         return f"{self.words} {self.name}" + ("" if self.default is None else f" = {self.default}")
 
     def accepts(self, value: Any, numbers: bool) -> bool:
+        if self.kind[0] == ".":
+            return hasattr(value, self.kind[1:])
         if self.kind == "Tensor" and numbers and _is_number(value):
             return True
         if self.kind == "ints" and self.size and (_is_int(value) or _holds_int(value)):
@@ -146,6 +150,12 @@ _TAKE_NUMBERS = frozenset(
     for ending in ("", "_")
 )
 _OTHER_NAMES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
+
+
+class _NoAttribute(str):
+    """The words on what a Python function of PyTorch's reads an attribute of (a parameter of the kind `.size`), and has none."""
+
+    __slots__ = ()
 
 
 class Signature:
@@ -168,6 +178,9 @@ class Signature:
 
     def refusal(self, args: Args, kwargs: Mapping[str, Any]) -> str | None:
         """Why these arguments do not fit, or None if they do."""
+        if not self.parameters and self.called[:7] == "Tensor." and (args or kwargs):
+            method = f"TensorBase.{self.name}()"
+            return f"{method} takes no {'keyword arguments' if kwargs else f'arguments ({len(args)} given)'}"
         if self.of_python and (unbound := self._unbound(args, kwargs)):
             return unbound
         if len(args) > self.positional and not self.spread:
@@ -254,13 +267,15 @@ class Signature:
         )
 
     def _wrong(self, p: Parameter, value: Any, at: int | None) -> str:
+        if p.kind[0] == ".":
+            return _NoAttribute(f"'{kind_name(value)}' object has no attribute '{p.kind[1:]}'")
         at = at if p.place is None else p.place - 1
         if at is None or at < 0:
-            return f"{self.name}(): argument '{p.name}' must be {p.words}, not {kind_name(value)}"
+            return f"{self.name}(): argument '{p.shown}' must be {p.words}, not {kind_name(value)}"
         if p.kind == "Tensors" and _sequence(value):
             k = next(k for k, t in enumerate(value) if not isinstance(t, Tensor))
             return f"expected Tensor as element {k} in argument {at}, but got {kind_name(value[k])}"
-        text = f"{self.name}(): argument '{p.name}' (position {at + 1}) must be {p.words}, "
+        text = f"{self.name}(): argument '{p.shown}' (position {at + 1}) must be {p.words}, "
         if p.kind == "ints" and _sequence(value):
             return f"{text}but found element of type {kind_name(value[0])} at pos 0"
         return f"{text}not {kind_name(value)}"
@@ -308,6 +323,7 @@ def _parameters(text: str) -> Iterator[Parameter]:
         kind, _, rest = part.partition(" ")
         name, equals, default = rest.partition("=")
         name, _, place = name.partition("@")
+        name, _, shown = name.partition("/")
         optional = kind.endswith("?")
         kind, _, size = kind.rstrip("?").partition("[")
         yield Parameter(
@@ -317,6 +333,7 @@ def _parameters(text: str) -> Iterator[Parameter]:
             default if equals else None,
             optional or default == "None",
             named_only,
+            shown or name,
             int(place) if place else None,
         )
 
@@ -366,10 +383,14 @@ def check(path: str, args: Args, kwargs: Mapping[str, Any]) -> bool:
         return True
     refusal, lasting = _judged(path, args, kwargs)
     if refusal:
-        raise TypeError(refusal)
+        raise _as_exception(refusal)
     if lasting:
         _remember(_fine, key)
     return lasting
+
+
+def _as_exception(refusal: str) -> Exception:
+    return AttributeError(str(refusal)) if isinstance(refusal, _NoAttribute) else TypeError(refusal)
 
 
 def _remember(known: set[Any], key: Any) -> None:
@@ -467,7 +488,11 @@ def _inside(line: str) -> str:
 
 def _names(text: str) -> list[str]:
     """Of parameters."""
-    return [p.split(" ")[1].partition("=")[0].partition("@")[0] for p in text.split(", ") if " " in p]
+    return [
+        p.split(" ")[1].partition("=")[0].partition("@")[0].partition("/")[0]
+        for p in text.split(", ")
+        if " " in p
+    ]
 
 
 def _also(line: str, name: str) -> Sequence[str]:
@@ -491,7 +516,8 @@ def named_operands(name: str, count: int, own: tuple[str, ...]) -> tuple[tuple[s
         _inside(table[name][0]) if name in table else f"Tensor input, {_inside(table.get(method, [''])[0])}"
     )
     found = [n for n in _names(text.partition("*, ")[0]) if n not in own]
-    names = (found + [n for n in ("input", "other", "third", "fourth") if n not in found])[:count]
+    usual = ["input", "other", *(f"operand{k}" for k in range(count))]
+    names = (found + [n for n in usual if n not in found])[:count]
     also = [n for name in names for n in _OTHER_NAMES.get(name, ()) if n not in names]
     return tuple(names), tuple(dict.fromkeys((*also, *spellings((*names, *own), name, method))))
 
@@ -720,7 +746,8 @@ def guard_modules(package: dict[str, Any]) -> None:
             put, names = partial(setattr, module, name), vars(module)
         else:
             put, names = partial(package.__setitem__, name), package
-        if name in names:
+        # Of a method without arguments Python's own refusal will do, unless the function has names for operands.
+        if name in names and (_table()[path] != [f"{name}()"] or hasattr(names[name], "known_as")):
             put(guard(path, names[name]))
 
 
@@ -752,7 +779,7 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> 
         named = {p.name: v for p, v in zip(parameters[count:], args[count:]) if v is not p.default}
         refusal, lasting = _judged(path, tuple(args[:count]), named | kwargs)
     if refusal:
-        raise TypeError(text)
+        raise _as_exception(text)
     if lasting:
         _fine.add(key)
     return lasting

@@ -59,8 +59,10 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any =
     function = getattr(Tensor, names.get(ufunc.__name__, ""), None)
     if function is None or (words and method == "__call__"):
         return NotImplemented
-    if out:
+    if out:  # which PyTorch's methods do not take
         words["out"] = out[0]
+        op = getattr(function, "op", None)
+        function = function if op is None or method != "__call__" else op.function
     if method != "__call__":
         return _renamed(function, inputs[0], {"axis": 0} | words, {})
     operands = [x if number_type(x) else _tensor(x) for x in inputs]
