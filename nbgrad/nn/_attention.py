@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from nbgrad import _creation, _dtypes
@@ -34,11 +35,29 @@ def scaled_dot_product_attention(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{query.dtype.c_name} key.dtype: {key.dtype.c_name} and value.dtype: {value.dtype.c_name} instead."
         )
+    if any(t.ndim < 2 for t in (query, key, value)):
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
+    if attn_mask is not None and attn_mask.dtype not in (_dtypes.bool, _dtypes.float32, query.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{attn_mask.dtype.c_name} and  query.dtype: {query.dtype.c_name} instead."
+        )
+    if not 0 <= dropout_p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if enable_gqa:
+        if any(t.shape[-3] == 0 or query.shape[-3] % t.shape[-3] for t in (key, value)):
+            raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
         key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     # As in PyTorch, both sides take the root of the scale, so that half precision does not overflow between.
     scores: Any = matmul(query * math.sqrt(scale), (key * math.sqrt(scale)).transpose(-2, -1))
+    if attn_mask is not None and attn_mask.dtype is not _dtypes.bool:
+        attn_mask, blind = _seeing(attn_mask)
+        got: Any = matmul(dropout(softmax(scores + attn_mask, -1), dropout_p), value)
+        return where(blind, 0.0, got)
     weights: Any = _weights(scores, _causal(*scores.shape[-2:]) if is_causal else attn_mask)
     return matmul(dropout(weights, dropout_p), value)
 
@@ -48,11 +67,16 @@ def _causal(rows: int, columns: int) -> Any:
     return seen.tril()
 
 
+def _seeing(mask: Any) -> tuple[Any, Any]:
+    """A mask that is added, open for queries that may see no key, and which those are: they get zeros, and not what a softmax of nothing
+    gives."""
+    blind = (mask == -math.inf).all(-1, True)
+    return where(blind, 0.0, mask), blind
+
+
 def _weights(scores: Any, mask: Any) -> Any:
     if mask is None:
         return softmax(scores, -1)
-    if mask.dtype is not _dtypes.bool:
-        return softmax(scores + mask, -1)
     # A query that may see no key gets zeros, and not what a softmax of nothing gives.
     weights = softmax(where(mask, scores, -math.inf), -1)
     return where(mask.any(-1, True), weights, 0.0)
@@ -87,28 +111,56 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Queries [length, batch, features], or without a batch: projected, split into heads that attend each on its own, joined and
     projected again. The second result are the weights, where they are wanted."""
+    _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     batched = query.ndim == 3
     if not batched:
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, features = query.shape
-    if features != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {features}")
-    size = features // num_heads
-    if size * num_heads != features:
-        raise AssertionError(f"embed_dim {features} not divisible by num_heads {num_heads}")
+    key_padding_mask = additive(key_padding_mask, "key_padding_mask", query.dtype, (attn_mask, "attn_mask"))
     if is_causal and attn_mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
             "`generate_square_subsequent_mask` to create this mask."
         )
+    if is_causal and key_padding_mask is None and not need_weights:
+        attn_mask = _causal(length, key.shape[0]).logical_not()  # the hint is taken at its word
+    attn_mask = additive(attn_mask, "attn_mask", query.dtype)
+    if features != embed_dim_to_check:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {features}")
+    size = features // num_heads
+    if size * num_heads != features:
+        raise AssertionError(f"embed_dim {features} not divisible by num_heads {num_heads}")
     if use_separate_proj_weight:
+        if key.shape[:2] != value.shape[:2]:
+            raise AssertionError(
+                f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+            )
         matrices = (q_proj_weight, k_proj_weight, v_proj_weight)
+        for name, t, w in zip(("query", "key", "value"), (query, key, value), matrices):
+            if w.shape != (features, t.shape[-1]):
+                raise AssertionError(
+                    f"expecting {name} weights shape of {(features, t.shape[-1])}, but got {w.shape}"
+                )
     else:
+        if key.shape != value.shape:
+            raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
         matrices = in_proj_weight.chunk(3)
     biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
     q, k, v = (linear(t, w, b) for t, w, b in zip((query, key, value), matrices, biases))
-    mask = _joined_mask(query.dtype, batch, num_heads, attn_mask, key_padding_mask)
+    if attn_mask is not None:
+        ndim, fits = attn_mask.ndim, (batch * num_heads, length, key.shape[0])
+        if attn_mask.shape != fits[3 - ndim :]:
+            raise RuntimeError(
+                f"The shape of the {ndim}D attn_mask is {attn_mask.shape}, but should be {fits[3 - ndim :]}."
+            )
+    if key_padding_mask is not None:
+        for d, n in enumerate((batch, key.shape[0])):
+            if key_padding_mask.shape[d] != n:
+                raise AssertionError(
+                    f"Expected key_padded_mask.shape[{d}] to be {n}, but got {key_padding_mask.shape[d]}"
+                )
+    mask = _joined_mask(batch, num_heads, attn_mask, key_padding_mask)
     if bias_k is not None:
         k, v = (_appended(t, b.repeat(1, batch, 1)) for t, b in ((k, bias_k), (v, bias_v)))
         mask = _open(mask)
@@ -122,12 +174,17 @@ def multi_head_attention_forward(
             _appended(t.transpose(0, 1), t.new_zeros(1, t.shape[0], size)).transpose(0, 1) for t in (k, v)
         )
         mask = _open(mask)
-    q, k, v = (t.reshape(batch, num_heads, -1, size) for t in (q, k, v))
+    q, k, v = (t.reshape(batch, num_heads, t.shape[1], size) for t in (q, k, v))
     scores: Any = matmul(q * (1 / math.sqrt(size)), k.transpose(-2, -1))
+    blind: Any = None
+    if mask is not None and not need_weights:
+        mask, blind = _seeing(mask)
     weights: Any = dropout(
         softmax(scores if mask is None else scores + mask, -1), dropout_p if training else 0.0
     )
     heads: Any = matmul(weights, v)
+    if blind is not None:
+        heads = where(blind, 0.0, heads)
     got: Any = linear(
         heads.permute(2, 0, 1, 3).reshape(length, batch, features), out_proj_weight, out_proj_bias
     )
@@ -139,19 +196,52 @@ def multi_head_attention_forward(
     return got, shown if batched else shown.squeeze(0)
 
 
-def _added(mask: Any, dtype: Any) -> Any:
-    """A mask as what is added to scores; a boolean one says which keys are not seen."""
+def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> None:
+    if query.dim() not in (2, 3):
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor"
+        )
+    batched = query.dim() == 3
+    which = "For batched (3-D) `query`, expected" if batched else "For unbatched (2-D) `query`, expected"
+    if not query.dim() == key.dim() == value.dim():
+        raise AssertionError(
+            f"{which} `key` and `value` to be {query.dim()}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+        )
+    if padding is not None and padding.dim() != query.dim() - 1:
+        raise AssertionError(
+            f"{which} `key_padding_mask` to be `None` or {query.dim() - 1}-D but found {padding.dim()}-D tensor instead"
+        )
+    if mask is not None and mask.dim() not in (2, 3):
+        raise AssertionError(
+            f"{which} `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead"
+        )
+    if mask is not None and mask.dim() == 3 and not batched:
+        expected = (heads, query.shape[0], key.shape[0])
+        if mask.shape != expected:
+            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {mask.shape}")
+
+
+def additive(mask: Any, name: str, dtype: Any, other: tuple[Any, str] = (None, "")) -> Any:
+    """A mask as what is added to scores; a boolean one says which keys are not seen. PyTorch wants it to be of one kind with `other`."""
+    if mask is None:
+        return None
+    if not (mask.dtype is _dtypes.bool or mask.is_floating_point()):
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    if other[0] is not None and other[0].dtype is not mask.dtype:
+        warnings.warn(
+            f"Support for mismatched {name} and {other[1]} is deprecated. Use same type for both instead.",
+            stacklevel=3,
+        )
     return where(mask, -math.inf, 0.0).to(dtype) if mask.dtype is _dtypes.bool else mask
 
 
-def _joined_mask(dtype: Any, batch: int, heads: int, mask: Any, padding: Any) -> Any:
+def _joined_mask(batch: int, heads: int, mask: Any, padding: Any) -> Any:
     """Both masks as one that fits scores of [batch, heads, queries, keys]."""
-    if mask is not None:
-        mask = _added(mask, dtype)
-        mask = mask.reshape(batch, heads, *mask.shape[-2:]) if mask.ndim == 3 else mask
+    if mask is not None and mask.ndim == 3:
+        mask = mask.reshape(batch, heads, *mask.shape[-2:])
     if padding is None:
         return mask
-    padding = _added(padding, dtype)[:, None, None, :]
+    padding = padding[:, None, None, :]
     return padding if mask is None else mask + padding
 
 

@@ -35,6 +35,29 @@ class _InstanceNorm(_BatchNorm):
                 f"expected {self.dims + 1}D or {self.dims + 2}D input (got {input.dim()}D input)"
             )
 
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing: list[str],
+        unexpected: list[str],
+        errors: list[str],
+    ) -> None:
+        kept = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]
+        if local_metadata.get("version") is None and not self.track_running_stats and kept:
+            own, names = type(self).__name__, " and ".join([f'"{k}"' for k in kept])
+            errors.append(
+                f"Unexpected running stats buffer(s) {names} for {own} with track_running_stats=False. If "
+                f"state_dict is a checkpoint saved before 0.4.0, this may be expected because {own} does not track running stats by "
+                "default since 0.4.0. Please remove these keys from state_dict. If the running stats are actually needed, instead set "
+                f"track_running_stats=True in {own} to enable them. See the documentation of {own} for details."
+            )
+            for key in kept:
+                del state_dict[key]
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)
+
     def forward(self, input: Any) -> Tensor:
         self._check_input_dim(input)
         dim = input.dim() - self.dims - 1

@@ -11,6 +11,7 @@ from typing import Any
 from nbgrad._creation import full
 from nbgrad._tensor import Tensor
 from nbgrad.nn import functional, init
+from nbgrad.nn._attention import additive
 from nbgrad.nn.modules.activation import GELU, ReLU
 from nbgrad.nn.modules.attention import MultiheadAttention
 from nbgrad.nn.modules.container import ModuleList
@@ -99,7 +100,8 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        padding = src_key_padding_mask
+        padding = additive(src_key_padding_mask, "src_key_padding_mask", src.dtype, (src_mask, "src_mask"))
+        src_mask = additive(src_mask, "src_mask", src.dtype)
         x = self._block(1, src, lambda x: _attend(self.self_attn, x, x, src_mask, padding, is_causal))
         got: Tensor = self._block(2, x, self._feed)
         return got
@@ -157,10 +159,12 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
+        padding = additive(src_key_padding_mask, "src_key_padding_mask", src.dtype, (mask, "mask"))
+        mask = additive(mask, "mask", src.dtype)
+        self.layers[0]  # there has to be one
         got = src
         for layer in self.layers:
-            causal = bool(is_causal) and mask is not None
-            got = layer(got, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+            got = layer(got, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=padding)
         return got if self.norm is None else self.norm(got)
 
 
@@ -170,7 +174,11 @@ def _not_nested(layer: Any) -> str:
         return "encoder_layer was not TransformerEncoderLayer"
     own = "encoder_layer.self_attn"
     attention: Any = layer.self_attn
-    plain = layer.activation in (F.relu, F.gelu) or isinstance(layer.activation, (ReLU, GELU))
+    plain = isinstance(layer.activation, (ReLU, GELU)) or any(
+        getattr(layer.activation, "__qualname__", "") == name
+        and layer.activation.__module__ == F.relu.__module__
+        for name in ("relu", "gelu")
+    )
     reasons = (
         (layer.norm_first, "encoder_layer.norm_first was True"),
         (
@@ -201,7 +209,7 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         got = tgt
-        causal = bool(tgt_is_causal) and tgt_mask is not None
+        self.layers[0]  # there has to be one
         for layer in self.layers:
             got = layer(
                 got,
@@ -210,7 +218,7 @@ class TransformerDecoder(Module):
                 memory_mask=memory_mask,
                 tgt_key_padding_mask=tgt_key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask,
-                tgt_is_causal=causal,
+                tgt_is_causal=bool(tgt_is_causal),
                 memory_is_causal=memory_is_causal,
             )
         return got if self.norm is None else self.norm(got)
