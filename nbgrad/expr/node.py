@@ -70,7 +70,8 @@ class Expr:
     attr: Any
     is_bool: bool
 
-    _table: ClassVar[weakref.WeakValueDictionary[tuple[Any, ...], Expr]] = weakref.WeakValueDictionary()
+    _table: ClassVar[dict[tuple[Any, ...], weakref.ref[Expr]]] = {}
+    _sweep_at: ClassVar[int] = 4096
 
     def __init__(self) -> None:
         raise TypeError("build expressions with var(), const() and the functions of expr.prims")
@@ -225,16 +226,27 @@ def _apply(name: str, *operands: Operand) -> Expr:
 
 
 def _interned(cls: type[Expr], key: tuple[Any, ...], fields: tuple[Any, ...]) -> Expr:
-    # The key names arguments by id: the node that the table holds keeps them alive, so an id in a live key is
+    # The key names arguments by id: the node that the table holds keeps them alive, so an id in the key of a live node is
     # never reused.
     with LOCK:
-        node = Expr._table.get(key)
+        found = Expr._table.get(key)
+        node = None if found is None else found()
         if node is None:
             node = object.__new__(cls)
             for slot, value in zip(("prim", "args", "attr", "is_bool"), fields, strict=True):
                 object.__setattr__(node, slot, value)
-            Expr._table[key] = node
+            if len(Expr._table) >= Expr._sweep_at:
+                sweep()
+                Expr._sweep_at = 4096 + 2 * len(Expr._table)
+            Expr._table[key] = weakref.ref(node)
         return node
+
+
+def sweep() -> None:
+    """Forget the nodes that are gone. Not by a callback at each one's end, in which an interrupt would be lost."""
+    with LOCK:
+        for key in [key for key, node in Expr._table.items() if node() is None]:
+            del Expr._table[key]
 
 
 def result_is_bool(prim: Prim, args: tuple[Expr, ...]) -> bool:

@@ -20,7 +20,7 @@ from nbgrad.expr import (
     var,
 )
 from nbgrad.expr.evaluate import evaluate
-from nbgrad.expr.node import Expr
+from nbgrad.expr.node import Expr, sweep
 from nbgrad.expr.prims import exp, maximum, where
 
 x, w = var("x"), var("w")
@@ -45,12 +45,20 @@ def test_constants_that_compare_equal_are_distinct():
 
 def test_the_table_keeps_nothing_alive():
     gc.collect()
+    sweep()
     before = len(Expr._table)
     e = exp(var("only here") * 3.25)
     assert len(Expr._table) == before + 4
     del e
     gc.collect()
+    sweep()
     assert len(Expr._table) == before
+
+
+def test_the_table_does_not_grow_with_what_is_gone():
+    for k in range(20_000):
+        var("some") * k
+    assert len(Expr._table) < 15_000
 
 
 def test_threads_build_the_same_nodes():
