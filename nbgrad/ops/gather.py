@@ -84,16 +84,6 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     return Place(every, indices, at, levels, index)
 
 
-def _size_at(t: Tensor, dim: int) -> int:
-    """The size along a dimension of what stands for a vector of one if it has none."""
-    return tuple.__getitem__(t.shape, _layout.wrap_dim(dim, t.ndim)) if t.ndim else 1
-
-
-def _fits(index: Tensor, input: Tensor, dim: int) -> bool:
-    """Whether an index is no larger than what it points into, but for the dimension along which it points."""
-    return all(_size_at(index, e) <= _size_at(input, e) for e in builtins.range(input.ndim) if e != dim)
-
-
 def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tensor) -> Tensor:
     """`out=` of what reads in another order than it writes, so that the two must share no memory."""
     if isinstance(out, Tensor):
@@ -127,18 +117,23 @@ def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> t
             raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     elif number_type(src) is None:
         raise TypeError(f"{name}(): argument 'src' (position 3) must be Tensor, not {type(src).__name__}")
-    integers = index.dtype in (_dtypes.int64, _dtypes.int32)
-    if integers and index.numel() and max(index.ndim, 1) == max(input.ndim, 1):
-        fits = _fits(index, input, d)
-        larger = f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {d}"
+    at, shape = [tuple(t.shape) or (1,) for t in (index, input)]  # without dimensions, a vector of one
+    if 0 not in at and len(at) == len(shape) and index.dtype in (_dtypes.int64, _dtypes.int32):
+        fits = all([n <= shape[e] or e == d for e, n in enumerate(at)])
         if isinstance(src, Tensor):
-            every = builtins.range(max(index.ndim, 1))
-            fits = fits and all(_size_at(index, e) <= _size_at(src, e) for e in every)
-            if max(src.ndim, 1) != max(index.ndim, 1):
+            given = tuple(src.shape) or (1,)
+            fits = fits and all([n <= m for n, m in zip(at, given)])
+            if fits and 0 < src.ndim < len(at):
+                _layout.wrap_dim(len(given), src.ndim)  # raises, as what PyTorch asks next is not there
+            if len(given) != len(at):
                 raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-            larger += f" and to be no larger size than src {list(src.shape)}"
         if not fits:
-            raise RuntimeError(larger)
+            source = (
+                f" and to be no larger size than src {list(src.shape)}" if isinstance(src, Tensor) else ""
+            )
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {d}{source}"
+            )
     place = _grid("scatter", input, dim, index, "self", kept)
     if not isinstance(src, Tensor):
         return scalar(_as_kind(src, input), input.dtype), place
@@ -400,9 +395,15 @@ def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
-    # A slice that is named twice is filled once: so it is one share of the value's gradient.
+    # A slice that is named twice is filled once, and is one share of the value's gradient.
     place = _vector(
-        input, dim, index, lambda d, n: _bounds(IndexError, d, n), _kept(input, filled), True, once=True
+        input,
+        dim,
+        index,
+        lambda d, n: _bounds(IndexError, d, n),
+        _kept(input, filled),
+        True,
+        once=_kept(filled),
     )
     return filled, place
 
