@@ -14,7 +14,7 @@ from nbgrad._backward import note_origin
 from nbgrad._op import Op
 from nbgrad._plan import Plan
 from nbgrad._rules import ElementwiseRule, OpRule
-from nbgrad._saved import save, versions_of
+from nbgrad._saved import Packed, of_packed, save, versions_of
 from nbgrad._tape.modes import shared, state
 from nbgrad._tape.node import HELD, Node, sequence
 from nbgrad._tensor import Tensor, accumulator, edge, new, rebase, requires, storage_of, wrap, written
@@ -122,6 +122,7 @@ def _recorder_maker(
     lines += ["node.rule = rule", "node.seq = next(sequence)", "if shared.rare:"]
     if saved:
         lines.append("    node.saved, node.versions = save(node.saved)")
+        lines.append("    if type(node.saved[0]) is Packed: node.rule = of_packed(rule)")
     lines.append("    note_origin(node)")
     if len(recorded) > 1:
         lines.append(f"node.outputs = {len(recorded)}")
@@ -139,6 +140,7 @@ def _recorder_maker(
         storage_of=storage_of,
     )
     scope |= dict(versions=versions_of, sequence=sequence, shared=shared, save=save, note_origin=note_origin)
+    scope |= dict(Packed=Packed, of_packed=of_packed)
     exec(
         f"def make(rule, owner, asked, recorder):\n    def record({result}, {given}):\n{body}    return record",
         scope,

@@ -8,7 +8,8 @@ it: no more than the wanted gradients read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from copy import copy
+from functools import cached_property, lru_cache
 from sys import getrefcount
 from typing import Any
 
@@ -111,6 +112,13 @@ class ElementwiseRule:
                 self.backs.clear()
             run = self.backs[key] = self.raw(g._spec, mask)
         return run(g, node)
+
+    @cached_property
+    def of_packed(self) -> ElementwiseRule:
+        """The same rule, of nodes whose saved values come out of hooks: those may lie otherwise than the kernels expect."""
+        rule = copy(self)
+        rule.__class__ = _OfPacked
+        return rule
 
     def registered(self, node: Node, saved: tuple[Tensor, ...], g: Tensor, mask: tuple[bool, ...]) -> Any:
         run = self.by_ops.get(mask)
@@ -241,6 +249,23 @@ class ElementwiseRule:
 
     def layouts(self, node: Node) -> tuple[Spec, ...]:
         return (self.plan.out,)
+
+
+class _OfPacked(ElementwiseRule):
+    @cached_property
+    def known(self) -> list[Spec]:
+        """How the kernels expect the saved values to lie."""
+        return [self.plan.operands[k] for k in self.tensor_positions] + [self.plan.out] * self.saves_output
+
+    def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
+        saved = unpack(node)
+        if graph or [t._spec for t in saved] != self.known:
+            mask = self.mask if needed is None else _needed(self.mask, node, needed)
+            return self.registered(node, saved, g, mask)
+        unpacked = Node()
+        unpacked.next, unpacked.static, unpacked.saved = node.next, node.static, saved
+        unpacked.versions = tuple([0 if t._storage is None else t._storage.version for t in saved])
+        return super().apply(unpacked, g, needed, graph)
 
 
 def _plain(how: str, g: Tensor, operand: Any) -> Tensor | None:
@@ -489,7 +514,7 @@ class OpRule:
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
         saved = node.saved
         if saved != ():
-            saved = unpack(node)
+            saved = unpack(node, alike=True)
         mask = self.mask
         if needed is not None:
             mask = _needed(mask, node, needed)

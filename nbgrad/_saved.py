@@ -10,9 +10,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad._storage import APART
-from nbgrad._tape.modes import put_back, shared, state, switch
+from nbgrad._tape.modes import put_back, shared, state, without_hooks
 from nbgrad._tape.node import FREED, HELD, Node
-from nbgrad._tensor import Tensor, accumulation, edge, history, meta, new, requires, share, storage_of, title
+from nbgrad._tensor import (
+    Tensor,
+    accumulation,
+    edge,
+    history,
+    hooks,
+    meta,
+    new,
+    requires,
+    share,
+    storage_of,
+    title,
+)
 
 
 def versions_of(saved: Sequence[Tensor]) -> tuple[int, ...]:
@@ -41,6 +53,11 @@ def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     return tuple(saved), versions
 
 
+def of_packed(rule: Any) -> Any:
+    """The rule of a node whose saved values hooks have packed."""
+    return getattr(rule, "of_packed", rule)
+
+
 class Packed:
     """A saved value as the user's hook packed it."""
 
@@ -48,15 +65,16 @@ class Packed:
         version = -1  # no version that a saved value has: who compares them comes to `unpack`
 
     def __init__(self, t: Tensor, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
-        self.unpack, self.edge = unpack, edge(t)
+        self.unpack, self.edge, self.spec = unpack, edge(t), t._spec
         counted = storage_of(t)
         before, recorded, modes = counted.version, state.grad, state.modes
-        switch(saved_hooks=())
+        inside = state.modes = without_hooks(modes)
         state.grad = False
         try:
             self.packed = pack(t)
         finally:
-            put_back(recorded, modes)
+            put_back(recorded, inside)
+            state.modes = modes
         if counted.version != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
@@ -67,7 +85,8 @@ class Packed:
     def get(self) -> Tensor:
         recorded, modes = state.grad, state.modes
         got = self.unpack(self.packed)
-        put_back(recorded, modes)
+        if state.modes is not modes or state.grad is not recorded:
+            put_back(recorded, modes)
         if not isinstance(got, Tensor):
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(got).__name__}"
@@ -75,6 +94,8 @@ class Packed:
         target, number = self.edge
         if target is None and not requires(got):
             return got
+        if not got._spec.dtype.is_floating_point:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         out = share(got, got._buf, got._spec)
         if target is not None and target.rule is accumulation:
             out._rg = 1  # a leaf again, whose gradient goes where that of the saved one goes
@@ -83,9 +104,23 @@ class Packed:
             out._node, out._nr, out._rg = target, number, 1
         return out
 
+    def get_alike(self) -> Tensor:
+        """The same, for a rule that reads the value in the dtype and shape in which it was saved."""
+        got, was = self.get(), self.spec
+        if got._spec.dtype is not was.dtype:
+            raise RuntimeError(
+                f"expected scalar type {was.dtype.scalar_name} but found {got._spec.dtype.scalar_name}"
+            )
+        if got._spec.shape != was.shape:
+            raise RuntimeError(
+                f"Expected a saved tensor of size {list(was.shape)}, but its unpack hook gave one of size {list(got.shape)}"
+            )
+        return hooks.contiguous(got) if was.contiguous and not got._spec.contiguous else got
 
-def unpack(node: Node) -> tuple[Any, ...]:
-    """The saved values, if they are still there and still what they were."""
+
+def unpack(node: Node, alike: bool = False) -> tuple[Any, ...]:
+    """The saved values, if they are still there and still what they were; those that hooks give are `alike` in dtype and shape if that
+    is asked, and as the hooks give them if not."""
     saved = node.saved
     if saved is None:
         raise RuntimeError(FREED)
@@ -100,7 +135,9 @@ def unpack(node: Node) -> tuple[Any, ...]:
                     raise RuntimeError(DETACHED)
                 raise modified(t, node.versions[k], node.rule.made_by(node, k))
             packed = True
-    return tuple([s.get() if type(s) is Packed else s for s in saved]) if packed else saved
+    if not packed:
+        return saved
+    return tuple([s if type(s) is not Packed else s.get_alike() if alike else s.get() for s in saved])
 
 
 def unpack_one(node: Node, k: int) -> Any:
@@ -256,6 +293,7 @@ class SavedTensor:
         if type(saved[k]) is Output:
             packed = Output(packed, saved[k].number)
         self._node.saved = (*saved[:k], packed, *saved[k + 1 :])
+        self._node.rule = of_packed(self._node.rule)
 
     def __repr__(self) -> str:
         return f"<torch._C._autograd.SavedTensor object at {id(self):#x}>"

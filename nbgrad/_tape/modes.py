@@ -67,6 +67,11 @@ def set_modes(modes: Modes) -> None:
     state.modes = modes
 
 
+def without_hooks(modes: Modes) -> Modes:
+    """For a while that is too short to be counted: who has hooks is rare before and after."""
+    return tuple.__new__(Modes, (*modes[:2], (), *modes[3:]))
+
+
 def switch(**fields: Any) -> None:
     """Set these of this thread's modes."""
     set_modes(state.modes._replace(**fields))

@@ -94,6 +94,10 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether a gradient that is missing comes to `backward` as zeros (the default) or as None."""
+        if not isinstance(value, bool):
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
+            )
         self.materialize_grads = value
 
 
@@ -305,13 +309,20 @@ def _has_defaults(forward: Callable[..., Any]) -> bool:
 def _bound(
     cls: type[Function], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Keywords and defaults in the places of `forward`'s parameters."""
+    """Keywords and defaults in the places of `forward`'s parameters, of which none may be given by keyword only."""
     signature = inspect.signature(cls.forward)
+    if not separate:
+        _refuse_keyword(next((k for k in kwargs if k not in signature.parameters), None))
     given = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
     if separate:
         given.apply_defaults()
-        return given.args
-    return given.args[1:]
+    _refuse_keyword(next(iter(given.kwargs), None))
+    return given.args if separate else given.args[1:]
+
+
+def _refuse_keyword(name: str | None) -> None:
+    if name is not None:
+        raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
 
 
 # ---------------------------------------------------------------- inside transforms
