@@ -17,7 +17,6 @@ from typing import Any
 from .prims import (
     abs,
     copysign,
-    cos,
     div,
     eq,
     erf,
@@ -43,6 +42,7 @@ from .prims import (
     minimum,
     nan,
     primitive,
+    round,
     sign,
     sin,
     sqrt,
@@ -137,7 +137,7 @@ def erfcx(x: Any) -> Any:
     """exp(x^2) erfc(x)"""
     a = abs(x)
     at = minimum(a, 1e30)
-    tail = div(_chebyshev(div(at - 3.75, at + 3.75), _ERFCX), 1 + 2 * a)
+    tail = div(0.5 * _chebyshev(div(at - 3.75, at + 3.75), _ERFCX), 0.5 + a)  # 1 + 2 a would overflow
     return where(lt(x, 0), 2 * exp(x * x) - tail, tail)
 
 
@@ -217,13 +217,16 @@ def lgamma(x: Any) -> Any:
     rest = a - floor(a)
     s = sin(math.pi * minimum(rest, 1 - rest))
     reflected = log(div(math.pi, a * s)) - value
-    return where(logical_and(lt(x, 0), gt(a, 1e-17)), where(eq(a, inf), inf, reflected), value)
+    pole = eq(rest, 0)  # of a whole number, as all large ones are, and of -inf
+    return where(
+        logical_and(lt(x, 0), gt(a, 1e-17)), where(logical_or(eq(a, inf), pole), inf, reflected), value
+    )
 
 
 def _cotangent(x: Any) -> Any:
     """That of pi * x."""
-    rest = math.pi * (x - floor(x))
-    return div(cos(rest), sin(rest))
+    rest = x - round(x)  # near 0 on either side of a whole number
+    return div(sin(math.pi * (0.5 - abs(rest))), sin(math.pi * rest))
 
 
 @primitive(lambda x, y: polygamma(x, 1), spell={})

@@ -64,7 +64,7 @@ def _threshold(input, threshold, value):
     check=_no_bool("Bool inputs not supported for hardtanh"),
     backward_op=True,
     vjp=lambda g, input, low, high: (
-        choose(p.logical_or(p.le(input, low), p.ge(input, high)), 0.0, g),
+        choose(p.logical_and(p.gt(input, low), p.lt(input, high)), g, 0.0),  # nothing for NaN
         None,
         None,
     ),
@@ -143,6 +143,11 @@ def _between(input: Any, lambd: Any) -> Any:
     return p.logical_and(p.ge(input, -lambd), p.le(input, lambd))
 
 
+def _beyond(input: Any, lambd: Any) -> Any:
+    """NaN is neither between nor beyond."""
+    return p.logical_or(p.gt(input, lambd), p.lt(input, -lambd))
+
+
 @stanza(
     name="softshrink",
     settings=("lambd",),
@@ -150,7 +155,7 @@ def _between(input: Any, lambd: Any) -> Any:
     exact=SAME,
     kernel=_only_floats("softshrink_check"),
     backward_op=True,
-    vjp=lambda g, input, lambd: (choose(_between(input, lambd), 0.0, g), None),
+    vjp=lambda g, input, lambd: (choose(_beyond(input, lambd), g, 0.0), None),
 )
 def _softshrink(input, lambd):
     return choose(_between(input, lambd), 0.0, choose(p.gt(input, 0), input - lambd, input + lambd))
@@ -163,7 +168,7 @@ def _softshrink(input, lambd):
     exact=SAME,
     kernel=_only_floats("hardshrink_cpu"),
     backward_op=True,
-    vjp=lambda g, input, lambd: (choose(_between(input, lambd), 0.0, g), None),
+    vjp=lambda g, input, lambd: (choose(_beyond(input, lambd), g, 0.0), None),
 )
 def _hardshrink(input, lambd):
     return choose(_between(input, lambd), 0.0, input)

@@ -180,11 +180,9 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
     row = unsqueeze(s, -2)
     if gu is None and gvh is None:
         return matmul(e.mul(u, e.mul(unsqueeze(gs, -2), 1)), vh)
-    if full_matrices and y0.shape[-1] != y2.shape[-1]:
-        raise RuntimeError(
-            "The singular vectors in the complete case are specified up to an orthogonal transformation: a gradient of them "
-            "needs full_matrices=False"
-        )
+    # The vectors beyond the singular values are not settled by the matrix; PyTorch passes over what arrives for them.
+    gu = None if gu is None else narrow(gu, -1, 0, k)
+    gvh = None if gvh is None else narrow(gvh, -2, 0, k)
     gaps = e.mul(e.sub(row, row.mT), e.add(row, row.mT))
     gaps = masked_fill(gaps, of_array(np.eye(k, dtype=bool)), 1.0)
     inner = None if gs is None else diag_embed(gs)

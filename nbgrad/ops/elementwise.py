@@ -567,6 +567,15 @@ def _comparison(name: str) -> Any:
     return stanza(promote="compare", node=f"{name}Backward1", number_node=f"{name}Backward0")
 
 
+alike = stanza(
+    lambda a, b: p.logical_or(p.eq(a, b), p.logical_and(p.ne(a, a), p.ne(b, b))),
+    name="alike",
+    promote="compare",
+    method=False,
+    shared=False,
+)  # equal, or both not a number
+
+
 @_comparison("Eq")
 def eq(input, other):
     return p.eq(input, other)

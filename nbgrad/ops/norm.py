@@ -50,7 +50,7 @@ def _norm_rule(g: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keep
     if ord == 2:
         return e.mul(g, e.where(e.eq(y, 0), zero, e.div(input, y)))
     if math.isinf(ord):
-        at = to_dtype(e.eq(e.abs(input), y), g._spec.dtype)
+        at = to_dtype(e.alike(e.abs(input), y), g._spec.dtype)
         count = _sum(at, dims=dims, keepdim=True) if dims else at
         return e.mul(e.mul(e.sign(input), at), e.div(g, count))
     size = e.abs(input)

@@ -277,7 +277,7 @@ _exponent = stanza(lambda input: p.exponent(input), name="frexp_exponent", metho
     method=False,
     shared=False,
     settings=("exponent",),
-    vjp=lambda g, exponent: (g * p.exp2(-exponent), None),
+    vjp=lambda g, exponent: (g / p.exp2(exponent), None),  # which overflows to 0
 )
 def _mantissa(input, exponent):
     return p.mantissa(input)

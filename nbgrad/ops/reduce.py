@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -456,11 +457,18 @@ def prod(
 # ---------------------------------------------------------------- extremes
 
 
-def _shared(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+def _shared(
+    g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool, same: Callable[..., Tensor] = e.eq
+) -> Tensor:
     """Among ties the gradient is shared equally."""
-    at = to_dtype(e.eq(input, _kept(y, input.ndim, dims, keepdim)), g._spec.dtype)
+    at = to_dtype(same(input, _kept(y, input.ndim, dims, keepdim)), g._spec.dtype)
     share = e.div(_kept(g, input.ndim, dims, keepdim), _sum(at, dims=dims, keepdim=True) if dims else at)
     return e.mul(at, share)
+
+
+def _shared_by_all(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
+    """The same of all elements, where NaN ties with NaN."""
+    return _shared(g, input, y, tuple(range(input.ndim)), False, e.alike)
 
 
 def extreme(kind: Reduction, input: Spec, dims: Ints, keepdim: bool) -> Run:
@@ -489,9 +497,11 @@ def _amin(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 
 @prepared(
     "MaxBackward1",
-    tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
+    tangent=lambda t, input, y: _moved_by(_shared)(
+        t, input, y, tuple(range(input.ndim)), False, same=e.alike
+    ),
     batch=lambda x: _amax(x, dims=_inner(x), keepdim=False),
-    input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
+    input=_shared_by_all,
 )
 def _max_all(input: Spec) -> Run:
     return extreme(AMAX, input, tuple(range(input.ndim)), False)
@@ -499,9 +509,11 @@ def _max_all(input: Spec) -> Run:
 
 @prepared(
     "MinBackward1",
-    tangent=lambda t, input, y: _moved_by(_shared)(t, input, y, tuple(range(input.ndim)), False),
+    tangent=lambda t, input, y: _moved_by(_shared)(
+        t, input, y, tuple(range(input.ndim)), False, same=e.alike
+    ),
     batch=lambda x: _amin(x, dims=_inner(x), keepdim=False),
-    input=lambda g, input, y: _shared(g, input, y, tuple(range(input.ndim)), False),
+    input=_shared_by_all,
 )
 def _min_all(input: Spec) -> Run:
     return extreme(AMIN, input, tuple(range(input.ndim)), False)

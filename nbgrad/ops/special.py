@@ -232,8 +232,7 @@ def sigmoid(input):
 
 def _logit_rule(g: Any, input: Any) -> Any:
     outside = p.logical_or(p.lt(input, 0), p.gt(input, 1))
-    edge = p.logical_or(p.eq(input, 0), p.eq(input, 1))
-    return choose(outside, math.nan, choose(edge, g * math.inf, g / (input * (1 - input))))
+    return choose(outside, math.nan, g / (input * (1 - input)))  # the sign of a zero decides
 
 
 @stanza(name="logit", node="LogitBackward0", promote="float", method=False, vjp=_logit_rule)
