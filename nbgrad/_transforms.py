@@ -180,7 +180,11 @@ def _bare(t: Any, level: Level | None) -> Any:
     """Neither history nor tangents at this depth."""
     if not isinstance(t, Tensor):
         return t
-    return wrap(t._buf, t._spec.plain) if level is None else t
+    if level is not None:
+        return t
+    bare = wrap(t._buf, t._spec.plain)
+    bare._storage = t._storage  # a view may show what lies before it
+    return bare
 
 
 def survey(args: Sequence[Any], views: bool = False) -> tuple[Level | None, list[int]]:

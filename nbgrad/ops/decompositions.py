@@ -313,7 +313,9 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     known = p is None or p in ("fro", "nuc") or (number_type(p) is not None and abs(p) in _ORDERS)
     if not known:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
-    if p is None or p in (2, -2):
+    if not A.numel():
+        result = zeros(A._spec.dense().like(tuple(A.shape)[:-2]))
+    elif p is None or p in (2, -2):
         s = svdvals(A)
         largest, smallest = narrow(s, -1, 0, 1), narrow(s, -1, s.shape[-1] - 1, 1)
         result = squeeze(e.div(smallest, largest) if p == -2 else e.div(largest, smallest), -1)

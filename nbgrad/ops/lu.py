@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ _Array = np.ndarray[Any, Any]
 @undifferentiable(batch=lambda x, rows, d: _permutation(x, rows=rows, d=d))
 def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
     """P of A = P L U."""
-    steps = pivots._host().reshape(-1, tuple.__getitem__(pivots.shape, -1))
+    steps = pivots._host().reshape(prod(tuple(pivots.shape)[:-1]), tuple.__getitem__(pivots.shape, -1))
     order = np.tile(np.arange(rows), (len(steps), 1))
     every = np.arange(len(steps))
     for k in range(steps.shape[1]):
@@ -249,6 +250,13 @@ def linalg_lu_solve(
 
 @method
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    warnings.warn(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+        "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be replaced with\n"
+        "X = torch.linalg.lu_solve(LU, pivots, B)",
+        UserWarning,
+        stacklevel=2,
+    )
     return linalg_lu_solve(LU_data, LU_pivots, b, out=out)
 
 

@@ -731,7 +731,7 @@ def as_strided(
 
 def _check_room(input: Tensor, at: Spec, start: int) -> None:
     memory = input._buf if input._storage is None else input._storage.memory
-    if at.numel and start + at.extent > len(memory) // at.itemsize:
+    if at.numel and (start < 0 or start + at.extent > len(memory) // at.itemsize):
         raise RuntimeError(
             f"setStorage: sizes {list(at.shape)}, strides {list(at.strides)}, storage offset {start}, and itemsize {at.itemsize} "
             f"requiring a storage size of {(start + at.extent) * at.itemsize} are out of bounds for storage of size {len(memory)}"
