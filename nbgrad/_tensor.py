@@ -975,8 +975,9 @@ class Accumulation:
         return ()
 
     @staticmethod
-    def layouts(node: Node) -> tuple[Spec, ...]:
-        return (node.static()._spec,)
+    def layouts(node: Node) -> tuple[Spec | None, ...]:
+        leaf = node.static()
+        return (None if leaf is None else leaf._spec,)
 
 
 accumulation = Accumulation()

@@ -295,7 +295,8 @@ def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None]) -> list[tuple
         node, number = _target(out)
         if node is None:
             raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
-        if g is not None and isinstance(out, Tensor) and g._spec.dtype is not out._spec.dtype:
-            g = to_dtype(g, out._spec.dtype)
+        known = out._spec if isinstance(out, Tensor) else node.rule.layouts(node)[number]
+        if g is not None and known is not None and g._spec.dtype is not known.dtype:
+            g = to_dtype(g, known.dtype)
         roots.append((node, number, g))
     return roots

@@ -11,11 +11,13 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from nbgrad._device import device
 from nbgrad._dtypes import dtype, float32
+from nbgrad._layout import broadcast_shapes
 from nbgrad._storage import Spec, spec
 from nbgrad._tape.modes import state, switch
 from nbgrad._tape.node import Node, RemovableHandle, shown
 from nbgrad._tensor import Tensor, edge, requires, storage_of, written
-from nbgrad.ops.copy import clone
+from nbgrad.ops.copy import clone, to_dtype
+from nbgrad.ops.movement import expand
 
 __all__ = [
     "GradientEdge",
@@ -77,6 +79,15 @@ def _input_metadata(node: Node) -> tuple[InputMetadata, ...]:
     return tuple([InputMetadata(known) for known in node.rule.layouts(node)])
 
 
+def _like_output(g: Tensor | None, known: Spec | None) -> Tensor | None:
+    if g is None or known is None:
+        return g
+    if g._spec.shape != known.shape:
+        broadcast_shapes(tuple(g._spec.shape), tuple(known.shape))  # PyTorch's words, if that cannot be
+        g = expand(g, known.shape)
+    return g if g._spec.dtype is known.dtype else to_dtype(g, known.dtype)
+
+
 def _call(node: Node, *grads: Any) -> Any:
     """Run one node by hand, as its `grad_fn(...)`."""
     if len(grads) != node.outputs:
@@ -87,6 +98,10 @@ def _call(node: Node, *grads: Any) -> Any:
     if node.next and not node.undefined and all(g is None for g in grads):
         found: Any = (None,) * len(node.edges())
     else:
+        if (
+            not node.undefined
+        ):  # a rule reads a gradient as its output lies; a user's backward may do as it likes
+            grads = tuple([_like_output(g, known) for g, known in zip(grads, node.rule.layouts(node))])
         found = node.rule.apply(node, grads[0] if node.outputs == 1 else list(grads), None, state.grad)
     return found[0] if len(found) == 1 else tuple(found)
 
