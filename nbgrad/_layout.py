@@ -147,7 +147,7 @@ def broadcast_strides(shape: Ints, strides: Ints, to: Ints) -> Ints:
     steps = [0] * lead
     for n, s, m in zip(shape, strides, to[lead:], strict=True):
         if n != m and n != 1:  # a kernel would read beside it
-            raise AssertionError(f"a shape of {list(shape)} is read at {list(to)}")
+            raise RuntimeError(f"a shape of {list(shape)} cannot be read at {list(to)}")
         steps.append(0 if n != m else s)
     return tuple(steps)
 

@@ -146,7 +146,7 @@ class Moved(Storage):
 
     def __init__(self, memory: Any, before: Storage) -> None:
         self.memory = memory
-        self.counted = before.counted if isinstance(before, Moved) else before
+        self.counted = before.counted if type(before) is Moved else before
 
     @property
     def version(self) -> int:
@@ -164,18 +164,19 @@ class Moved(Storage):
 APART = 1 << 40  # of the versions of a tensor that was detached in place; below it stands what users see
 
 
-class Detached:
-    """The record of a tensor that was detached in place: the one that it had and others still have, at versions that no node has
+class Detached(Moved):
+    """The record of a tensor that was detached in place: as the one that it had and others still have, at versions that no node has
     saved, so that nodes which saved the tensor with its history come to look."""
 
-    __slots__ = ("__weakref__", "_record")
+    __slots__ = ()
 
-    def __init__(self, record: Storage) -> None:
-        object.__setattr__(self, "_record", record)
+    def __init__(self, before: Storage) -> None:
+        super().__init__(before.memory, before)
 
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._record, name)
-        return value + APART if name == "version" else value
+    @property
+    def version(self) -> int:
+        return self.counted.version + APART
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._record, name, value - APART if name == "version" else value)
+    @version.setter
+    def version(self, count: int) -> None:
+        self.counted.version = count - APART

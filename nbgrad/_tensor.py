@@ -428,7 +428,7 @@ class Tensor:
             )
         record: Any = storage_of(self)
         if self._node is not None:
-            self._storage = Detached(record)  # type: ignore[assignment]
+            self._storage = Detached(record)
         self._node, self._nr, self._rg = None, 0, 0
         if type(self._spec) is Marked:  # tangents go too
             self._spec = Marked(self._spec) if type(self._buf) is Batched else self._spec.plain

@@ -568,7 +568,7 @@ def _checked_inputs(inputs: Sequence[Any]) -> list[Tensor]:
                 "if all the inputs are not of double precision floating point or complex. ",
                 stacklevel=4,
             )
-        if any(step == 0 and n > 1 for step, n in zip(t.stride(), t.shape)):
+        if t._spec.repeats:
             raise RuntimeError(
                 f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able "
                 "to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to "

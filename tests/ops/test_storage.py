@@ -100,3 +100,20 @@ def test_a_storage_of_ones_own() -> None:
     assert T.UntypedStorage(8).nbytes() == 8
     assert x.storage().fill_(3).tolist() == [3.0]
     assert x.tolist() == [3.0]
+
+
+def test_what_was_detached_in_place_grows_too() -> None:
+    p = T.nn.Parameter(T.ones(3))
+    q = p.view(-1).unsafe_split(2)[0]
+    q.detach_()
+    q.resize_(9)
+    q[0] = 5
+    assert p.tolist() == [5, 1, 1]
+    y = p.exp()
+    z = y.detach()
+    y.detach_()
+    z.resize_(40)
+    with T.no_grad():
+        z[0] = 2
+    assert y[0] == 2
+    assert y.untyped_storage().nbytes() == 160
