@@ -192,6 +192,9 @@ class Op:
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         self.rules_of: dict[Any, Any] = {}  # by the inputs that want a gradient, and those that are there
         self.recorders: dict[int, Callable[..., None]] = {}
+        self.again: Callable[..., Any] | None = (
+            None  # what a vmap calls in the op's place on what it has taken itself off
+        )
         self.held: tuple[
             str, ...
         ] = ()  # static arguments that PyTorch saves as tensors: gone when the node has run

@@ -352,7 +352,7 @@ def _result(
     inners, has = [i for i, _ in peeled], tuple([h for _, h in peeled])
     made: Any = NotImplemented
     if True not in has:
-        made = function(*inners, **static)
+        made = (op.again or function)(*inners, **static)
     elif op.batch is not None:
         single = len(inners) == 1 and not op.variadic
         made = op.batch(*inners, **static) if single else op.batch(has, *inners, **static)
@@ -506,19 +506,36 @@ def assign(t: Tensor, value: Tensor) -> Tensor:
 
 
 def _put_tangent(t: Tensor, k: int, moved: Tensor) -> None:
-    """Into the tangent that is there, so that those of a base and its views stay one; the first one makes those of all of them."""
-    have = tangent_of(t, k)
-    if have is None and t._view is not None:
-        _put_tangent(t._view.base, k, hooks.zeros(t._view.base._spec.dense()))
+    """Into the tangent that is there, so that those of a base and its views stay one. Where there is none, or one that all examples of
+    a vmap share although each has its own to write, it is made for the base and all its views."""
+    base = t if t._view is None else t._view.base
+    have, whole = tangent_of(t, k), tangent_of(base, k)
+    lacking = [level for level in _owned(moved) if whole is None or level not in _owned(whole)]
+    if have is None or lacking:
+        zero = hooks.zeros(base._spec.dense().like(dtype=moved._spec.dtype))
+        for level in reversed(lacking):
+            zero = hooks.expand(zero, (level.size, *zero.shape))
+        zero = hooks.clone(zero)
+        for level in lacking:
+            zero = batched(zero, level)
+        whole = _beside(zero if whole is None else hooks.add(whole, zero), base)
+        start = whole.storage_offset() - base.storage_offset()
+        _add_tangent(base, k, whole)
+        for view in _views(base):
+            _add_tangent(view, k, _part(whole, view, start + view.storage_offset()))
         have = tangent_of(t, k)
-    if have is not None:
-        hooks.copy_(have, moved)
-        return
-    whole = _beside(hooks.clone(moved), t)
-    _add_tangent(t, k, whole)
-    start = whole.storage_offset() - t.storage_offset()
-    for view in _views(t):
-        _add_tangent(view, k, _part(whole, view, start + view.storage_offset()))
+        assert have is not None
+    hooks.copy_(have, moved)
+
+
+def _owned(t: Tensor) -> list[Level]:
+    """The vmaps of which each example has its own `t`, the outermost first."""
+    found: list[Level] = []
+    while type(t._buf) is Batched:
+        if t._buf.has:
+            found.insert(0, t._buf.level)
+        t = t._buf.inner
+    return found
 
 
 def _add_tangent(t: Tensor, k: int, tangent: Tensor) -> None:
@@ -528,7 +545,7 @@ def _add_tangent(t: Tensor, k: int, tangent: Tensor) -> None:
 def _views(base: Tensor) -> list[Tensor]:
     """The views of a tensor. Nothing keeps a list of them, as nearly nobody asks."""
     storage = base._storage
-    if storage is None or type(base._buf) is Batched:
+    if storage is None:
         return []
     found = [t for t in gc.get_referrers(storage) if isinstance(t, Tensor)]
     return [

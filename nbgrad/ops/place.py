@@ -103,6 +103,8 @@ class Place:
         levels: tuple[Level, ...] = (),
         by: Tensor | None = None,
     ) -> None:
+        while by is not None and type(by._buf) is Batched and not by._buf.has:  # a vmap further in shares it
+            by = by._buf.inner
         self.dims, self.indices, self.block, self.levels, self.by = dims, indices, block, levels, by
 
     @property
@@ -214,6 +216,7 @@ def _placed(op: Any, own: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return op(*tensors, place=place, **static)
 
     function.op = op.op  # type: ignore[attr-defined]
+    op.op.again = function
     return function
 
 

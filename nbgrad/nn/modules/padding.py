@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from nbgrad._tensor import Tensor
@@ -18,7 +19,8 @@ class _Pad(Module):
 
     def __init__(self, padding: Any) -> None:
         super().__init__()
-        self.padding = (padding,) * (2 * self.dims) if isinstance(padding, int) else tuple(padding)
+        several = isinstance(padding, Iterable)
+        self.padding = tuple(padding) if several else (padding,) * (2 * self.dims)
 
     def forward(self, input: Any) -> Tensor:
         self._check_input_dim(input)
