@@ -24,7 +24,7 @@ from nbgrad._tape.modes import shared, state
 from nbgrad._tensor import Tensor, as_inference, new, set_requires_grad, storage_of, wrap
 from nbgrad._tensor import empty as _empty
 from nbgrad._transforms import batched
-from nbgrad.ops.copy import _clone_spec, _to_be_dense, copy_memory, to_dtype
+from nbgrad.ops.copy import _to_be_dense, clone_spec, copy_memory, to_dtype
 from nbgrad.ops.copy import full as _full
 from nbgrad.ops.copy import zeros as _zeros
 from nbgrad.ops.movement import _sizes
@@ -410,7 +410,7 @@ def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
 def _from_data(data: Any, dtype: Any) -> Tensor:
     if isinstance(data, Tensor):
         d = data.dtype if dtype is None else _dtypes.to_dtype(dtype)
-        out = _empty(_clone_spec(data._spec.plain).like(dtype=d))
+        out = _empty(clone_spec(data._spec.plain).like(dtype=d))
         copy_memory(out, data)
         return out
     if isinstance(data, (np.ndarray, np.generic)):

@@ -150,7 +150,7 @@ FORMS = """
 {x}{v}{u}.zero_()
 {x}[{x} > {w}] = {k}|2
 {x}[[0, -1]] = {k}
-{x}.index_fill_({d}, T.tensor([0]), {k})
+{x}.index_fill_({d}, T.arange({x}.shape[{d}] if {x}.dim() else 1)[:1], {k})
 {x}.index_add_({d}, T.tensor([0]), {x}.detach().narrow({d}, 0, 1).clone())
 {x}.index_copy_({d}, T.tensor([0]), {x}.detach().narrow({d}, 0, 1).clone())
 {x}.scatter_({d}, T.zeros({x}.shape, dtype=T.int64), {k})
@@ -207,7 +207,7 @@ with T.inference_mode(): {x}.add_({k})
 {f}.backward({s})
 ({f} * {y}).sum().backward(inputs=[{l}])
 {n} = T.autograd.grad(({f} * {f}).sum(), {l}, create_graph=True)[0] * 1|4
-{n}, = T.autograd.grad({f}, {l}, {s}, retain_graph=True, materialize_grads=True)|2
+{n} = T.autograd.grad({f}, {l}, {s}.detach(), retain_graph=True, materialize_grads=True)[0].contiguous()|2
 {n}, = T.autograd.grad({f}.sin().sum(), {x}, allow_unused=True)
 {n} = T.func.jvp(T.sin, ({f}.detach(),), ({s}.detach(),))[1]
 {n} = T.func.grad(lambda a: (a * a * {s}).sum())({f})

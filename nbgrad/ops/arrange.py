@@ -11,9 +11,10 @@ from nbgrad import _layout
 from nbgrad._dispatch import differentiable, into
 from nbgrad._layout import Ints
 from nbgrad._op import LINEAR
+from nbgrad._prepared import Run, prepared
 from nbgrad._storage import Spec, spec
 from nbgrad._tensor import Tensor, empty, hooks, wrap
-from nbgrad.ops.copy import clone, copy_memory, full, zeros
+from nbgrad.ops.copy import clone, clone_spec, copier, copy_memory, full, zeros
 from nbgrad.ops.elementwise import where as _where
 from nbgrad.ops.movement import (
     _sizes,
@@ -23,22 +24,31 @@ from nbgrad.ops.movement import (
     transpose,
     unsqueeze,
 )
-from nbgrad.ops.place import Place, _Array, _flip, _index_select, _of_array, _roll
+from nbgrad.ops.place import Place, _Array, _index_select, _of_array, _roll
 
 # ---------------------------------------------------------------- the same elements turned, shifted, repeated
 
 
+@prepared(
+    "Flip",
+    tangent=LINEAR,
+    batch=lambda x, dims: _flip(x, dims=tuple([d + 1 for d in dims])),
+    input=lambda g, dims: _flip(g, dims=dims),
+)
+def _flip(input: Spec, *, dims: Ints) -> Run:
+    """A copy that reads these dimensions from their ends."""
+    strides = tuple([-s if d in dims else s for d, s in enumerate(input.strides)])
+    last = sum([(input.shape[d] - 1) * input.strides[d] for d in dims])
+    return copier(input.like(strides=strides), clone_spec(input), last)
+
+
 def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     order = _sizes(order if dims is None else (dims,))
-    wrapped = [_layout.wrap_dim(d, input.ndim) for d in order]
+    wrapped = tuple([_layout.wrap_dim(d, input.ndim) for d in order])
     for d in wrapped:
         if wrapped.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
-    out = input
-    for d in wrapped if input.ndim else ():
-        n = tuple(out.shape)[d]
-        out = _flip(out, place=Place((d,), [np.arange(n - 1, -1, -1)], (n,)))
-    return clone(out) if out is input else out
+    return _flip(input, dims=wrapped if input.ndim else ())
 
 
 def fliplr(input: Tensor) -> Tensor:

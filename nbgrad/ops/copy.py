@@ -104,19 +104,20 @@ def scalar(value: Any, d: dtype | None = None) -> Tensor:
 # ---------------------------------------------------------------- copies
 
 
-def _clone_spec(sp: Spec) -> Spec:
+def clone_spec(sp: Spec) -> Spec:
     return sp.like(strides=_layout.kept_strides(sp.shape, sp.strides))
 
 
-def _copier(source: Spec, to: Spec) -> Run:
-    """A copy of what lies as `source`, laid out and cast to what `to` says."""
+def copier(source: Spec, to: Spec, start: int = 0) -> Run:
+    """A copy of what lies as `source` from an element on, laid out and cast to what `to` says."""
     if to.numel == 0:
         return lambda t: empty(to)
     k, size, new_memory = copying(to, source), to.extent * to.itemsize, _backend.of(to.device).empty
+    look, skipped = _backend.of(to.device).view, start * source.itemsize
 
     def run(t: Tensor) -> Tensor:
         buf = new_memory(size)
-        k.launch(k.address, k.n, buf, t._buf)
+        k.launch(k.address, k.n, buf, look(t._buf, skipped) if skipped else t._buf)
         return wrap(buf, to)
 
     return run
@@ -124,7 +125,7 @@ def _copier(source: Spec, to: Spec) -> Run:
 
 @prepared("Clone", tangent=LINEAR, batch=lambda x: _clone(x), input=lambda g: g)
 def _clone(input: Spec) -> Run:
-    return _copier(input, _clone_spec(input))
+    return copier(input, clone_spec(input))
 
 
 @method
@@ -138,7 +139,7 @@ def _to_be_dense(memory_format: Any) -> bool:
 
 @prepared("Clone", tangent=LINEAR, batch=lambda x: dense_copy(x), input=lambda g: g)
 def dense_copy(input: Spec) -> Run:
-    return _copier(input, input.dense())
+    return copier(input, input.dense())
 
 
 def _lay_each(x: Tensor, strides: Ints) -> Tensor:
@@ -150,7 +151,7 @@ def _lay_each(x: Tensor, strides: Ints) -> Tensor:
 @prepared("Clone", tangent=LINEAR, batch=_lay_each, input=lambda g: g)
 def _lay_out(input: Spec, *, strides: Ints) -> Run:
     """The same values in memory as the strides say."""
-    return _copier(input, input.like(strides=strides))
+    return copier(input, input.like(strides=strides))
 
 
 hooks.laid_out = lambda t, strides: _lay_out(t, strides=tuple(strides))
@@ -168,7 +169,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     input=lambda g, input_spec: to_dtype(g, input_spec.dtype),
 )
 def _to_copy(input: Spec, *, dtype: dtype) -> Run:
-    return _copier(input, _clone_spec(input).like(dtype=dtype))
+    return copier(input, clone_spec(input).like(dtype=dtype))
 
 
 def to_dtype(input: Tensor, d: dtype) -> Tensor:

@@ -310,7 +310,7 @@ _index: Callable[..., Tensor] = _picker("Index")
 _gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _picker("Take")
 _index.op.places["indices"] = lambda place: place.by_dim()  # type: ignore[attr-defined]
 _index_select.op.places["index"] = lambda place: place.by_dim()[-1]  # type: ignore[attr-defined]
-_masked_select, _flip, _roll = _picker("MaskedSelect"), _picker("Flip", False), _picker("Roll", False)
+_masked_select, _roll = _picker("MaskedSelect"), _picker("Roll", False)
 
 
 def _putter(node_name: str, accumulate: bool, dense: bool = False) -> Callable[..., Tensor]:
