@@ -208,8 +208,8 @@ lost = []
 for k, name in enumerate(OPS[:count]):
     delay = drawn.random() * (0.15 if k else 0.6)  # the first imports Numba
     sender = threading.Thread(target=interrupt, args=(delay,))
-    sender.start()
     try:
+        sender.start()
         work(name, torch.float32)
         sender.join()
         time.sleep(1)
