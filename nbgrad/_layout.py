@@ -6,6 +6,7 @@ take) has one answer, in elements, shared by the CPU, CUDA and tests, and that w
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
@@ -304,6 +305,17 @@ def reduced_shape(shape: Ints, dims: Ints, keepdim: bool) -> Ints:
     return tuple(n for d, n in enumerate(shape) if d not in dims)
 
 
+def _size(k: int, n: Any) -> int:
+    """What is no plain int, as one."""
+    try:
+        return operator.index(n)
+    except TypeError:
+        t = type(n)
+        static = not t.__flags__ & 1 << 9 and t.__module__ != "builtins"  # as C calls it
+        kind = f"{t.__module__}.{t.__name__}" if static else t.__name__
+        raise TypeError(f"torch.Size() takes an iterable of 'int' (item {k} is '{kind}')") from None
+
+
 class Size(tuple[int, ...]):
     """A shape, shown as PyTorch shows it."""
 
@@ -311,9 +323,9 @@ class Size(tuple[int, ...]):
 
     def __new__(cls, sizes: Iterable[int] = ()) -> Size:
         self = tuple.__new__(cls, sizes)
-        for k, n in enumerate(self):
-            if type(n) is not int and not hasattr(n, "__index__"):
-                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {k} is '{type(n).__name__}')")
+        for n in self:
+            if type(n) is not int:
+                return tuple.__new__(cls, [_size(k, n) for k, n in enumerate(self)])
         return self
 
     def numel(self) -> int:
@@ -324,12 +336,19 @@ class Size(tuple[int, ...]):
         return Size(got) if isinstance(index, slice) else got
 
     def __add__(self, other: Any) -> Size:
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
         return Size(tuple.__add__(self, other))
 
     def __radd__(self, other: Any) -> Size:
-        return Size(tuple.__add__(tuple(other), self))
+        if not isinstance(other, tuple):
+            kind = type(other).__name__
+            raise TypeError(f'can only concatenate {kind} (not "torch.Size") to {kind}')
+        return Size(tuple.__add__(other, self))
 
     def __mul__(self, n: Any) -> Size:
+        if not hasattr(n, "__index__"):
+            raise TypeError(f"can't multiply sequence by non-int of type '{type(n).__name__}'")
         return Size(tuple.__mul__(self, n))
 
     __rmul__ = __mul__

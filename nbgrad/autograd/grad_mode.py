@@ -243,6 +243,11 @@ class enforce_grad_layout_policy(Mode):
     __slots__ = ("mode",)
 
     def __init__(self, mode: bool = True) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(
+                "set_grad_layout_enforcement_enabled(): argument 'enabled' (position 1) must be bool, not "
+                f"{type(mode).__name__}"
+            )
         self.mode = mode
 
     def clone(self) -> enforce_grad_layout_policy:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _sampling
-from nbgrad._creation import empty_like, eye, randperm
+from nbgrad import _creation, _sampling
+from nbgrad._creation import empty_like, randperm
 from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.ops.elementwise import where
@@ -134,7 +134,7 @@ def zeros_(tensor: Tensor) -> None:
 def eye_(tensor: Tensor) -> None:
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    tensor.copy_(eye(*tensor.shape))
+    tensor.copy_(_creation.eye(*tensor.shape))
 
 
 @_in_place
@@ -258,6 +258,7 @@ def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprecated(constant_)
 dirac, orthogonal, sparse = _deprecated(dirac_), _deprecated(orthogonal_), _deprecated(sparse_)
+eye = _deprecated(eye_)
 xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
 kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
 

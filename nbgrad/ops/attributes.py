@@ -7,8 +7,10 @@ import math
 from typing import Any
 
 from nbgrad import _dtypes
+from nbgrad._arguments import kind_name
 from nbgrad._dispatch import inplace as write
 from nbgrad._dispatch import into
+from nbgrad._plan import number_type
 from nbgrad._tensor import Tensor, fix
 from nbgrad.expr import prims as p
 from nbgrad.ops.copy import fill_, to_dtype, zero_
@@ -82,7 +84,16 @@ def adjoint(input: Tensor) -> Tensor:
     return transpose(input, -2, -1)
 
 
-Tensor.real = property(real)  # type: ignore[attr-defined]
+def _set_real(self: Tensor, value: Any) -> None:
+    if isinstance(value, Tensor):
+        self.copy_(value)
+    elif number_type(value) is not None:
+        self.fill_(value)
+    else:
+        raise TypeError(f"can't assign a {kind_name(value)} to a {self.type()}")
+
+
+Tensor.real = property(real, _set_real)  # type: ignore[attr-defined]
 
 # ---------------------------------------------------------------- layout and place
 

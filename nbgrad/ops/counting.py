@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,14 +132,48 @@ def histc(
 
 _HISTOGRAM_OUT = (
     _SAME_DTYPES,
-    _SAME_DTYPES.replace("hist tensor", "bin_edges tensor").replace("hist {", "bin_edges {"),
+    _SAME_DTYPES.replace("hist tensor", "bin_edges tensor").replace(
+        "hist {c_got}", "bin_edges {c_got} for dimension 0"
+    ),
 )
+
+
+def _same_as_input(input: Tensor, weight: Tensor) -> None:
+    if weight.shape != input.shape:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
+            f"dimension, but got input with shape {[*input.shape, 1]} and weight with shape {[*weight.shape]}"
+        )
+    if weight.dtype is not input.dtype:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
+            f"input({input.dtype.c_name}), and weight({weight.dtype.c_name})"
+        )
+
+
+def _range(input: Tensor, given: Any) -> tuple[float, float]:
+    """From the least to the greatest edge; half a unit to each side of where they are one."""
+    if given is None:
+        low, high = (min(input).item(), max(input).item()) if input.numel() else (0.0, 0.0)
+    elif len(given) != 2:
+        raise RuntimeError(
+            f"torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {len(given)}"
+        )
+    else:
+        low, high = given
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise RuntimeError(f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension 0"
+        )
+    return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
 @method
 def histogram(
     input: Tensor,
-    bins: Any,
+    bins: Any = 100,
     *,
     range: tuple[float, float] | None = None,
     weight: Tensor | None = None,
@@ -150,13 +185,33 @@ def histogram(
     if state.duals and moves((input,)):
         raise NotImplementedError("Trying to use forward AD with aten::histogram that does not support it.")
     values = reshape(input.detach(), (-1,))
+    d = input.dtype
+    if isinstance(bins, Tensor):
+        if bins.ndim != 1:
+            raise RuntimeError(
+                f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins tensor for "
+                "dimension 0"
+            )
+        if bins.dtype is not d:
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
+                f"{d.c_name} and bins for dimension 0 with dtype {bins.dtype.c_name}"
+            )
+        if not bins.numel():
+            raise RuntimeError(
+                "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension 0"
+            )
+    if weight is not None:
+        _same_as_input(input, weight)
     weights = full(values._spec.dense(), 1) if weight is None else reshape(weight.detach(), (-1,))
     if isinstance(bins, Tensor):
         edges = bins.detach()
+        if edges.numel() == 1:
+            raise RuntimeError("torch.histogram(): bins must be > 0, but got 0 for dimension 0")
     else:
         _some_bins(bins)
-        low, high = range if range is not None else _edges(input, 0.0, 0.0)
-        edges = of_array(np.linspace(low, high, bins + 1).astype(input.dtype.np))
+        low, high = _range(input, range)
+        edges = of_array(np.linspace(low, high, bins + 1).astype(d.np))
     last = edges.numel() - 1
     inside = logical_and(values >= edges[0], values <= edges[last])
     place = (searchsorted(edges, values, right=True) - 1).clamp(max=last - 1)
@@ -170,9 +225,17 @@ def histogram(
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    if not isinstance(indices, Tensor):
+        raise AttributeError(f"'{type(indices).__name__}' object has no attribute 'is_complex'")
     if indices.dtype.is_floating_point or indices.dtype is _dtypes.bool_:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    sizes = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    if not isinstance(shape, (int, Sequence)):
+        kind = str(type(shape)).replace("nbgrad._tensor", "torch")
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {kind}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    for n in sizes:
+        if not isinstance(n, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(n)}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1].copy()

@@ -205,6 +205,10 @@ hooks.stack = stack
 
 
 def _several(one: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
+    nested = len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
+    for k, t in enumerate(tensors[0] if nested else tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}")
     if len(tensors) == 1:
         if isinstance(tensors[0], (list, tuple)):
             return tuple(one(t) for t in tensors[0])

@@ -450,6 +450,8 @@ def _check_addmm(c: Spec, a: Spec, b: Spec) -> None:
 
 
 def _check_baddbmm(c: Spec, a: Spec, b: Spec) -> None:
+    for sp, dim in ((a, 0), (a, 1), (b, 2)):  # of which the first operand's size is made
+        _layout.wrap_dim(dim, sp.ndim)
     _check_bmm(a, b, "baddbmm")
     _expandable(c, (*a.shape[:2], b.shape[2]))
     if c.dtype is not a.dtype:

@@ -148,7 +148,10 @@ def _numbers(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[Any, An
             kind = type(value).__name__
             raise TypeError(f"nan_to_num(): argument '{name}' (position {k}) must be float, not {kind}")
     given = ((nan, 0), (posinf, largest), (neginf, least))
-    nan, posinf, neginf = [default if value is None else value for value, default in given]
+    nan, posinf, neginf = [
+        default if value is None else float(value) if type(value) is int and abs(value) >> 63 else value
+        for value, default in given
+    ]
     return nan, posinf, neginf
 
 

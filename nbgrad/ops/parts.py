@@ -138,6 +138,10 @@ Tensor.unfold = _unfold  # type: ignore[attr-defined]
 def broadcast_shapes(*shapes: Any) -> Size:
     found: list[int] = []
     for k, given in enumerate(shapes):
+        if not isinstance(given, (int, tuple, list)):
+            raise RuntimeError(
+                f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {given}"
+            )
         shape = (given,) if isinstance(given, int) else tuple(given)
         if any(n < 0 for n in shape):
             raise ValueError("Attempting to broadcast a dimension with negative length!")
@@ -172,6 +176,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     listed = _all_tensors(tensors)
+    if not isinstance(indexing, (str, type(None))):
+        raise TypeError(f"meshgrid(): argument 'indexing' must be str, not {type(indexing).__name__}")
     if indexing is None:
         import warnings
 
@@ -180,7 +186,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             UserWarning,
             stacklevel=2,
         )
-    return _grid(listed, indexing or "ij")
+    return _grid(listed, "ij" if indexing is None else indexing)
 
 
 def _grid(listed: Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:

@@ -19,6 +19,10 @@ def pad_sequence(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
     listed = list(sequences)
+    if not isinstance(batch_first, bool):
+        raise TypeError(
+            f"pad_sequence(): argument 'batch_first' (position 2) must be bool, not {type(batch_first).__name__}"
+        )
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     if not listed:
