@@ -31,12 +31,14 @@ from nbgrad.ops.registry import method
 # ---------------------------------------------------------------- memory that changes its size
 
 _FIXED = "Trying to resize storage that is not resizable"
-_one_at_a_time = threading.Lock()
+_one_at_a_time = threading.RLock()
 
 
-def _allot(storage: Storage, nbytes: int) -> None:
+def _allot(storage: Storage, nbytes: int, at_least: bool = False) -> None:
     """Give the memory of a storage another size, and the new memory to every tensor that has the old."""
     with _one_at_a_time:
+        if at_least and nbytes <= len(storage.memory):
+            return  # another thread was here
         tensors, records = _sharers(storage)
         start, fresh = _address(storage.memory), _backend.of(cpu).empty(nbytes)
         at = [_address(t._buf) - start for t in tensors]
@@ -108,7 +110,7 @@ def _make_room(t: Tensor, nbytes: int) -> None:
         fresh[: len(t._buf)] = t._buf
         t._buf = storage.memory = fresh
     else:
-        _allot(storage, nbytes)
+        _allot(storage, nbytes, at_least=True)
 
 
 def _lay(t: Tensor, sp: Spec, start: int) -> None:

@@ -117,3 +117,27 @@ def test_what_was_detached_in_place_grows_too() -> None:
         z[0] = 2
     assert y[0] == 2
     assert y.untyped_storage().nbytes() == 160
+
+
+def test_threads_that_let_one_memory_grow() -> None:
+    """Each call is done or refused, and memory never gets smaller by one that came late."""
+    x = T.arange(8.0)
+    failed = []
+
+    def work(seed: int) -> None:
+        for n in range(10 + seed, 16 + seed):
+            try:
+                x.detach().resize_(n)
+            except RuntimeError as error:
+                if "not resizable" not in str(error):
+                    failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+    x.resize_(40)
+    assert x[:8].tolist() == list(range(8))
+    assert x.untyped_storage().nbytes() == 160
