@@ -909,7 +909,16 @@ class CopySlices:
         if self.base is not dense and self.base.strides != dense.strides:
             total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
         part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
-        first, *others = inner.rule.apply(inner, hooks.clone(part), None, graph)
+        asked = needed
+        if needed is not None:  # of what wrote, the first edge is the view's history; here it is the base's
+            asked = {target for target in node.next[1:] if target in needed}
+            if node.next[0] in needed:
+                asked.add(inner.next[0])
+        first, *others = inner.rule.apply(inner, hooks.clone(part), asked, graph)
+        if needed is not None:
+            others = [g if target in needed else None for g, target in zip(others, node.next[1:])]
+            if node.next[0] not in needed:
+                return (None, *others)
         hooks.copy_(part, hooks.zeros(self.at.dense()) if first is None else first)
         return (total, *others)
 

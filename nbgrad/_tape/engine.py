@@ -110,6 +110,8 @@ def run(
         while roots:  # emptied, so that no gradient outlives its use
             node, number, grad = roots.pop(0)
             if needed is not None and node not in needed:
+                if node.hooked and len(starts) == 1:  # PyTorch looks at a single root, if only to skip it
+                    prepare(node, _alone(node, number, grad), False)
                 continue
             if not heap and not roots and node.outputs == 1:  # the usual one root
                 following = node
@@ -208,6 +210,11 @@ def _number_anew(roots: list[Node]) -> None:
                     heappush(ready, (-target._sequence_nr(), target.seq, target))
     for node in reversed(order):
         node.seq = next(sequence)
+
+
+def _alone(node: Node, number: int, grad: Any) -> Any:
+    """The gradients of a node of which one has arrived."""
+    return grad if node.outputs == 1 else [grad if k == number else None for k in range(node.outputs)]
 
 
 def _missing(node: Node, grads: Any) -> bool:
