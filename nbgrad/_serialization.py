@@ -266,8 +266,11 @@ def _write(obj: object, file: BinaryIO, root: str) -> None:
 
         put("data.pkl", pickled.getvalue())
         put("byteorder", sys.byteorder)
-        for key, storage, _ in writer.storages.values():
-            put(f"data/{key}", memoryview(storage.memory))
+        for key, storage, d in writer.storages.values():
+            whole = (
+                storage.memory.nbytes // d.itemsize * d.itemsize
+            )  # bytes beyond the last element are nobody's
+            put(f"data/{key}", memoryview(storage.memory)[:whole])
         put("version", "3\n")
 
 

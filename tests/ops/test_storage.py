@@ -22,6 +22,12 @@ def test_what_resized_a_view_can_be_saved_and_loaded(tmp_path: Path) -> None:
     assert loaded["x"].tolist() == [0, 1, 0, 0, 0, 0]
 
 
+def test_memory_that_ends_within_an_element_can_be_saved_and_loaded(tmp_path: Path) -> None:
+    x = T.zeros(0).set_(T.UntypedStorage([0, 0, 128, 63, 7]))
+    T.save(x, tmp_path / "f")
+    assert T.load(tmp_path / "f").tolist() == [1.0]
+
+
 def test_memory_that_an_array_has_does_not_move() -> None:
     """Also where the record that lent it is gone."""
     x = T.arange(6.0)
