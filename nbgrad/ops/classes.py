@@ -24,6 +24,7 @@ from nbgrad.ops import reduce as r
 from nbgrad.ops.copy import contiguous, full, zeros
 from nbgrad.ops.host import of_array
 from nbgrad.ops.movement import reshape, squeeze, unsqueeze
+from nbgrad.ops.place import tied
 from nbgrad.ops.rows import (
     _POWERS,
     _TOP,
@@ -125,8 +126,8 @@ def _at_class(t: Tensor, index: Tensor) -> Tensor:
     return squeeze(at.gather(t, dim, unsqueeze(index, dim)), dim)
 
 
-def _nll_rule(g: Tensor, input_spec: Spec, index: Tensor, y1: Tensor) -> Tensor:
-    return _nll_back(e.mul(g, y1), index, like=input_spec.dense())
+def _nll_rule(g: Tensor, input: Tensor, index: Tensor, y1: Tensor) -> Tensor:
+    return tied(_nll_back(e.mul(g, y1), index, like=input._spec.dense()), input)
 
 
 def _classes_batch(

@@ -75,8 +75,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
 
 # ---------------------------------------------------------------- of what is there
 
-_reflected = [_picker(f"ReflectionPad{k}DBackward0") for k in (1, 2, 3)]
-_replicated = [_picker(f"ReplicationPad{k}DBackward0") for k in (1, 2, 3)]
+_reflected = [_picker(f"ReflectionPad{k}DBackward0", ties=True) for k in (1, 2, 3)]
+_replicated = [_picker(f"ReplicationPad{k}DBackward0", ties=True) for k in (1, 2, 3)]
 _circular = _picker("Index")
 _COMBINATIONS = (
     "Supported combinations for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"

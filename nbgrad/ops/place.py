@@ -252,15 +252,39 @@ def _read_own_each(has: Sequence[bool], x: Tensor, by: Tensor, place: Place) -> 
     return _moved_block(out, 1, place.lead + 1, k) if has[0] else movedim(out, place.lead, 0)
 
 
-def _picker(node_name: str, held: bool = True) -> Callable[..., Tensor]:
-    """An op that reads at places, which are `held` if PyTorch saves tensors that say where."""
+def _tied_each(has: Sequence[bool], gradient: Tensor, input: Tensor) -> Tensor:
+    if has[0]:
+        return gradient
+    n = tuple.__getitem__(input.shape, 0)
+    return expand(gradient, (n, *gradient.shape))
 
-    @differentiable(
-        node_name,
-        tangent=LINEAR,
-        batch=_read_each,
-        input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place),
-    )
+
+@differentiable(
+    "MulBackward",
+    raw=True,
+    batch=_tied_each,
+    gradient=lambda g: g,
+    input=lambda g, input_spec: zeros(input_spec.dense()),
+)
+def tied(gradient: Tensor, input: Tensor) -> Tensor:
+    """A gradient that does not depend on the input, but that, as PyTorch has it, is of the input's graph: its derivative there is 0."""
+    return wrap(gradient._buf, gradient._spec)
+
+
+def _picker(node_name: str, held: bool = True, ties: bool = False) -> Callable[..., Tensor]:
+    """An op that reads at places, which are `held` if PyTorch saves tensors that say where; its gradient `ties` to the input if
+    PyTorch saves that."""
+    if ties:
+
+        def rule(g: Tensor, input: Tensor, place: Place) -> Tensor:
+            return tied(_spread(g, base=input._spec.dense(), place=place), input)
+
+    else:
+
+        def rule(g: Tensor, input_spec: Spec, place: Place) -> Tensor:  # type: ignore[misc]
+            return _spread(g, base=input_spec.dense(), place=place)
+
+    @differentiable(node_name, tangent=LINEAR, batch=_read_each, input=rule)
     def pick(input: Tensor, *, place: Place) -> Tensor:
         return _read(input, place)
 

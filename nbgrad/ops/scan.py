@@ -206,11 +206,10 @@ def _logcumsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dim: int) -> Tensor:
     """exp(input[k] - y[j]) of all j from k on, as products of factors that are no more than 1."""
     if not g.numel():
         return g
-    nothing = e.eq(y, float("-inf"))
-    finite = e.where(nothing, full(spec(y._spec.dtype, ()), 0), y)
-    ratio = e.exp(e.sub(finite, _shift(finite, dim, True)))
-    own = e.where(nothing, full(spec(y._spec.dtype, ()), 0), e.exp(e.sub(input, finite)))
-    return e.mul(own, _recurrence(g, ratio, dim=dim, reverse=True))
+    # As in PyTorch: beyond an infinity nothing is left for what is finite, and what an infinity gets is not known.
+    none = full(spec(y._spec.dtype, ()), float("-inf"))
+    ratio = e.exp(e.where(e.isinf(y), none, e.sub(y, _shift(y, dim, True))))
+    return e.mul(e.exp(e.sub(input, y)), _recurrence(g, ratio, dim=dim, reverse=True))
 
 
 @prepared("Logcumsumexp", input=_logcumsumexp_rule)
