@@ -243,11 +243,18 @@ class Signature:
         given = {p.name: v for p, v in zip(self.parameters, args)} | dict(kwargs)
         for p in self.parameters:
             value = given.get(p.name)
+            if p.kind == "int" and type(value) is int and not -(2**63) <= value < 2**63:
+                raise ValueError("Overflow when unpacking long long")
             if p.kind != "ints" or value is None:
                 continue
             if p is self.parameters[0] and self.spread and not _sequence(value):
                 value = args
             for k, n in enumerate(value if _sequence(value) else ()):
+                if type(n) is int and not -(2**63) <= n < 2**63:
+                    return (
+                        f"{self.name}(): argument '{p.name}' failed to unpack the object at pos {k + 1} with error "
+                        '"Overflow when unpacking long long"'
+                    )
                 if k and not (isinstance(n, bool) or _is_index(n)):
                     return (
                         f"{self.name}(): argument '{p.name}' failed to unpack the object at pos {k + 1} with error "

@@ -151,10 +151,10 @@ def _same_as_input(input: Tensor, weight: Tensor) -> None:
         )
 
 
-def _range(input: Tensor, given: Any) -> tuple[float, float]:
+def _range(values: Tensor, given: Any) -> tuple[float, float]:
     """From the least to the greatest edge; half a unit to each side of where they are one."""
     if given is None:
-        low, high = (min(input).item(), max(input).item()) if input.numel() else (0.0, 0.0)
+        low, high = (values.min().item(), values.max().item()) if values.numel() else (0.0, 0.0)
     elif len(given) != 2:
         raise RuntimeError(
             f"torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {len(given)}"
@@ -210,7 +210,7 @@ def histogram(
             raise RuntimeError("torch.histogram(): bins must be > 0, but got 0 for dimension 0")
     else:
         _some_bins(bins)
-        low, high = _range(input, range)
+        low, high = _range(values, range)
         edges = of_array(np.linspace(low, high, bins + 1).astype(d.np))
     last = edges.numel() - 1
     inside = logical_and(values >= edges[0], values <= edges[last])

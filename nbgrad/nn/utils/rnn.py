@@ -18,6 +18,10 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
+    if not isinstance(padding_value, (int, float)):
+        raise TypeError(
+            f"pad_sequence(): argument 'padding_value' (position 3) must be float, not {type(padding_value).__name__}"
+        )
     listed = list(sequences)
     if not isinstance(batch_first, bool):
         raise TypeError(
