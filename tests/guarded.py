@@ -236,7 +236,7 @@ def serve(mode: str, whole: bool, names: Sequence[str]) -> None:
 
     warnings.simplefilter("ignore")
     if mode == "start":
-        launch.PARALLEL_FROM = 1
+        launch.PARALLEL_FROM = 2  # what must be done in order is launched as if it were one element
     left = list(names)
     while left:
         part = left[:CASES_EACH]
