@@ -152,6 +152,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     for d in dims:
         if dims.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, (list, tuple))
     if isinstance(spacing, Tensor) and not spacing.ndim:
         spacing = spacing.item()

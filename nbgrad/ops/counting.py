@@ -13,7 +13,7 @@ from nbgrad._plan import common_dtype, number_type
 from nbgrad._tape.modes import state
 from nbgrad._tensor import Tensor
 from nbgrad._transforms import moves
-from nbgrad.ops.copy import contiguous, full, scalar, to_dtype
+from nbgrad.ops.copy import clone, contiguous, full, scalar, to_dtype
 from nbgrad.ops.elementwise import eq, logical_and, logical_not
 from nbgrad.ops.host import of_array
 from nbgrad.ops.movement import reshape, unbind, unsqueeze
@@ -154,7 +154,7 @@ def _same_as_input(input: Tensor, weight: Tensor) -> None:
 def _range(values: Tensor, given: Any) -> tuple[float, float]:
     """From the least to the greatest edge; half a unit to each side of where they are one."""
     if given is None:
-        low, high = (values.min().item(), values.max().item()) if values.numel() else (0.0, 0.0)
+        low, high = (values.min().item(), values.max().item()) if values.numel() else (0.0, 1.0)
     elif len(given) != 2:
         raise RuntimeError(
             f"torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {len(given)}"
@@ -184,7 +184,7 @@ def histogram(
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.scalar_name}'")
     if state.duals and moves((input,)):
         raise NotImplementedError("Trying to use forward AD with aten::histogram that does not support it.")
-    values = reshape(input.detach(), (-1,))
+    values = contiguous(reshape(input.detach(), (-1,)))
     d = input.dtype
     if isinstance(bins, Tensor):
         if bins.ndim != 1:
@@ -205,7 +205,7 @@ def histogram(
         _same_as_input(input, weight)
     weights = full(values._spec.dense(), 1) if weight is None else reshape(weight.detach(), (-1,))
     if isinstance(bins, Tensor):
-        edges = bins.detach()
+        edges = clone(contiguous(bins.detach()))
         if edges.numel() == 1:
             raise RuntimeError("torch.histogram(): bins must be > 0, but got 0 for dimension 0")
     else:

@@ -62,7 +62,7 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     """The places that have `index` along `dim` and stand, along other dimensions, where their index stands."""
     _need_tensor(name, "index", 2, index)
     d = _layout.wrap_dim(dim, input.ndim)
-    if index.dtype not in (_dtypes.int64, _dtypes.int32):
+    if index.dtype not in (_dtypes.int64, _dtypes.int32) and index.numel():
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     shape, at = tuple(input.shape), tuple(index.shape)
     levels = _levels(index)
