@@ -275,6 +275,7 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
     if out is not None:
         inputs = None if op.promote in ("compare", "bool") else args  # no derivative that would be lost
         check_out(op.name, out, dtypes_of(op, operands)[1], inputs, op.exact)
+        _check_out_moves(op.name, (out, *args))
         check_apart(out, args)
         result = call(op, args)
         if any(a is out for a in args):  # what is read as well is not resized
@@ -315,11 +316,15 @@ def check_out(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    _check_out_moves(name, given)
+    check_out_dtype(name, result, out._spec.dtype, exact)
+
+
+def _check_out_moves(name: str, given: Sequence[Any]) -> None:
     if state.duals and _transforms.moves(given):
         raise NotImplementedError(
             f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
         )
-    check_out_dtype(name, result, out._spec.dtype, exact)
 
 
 def check_apart(out: Tensor, tensors: Sequence[Any]) -> None:

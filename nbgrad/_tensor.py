@@ -919,7 +919,12 @@ class CopySlices:
             others = [g if target in needed else None for g, target in zip(others, node.next[1:])]
             if node.next[0] not in needed:
                 return (None, *others)
-        hooks.copy_(part, hooks.zeros(self.at.dense()) if first is None else first)
+        if first is None or type(first._spec) is Marked:
+            hooks.copy_(part, hooks.zeros(self.at.dense()))
+            if first is not None:  # in a vmap each example may have its own, and not yet of the total
+                total = hooks.add(total, hooks.embed(first, self.base, self.at.plain, self.offset))
+        else:
+            hooks.copy_(part, first)
         return (total, *others)
 
     def layouts(self, node: Node) -> tuple[Spec, ...]:

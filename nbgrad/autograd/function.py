@@ -18,7 +18,7 @@ from nbgrad._backward import note_origin
 from nbgrad._creation import as_subclass
 from nbgrad._layout import wrap_dim
 from nbgrad._saved import Output, SavedTensor, origin, save, unpack_one
-from nbgrad._storage import Level, Marked, Spec
+from nbgrad._storage import Level, Spec
 from nbgrad._tape.modes import PLAIN, put_back, shared, state
 from nbgrad._tape.node import FREED, HELD, Node, node_type, sequence
 from nbgrad._tensor import (
@@ -345,8 +345,10 @@ def _transformed(cls: type[Function], args: tuple[Any, ...], separate: bool) -> 
         node, result = cls._call(args, separate, forward)
         outs = result if isinstance(result, tuple) else (result,)
         for t in outs if ids else ():
-            if isinstance(t, Tensor) and type(t._spec) is not Marked:
-                _transforms.dual(t, {})
+            if isinstance(
+                t, Tensor
+            ):  # a mark of its own, as others share theirs; what was written to keeps its tangents
+                _transforms.dual(t, dict(getattr(t._spec, "tangents", {})))
         for k in ids:
             state.duals = tuple([i for i in open_levels if i < k])
             _move(node, args, given[k], outs, k)
