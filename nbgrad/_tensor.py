@@ -1003,18 +1003,19 @@ def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> No
     if fresh:
         grad = hooks.to_dtype(grad, wanted)
     have = ad.grad
+    if have is not None and not graph and type(grad._spec) is not Marked:  # the usual one
+        if shared.rare and state.modes.before_write is not None:
+            state.modes.before_write(have)
+        hooks.add_(have, grad)
+        return
     sp = leaf._spec.plain.like(dtype=grad._spec.dtype)
     dense = sp.contiguous or _layout.is_dense(sp.shape, sp.strides)
-    if have is not None and (graph or type(grad._spec) is Marked):
+    if have is not None:
         ad.grad = hooks.add(have, grad)
     elif type(grad._spec) is Marked:  # it has a tangent, which only ops see
         ad.grad = hooks.clone(grad)
     elif graph:  # a copy that is recorded
         ad.grad = hooks.copy_(empty(sp), grad) if dense else hooks.laid_out(grad, sp.dense().strides)
-    elif have is not None:
-        if shared.rare and state.modes.before_write is not None:
-            state.modes.before_write(have)
-        hooks.add_(have, grad)
     elif fresh and _same_layout(leaf._spec, grad._spec):
         ad.grad = grad  # memory that the cast made
     else:
