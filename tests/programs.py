@@ -333,6 +333,10 @@ class Play:
             if k[0] == "t" and k[1:].isdigit() and type(v) is self.T.Tensor
         }
 
+    def broken(self) -> bool:
+        """Whether a refused call left a tensor that reads past its memory, as PyTorch's `out=` may."""
+        return any(reach(t) > t.untyped_storage().nbytes() for t in self.pool().values())
+
     def seen(self) -> dict[str, Any]:
         found = {}
         for name, t in self.pool().items():
@@ -358,6 +362,12 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "grad": lambda t: t.grad is not None and (LOOKS["strides"](t.grad), t.grad.requires_grad),
     "grad values": lambda t: t.grad is not None and t.grad.detach().clone().numpy(),
 }
+
+
+def reach(t: Any) -> int:
+    """How many bytes of its storage a tensor needs."""
+    steps = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+    return (t.storage_offset() + steps + 1) * t.element_size() if t.numel() else 0
 
 
 WRITE = re.compile(r"^(?:with [^:]*: )?(t\d+\S*?)(?: [-+*/]?= |\.\w+_\()(.*)$")
@@ -397,7 +407,7 @@ def difference(statements: list[str], T: ModuleType, torch: ModuleType) -> str:
     for k, statement in enumerate(statements):
         undefined, before = theirs.undefined(statement), theirs.seen()
         want, got = theirs.run(statement), ours.run(statement)
-        if (undefined and not want) or (want and not agree(before, theirs.seen())):
+        if (undefined and not want) or (want and (theirs.broken() or not agree(before, theirs.seen()))):
             return ""  # or PyTorch wrote before it refused
         if got != want and not (want == "history" and got):
             return f"after line {k + 1}: {got or 'nothing'} is raised, not {want or 'nothing'}"
@@ -540,7 +550,11 @@ def statements_of(seed: int, torch: ModuleType) -> Iterator[str]:
         statement = r.choices(texts, often)[0].format_map(Names(r, pool))
         undefined = play.undefined(statement)
         raised = play.run(statement)
-        if (undefined and not raised) or any(t.numel() > LIMIT for t in play.pool().values()):
+        if (
+            (undefined and not raised)
+            or play.broken()
+            or any(t.numel() > LIMIT for t in play.pool().values())
+        ):
             return
         yield statement
 
