@@ -350,7 +350,11 @@ def into(
     if out._spec.shape != result._spec.shape:
         dense = _layout.is_dense(result._spec.shape, result._spec.strides)  # it lies as the result does
         hooks.resize(out, result._spec.shape, result._spec.strides if dense else None)
-    hooks.copy_(out, result)
+    recorded, state.grad = state.grad, state.grad and inputs is not None
+    try:
+        hooks.copy_(out, result)
+    finally:
+        state.grad = recorded
     return out
 
 

@@ -136,7 +136,7 @@ FORMS = """
 {x}.ne_({k})
 {x}.logical_not_()
 {x}.masked_fill_({s} > {w}, {k})|2
-{x}.masked_scatter_({s} > 0, {x}.detach().clone())
+{x}.view(-1).masked_scatter_(({s} > 0).view(-1), {x}.detach().clone())
 {x} += {y}|2
 {x} *= {w}
 {x} /= {x}{v}
@@ -347,6 +347,12 @@ class Play:
         return found
 
 
+# Whether a slice that shows the whole was a slice is told by these alone.
+SAME = dict.fromkeys(
+    ["torch::autograd::CopySlices", "FillBackward2", "FillBackward3"], "torch::autograd::CopyBackwards"
+)
+SAME["AliasBackward0"] = "SliceBackward0"
+
 LOOKS: dict[str, Callable[[Any], Any]] = {
     "dtype": lambda t: str(t.dtype),
     "shape": lambda t: tuple(t.shape),
@@ -354,10 +360,13 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "offset": lambda t: t.storage_offset(),
     "version": lambda t: t._version,
     "inference": lambda t: t.is_inference(),
-    "requires_grad": lambda t: t.requires_grad,
-    "leaf": lambda t: t.is_leaf,
+    # PyTorch lets integers that were compared in place, or filled, require grad; nothing can come of it.
+    "requires_grad": lambda t: t.is_floating_point() and t.requires_grad,
+    "leaf": lambda t: not t.is_floating_point() or t.is_leaf,
     "retains": lambda t: t.retains_grad,
-    "history": lambda t: t.grad_fn.name() if t.grad_fn is not None else "",
+    "history": lambda t: (
+        SAME.get(t.grad_fn.name(), t.grad_fn.name()) if t.is_floating_point() and t.grad_fn else ""
+    ),
     "values": lambda t: t.detach().clone().numpy(),  # numpy() alone ends its resizing
     "grad": lambda t: t.grad is not None and (LOOKS["strides"](t.grad), t.grad.requires_grad),
     "grad values": lambda t: t.grad is not None and t.grad.detach().clone().numpy(),
