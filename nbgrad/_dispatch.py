@@ -273,14 +273,13 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
         args = (hooks.scalar(args[0]), *args[1:])
         operands = operands_of(op, args)
     if out is not None:
-        inputs = None if op.promote in ("compare", "bool") else args  # no derivative that would be lost
-        check_out(op.name, out, dtypes_of(op, operands)[1], inputs, op.exact)
-        _check_out_moves(op.name, (out, *args))
+        derived = op.promote not in ("compare", "bool")
+        check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact, derived)
         check_apart(out, args)
         result = call(op, args)
         if any(a is out for a in args):  # what is read as well is not resized
             _layout.check_target(out._spec.shape, result._spec.shape)
-        return into(op.name, out, result, inputs, op.exact)
+        return into(op.name, out, result, args, op.exact, derived=derived)
     if state.active and _transforms.wrapped(args):
         return _transforms.elementwise(op, args)
     plan, buf = launched(op, args)
@@ -304,14 +303,19 @@ def launched(op: ElementwiseOp, args: Sequence[Any], over: Tensor | None = None)
 
 
 def check_out(
-    name: str, out: Tensor, result: dtype, inputs: Sequence[Any] | None, exact: str | None = None
+    name: str,
+    out: Tensor,
+    result: dtype,
+    inputs: Sequence[Any],
+    exact: str | None = None,
+    derived: bool = True,
 ) -> None:
-    """Refuse an `out=` that cannot take the result. `inputs` is None of an op without a derivative; `exact` holds the words of one that
-    casts nothing."""
+    """Refuse an `out=` that cannot take the result. `exact` holds the words of an op that casts nothing; one that is not `derived` has
+    no gradient that would be lost."""
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    given = () if inputs is None else (out, *inputs)
-    if state.grad and any(isinstance(a, Tensor) and requires(a) for a in given):
+    given = (out, *inputs)
+    if derived and state.grad and any(isinstance(a, Tensor) and requires(a) for a in given):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
@@ -337,20 +341,21 @@ def into(
     name: str,
     out: Tensor,
     result: Tensor,
-    inputs: Sequence[Any] | None,
+    inputs: Sequence[Any],
     exact: str | None = None,
     apart: Sequence[Tensor] = (),
+    derived: bool = True,
 ) -> Tensor:
     """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it.
     `apart` are the tensors of which PyTorch refuses that `out` overlaps them in part."""
-    check_out(name, out, result._spec.dtype, inputs, exact)
+    check_out(name, out, result._spec.dtype, inputs, exact, derived)
     check_apart(out, apart)
     if out._spec.repeats:
         raise RuntimeError(OVERLAP)
     if out._spec.shape != result._spec.shape:
         dense = _layout.is_dense(result._spec.shape, result._spec.strides)  # it lies as the result does
         hooks.resize(out, result._spec.shape, result._spec.strides if dense else None)
-    recorded, state.grad = state.grad, state.grad and inputs is not None
+    recorded, state.grad = state.grad, state.grad and derived
     try:
         hooks.copy_(out, result)
     finally:
