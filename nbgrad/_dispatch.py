@@ -320,15 +320,11 @@ def check_out(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    _check_out_moves(name, given)
-    check_out_dtype(name, result, out._spec.dtype, exact)
-
-
-def _check_out_moves(name: str, given: Sequence[Any]) -> None:
     if state.duals and _transforms.moves(given):
         raise NotImplementedError(
             f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
         )
+    check_out_dtype(name, result, out._spec.dtype, exact)
 
 
 def check_apart(out: Tensor, tensors: Sequence[Any]) -> None:
