@@ -121,7 +121,7 @@ FORMS = """
 {f}.fmod_(0.75)
 {x}.copy_({y})|3
 {x}.fill_({k})|2
-{x}.fill_({y}.sum())
+{f}.fill_({y}.sum())
 {x}.zero_()|2
 {f}.sin_()
 {f}.tanh_()
@@ -130,10 +130,10 @@ FORMS = """
 {x}.abs_()
 {x}.clamp_(-1, 1)
 {f}.sigmoid_()
-{x}.lt_({y})
-{x}.ge_({w})
-{x}.eq_({y})
-{x}.ne_({k})
+{f}.lt_({y})
+{f}.ge_({w})
+{f}.eq_({y})
+{f}.ne_({k})
 {x}.logical_not_()
 {x}.masked_fill_({s} > {w}, {k})|2
 {x}.view(-1).masked_scatter_(({s} > 0).view(-1), {x}.detach().clone())
@@ -209,7 +209,7 @@ with T.inference_mode(): {x}.add_({k})
 {n} = T.autograd.grad(({f} * {f}).sum(), {l}, create_graph=True)[0] * 1|4
 {n} = T.autograd.grad({f}, {l}, {s}.detach(), retain_graph=True, materialize_grads=True)[0].contiguous()|2
 {n}, = T.autograd.grad({f}.sin().sum(), {x}, allow_unused=True)
-{n} = T.func.jvp(T.sin, ({f}.detach(),), ({s}.detach(),))[1]
+{n} = T.func.jvp(T.sin, ({f}.detach().clone(),), ({s}.detach(),))[1]
 {n} = T.func.grad(lambda a: (a * a * {s}).sum())({f})
 {n} = T.vmap(lambda a: a * 2 + 1)(T.stack([{x}, {x}]))
 """
