@@ -802,7 +802,7 @@ _AS_IT_IS = (
 def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """The arguments of a call, where numbers in PyTorch's other dresses (NumPy's, a tensor's) are Python's."""
     takes = [(k, p) for way in signatures(path) if not way.hidden for k, p in enumerate(way.parameters)]
-    tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor"]
+    tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor" or p.kind[0] == "."]
     places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
     data = {k for k, p in takes if p.kind == "object" and p.name in _AS_IT_IS}
 

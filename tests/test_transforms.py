@@ -103,6 +103,7 @@ HOST = (
     "equal",
     "bincount",
     "nonzero",
+    "unique",  # refused, as in PyTorch
     "cov_weights",
     "gumbel",
     "masked_scatter",

@@ -152,9 +152,10 @@ def op_name(op: Any) -> str:
 
 
 def _arguments(frame: FrameType) -> list[Any]:
-    """What was given by position."""
+    """What was given by position. Behind `_surplus` stand other names for the same, and places that only a wrong call fills."""
     code, local = frame.f_code, frame.f_locals
-    values = [local[name] for name in code.co_varnames[: code.co_argcount]]
+    names = list(code.co_varnames[: code.co_argcount])
+    values = [local[name] for name in names[: names.index("_surplus") if "_surplus" in names else None]]
     if code.co_flags & inspect.CO_VARARGS:
         values += local[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]]
     return values

@@ -28,12 +28,12 @@ from nbgrad.ops.host import of_array
 from nbgrad.ops.join import cat
 from nbgrad.ops.linalg import matmul
 from nbgrad.ops.linear_systems import (
+    _inverse,
     _LinAlgError,
     by_columns,
     check_floats,
     check_matrices,
     check_square,
-    inv_ex,
     solve_triangular,
 )
 from nbgrad.ops.movement import diagonal, movedim, narrow, squeeze, unsqueeze
@@ -321,7 +321,7 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
         result = squeeze(e.div(smallest, largest) if p == -2 else e.div(largest, smallest), -1)
     else:
         check_square(f"linalg.cond(ord={p})", A)
-        inverse = inv_ex(A)[0]
+        inverse = _inverse(A, None)
         result = nan_to_num(e.mul(matrix_norm(A, p), matrix_norm(inverse, p)), math.inf, math.inf, -math.inf)
     return result if out is None else into("linalg_cond", out, result, (A,))
 

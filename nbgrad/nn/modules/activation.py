@@ -21,7 +21,7 @@ class _Activation(Module):
     inplace = False
 
     def extra_repr(self) -> str:
-        said = [f"{name}={getattr(self, name)}" for name in self.shown]
+        said = [f"{name}={getattr(self, name)!r}" for name in self.shown]
         return ", ".join([*said, *(["inplace=True"] if self.inplace else [])])
 
 
