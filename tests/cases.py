@@ -179,10 +179,11 @@ def samples(
 
 
 def special_sample(case: OpCase, dtype: str) -> Sample:
-    """Every pair (triple) of zeros, infinities, NaN and a few more."""
+    """Every pair (triple) of zeros, infinities, NaN and a few more; 32 times, as PyTorch's gradients at NaN are others for the elements
+    that its vectors leave over."""
     values = [v for v in SPECIALS if not (case.finite and np.isinf(v))]
     grid = np.meshgrid(*[np.array(values, dtype)] * case.arity, indexing="ij")
-    arrays = [g.ravel() for g in grid]
+    arrays = [np.repeat(g.ravel(), 32) for g in grid]
     for i, kind in enumerate(case.kinds):
         if kind:
             arrays[i] = arrays[i] > 0 if kind == "bool" else arrays[i].astype(kind)

@@ -133,7 +133,7 @@ def hardsigmoid(input):
 @stanza(
     method=False,
     kernel=_only_floats("hardswish_cpu"),
-    vjp=lambda g, input: choose(p.le(input, -3), 0.0, choose(p.lt(input, 3), g * (input / 3 + 0.5), g)),
+    vjp=lambda g, input: choose(p.ge(input, 3), g, choose(p.le(input, -3), 0.0, g * (input / 3 + 0.5))),
 )
 def hardswish(input):
     return input * p.minimum(p.maximum(input + 3, 0), 6) / 6
@@ -195,11 +195,11 @@ def _exponential(name: str, node: str, rule: Any, fall: Any = s.expm1_below) -> 
 
 def _by_input(g: Any, input: Any, negative: Any, positive: Any, inner: Any) -> Any:
     below = g * inner * negative * p.exp(input * inner)
-    return choose(p.le(input, 0), below, g * positive), None, None, None
+    return choose(p.gt(input, 0), g * positive, below), None, None, None
 
 
 def _by_result(g: Any, y: Any, negative: Any, positive: Any, inner: Any) -> Any:
-    return choose(p.le(y, 0), g * inner * (y + negative), g * positive), None, None, None
+    return choose(p.gt(y, 0), g * positive, g * inner * (y + negative)), None, None, None
 
 
 # In place PyTorch reads the result, whose sign is the input's if `negative` is not.

@@ -247,7 +247,7 @@ def _logit(input):
     settings=("low", "high"),
     method=False,
     vjp=lambda g, input, low, high: (
-        choose(p.logical_or(p.lt(input, low), p.gt(input, high)), 0.0, g / (input * (1 - input))),
+        choose(p.logical_and(p.ge(input, low), p.le(input, high)), g / (input * (1 - input)), 0.0),
         None,
         None,
     ),
