@@ -88,6 +88,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     for d, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1])):
         if a != b:
             raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {a} and {b}")
+    if weight.ndim != 3:
+        raise IndexError(f"bilinear(): expected a weight of 3 dimensions, but got {weight.ndim}")
     out, first, second = weight.shape
     for word, t, n in (("input1", input1, first), ("input2", input2, second)):
         if t.shape[-1] != n:

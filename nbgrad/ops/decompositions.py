@@ -242,6 +242,13 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
 _ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
 
 
+def _extreme(lengths: Tensor, dim: int, keepdim: bool, ord: float) -> Tensor:
+    """The largest, of none 0; the smallest where the order is negative."""
+    if ord > 0:
+        return (amax if lengths.shape[dim] else _sum)(lengths, dim, keepdim)
+    return amin(lengths, dim, keepdim)
+
+
 def matrix_norm(
     A: Tensor,
     ord: Any = "fro",
@@ -269,14 +276,14 @@ def matrix_norm(
     elif ord == "nuc" or abs(ord) == 2:
         check_floats("linalg.matrix_norm", A)
         s = svdvals(movedim(A, (rows, columns), (-2, -1)))
-        result = _sum(s, -1) if ord == "nuc" else (amax if ord > 0 else amin)(s, -1)
+        result = _sum(s, -1) if ord == "nuc" else _extreme(s, -1, False, ord)
         for d in sorted((rows, columns)) if keepdim else ():
             result = unsqueeze(result, d)
     else:
         over, along = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = vector_norm(A, 1, over, keepdim)
         along -= not keepdim and along > over
-        result = (amax if ord > 0 else amin)(sums, along, keepdim)
+        result = _extreme(sums, along, keepdim, ord)
     return result if out is None else into("linalg_matrix_norm", out, result, (A,))
 
 

@@ -232,6 +232,10 @@ def linalg_lu_solve(
             "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
             f"{LU.dtype.scalar_name} and B of type {B.dtype.scalar_name} instead"
         )
+    if pivots.dtype is not _dtypes.int32:
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
+    if min(LU.ndim, B.ndim) < 2:
+        raise RuntimeError("torch.linalg.lu_solve: The input tensor A must have at least 2 dimensions.")
     if tuple(LU.shape)[-2:] != (tuple(LU.shape)[-1],) * 2:
         raise RuntimeError(
             f"torch.linalg.lu_solve: LU must be batches of square matrices, but they are {LU.shape[-2]} by {LU.shape[-1]} matrices"
