@@ -237,7 +237,6 @@ def _interned(cls: type[Expr], key: tuple[Any, ...], fields: tuple[Any, ...]) ->
                 object.__setattr__(node, slot, value)
             if len(Expr._table) >= Expr._sweep_at:
                 sweep()
-                Expr._sweep_at = 4096 + 2 * len(Expr._table)
             Expr._table[key] = weakref.ref(node)
         return node
 
@@ -247,6 +246,7 @@ def sweep() -> None:
     with LOCK:
         for key in [key for key, node in Expr._table.items() if node() is None]:
             del Expr._table[key]
+        Expr._sweep_at = 4096 + 2 * len(Expr._table)
 
 
 def result_is_bool(prim: Prim, args: tuple[Expr, ...]) -> bool:
