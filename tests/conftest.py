@@ -1,11 +1,16 @@
 """Tiers, and the state that a test may not leave behind."""
 
+import signal
 from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 
 from tests.support import T
+
+# A shell starts what it runs in the background deaf to Ctrl-C, which some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TIERS = {"oracle", "cuda", "gpu", "slow"}
 
