@@ -313,6 +313,8 @@ class Play:
             written, *read = [eval(text, self.scope).detach() for text in (target, *TENSOR.findall(operands))]
         except Exception:  # which is what the statement itself will raise
             return False
+        if not written.numel():  # it may be given room, in memory that is read
+            return any(t.untyped_storage().data_ptr() == written.untyped_storage().data_ptr() for t in read)
         at = places(written)
         if np.unique(at).size < at.size:
             return True
@@ -380,7 +382,7 @@ def reach(t: Any) -> int:
 
 
 WRITE = re.compile(r"^(?:with [^:]*: )?(t\d+\S*?)(?: [-+*/]?= |\.\w+_\()(.*)$")
-OUT = re.compile(r"^(.*)out=(t\S+)\)$")
+OUT = re.compile(r"^(.*)out=(t\d+(?:\[.*\])?)\)$")
 TENSOR = re.compile(r"t\d+(?:\[[^]]*\])*")
 
 
