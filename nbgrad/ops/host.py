@@ -349,6 +349,8 @@ def _of_each(name: str) -> None:
     """Write over each element what a function gives for it and for those of other tensors at its place."""
 
     def method_of_each(self: Tensor, *args: Any) -> Tensor:
+        if name == "apply_" and len(args) != 1:  # the others are looked at by PyTorch's parser
+            raise TypeError(f"TensorBase.apply_() takes exactly one argument ({len(args)} given)")
         *others, function = args
         if any(requires(t) for t in (self, *others)):
             raise RuntimeError(
