@@ -4,7 +4,8 @@ A call begins as one that PyTorch takes: one that the case table makes, a line o
 an argument becomes of another type, shape or value, is left out, named, given twice, or one too many. Both sides must raise the same
 type of exception, or neither; their texts are counted apart (`--texts` shows those that differ). Calls are made in child processes, so
 that one that never ends, or ends the process, is seen as such, and whose it is. A call comes from the seed and its number alone
-(`--first 1234 --calls 1`), and what differs is printed as the smallest call that differs in that way.
+(`--first 1234 --calls 1`), and what differs is printed as the smallest call that differs in that way. `--only 'nn|optim'` draws from the
+names that begin in these ways alone, which gives other calls of the same seed.
 """
 
 from __future__ import annotations
@@ -400,9 +401,14 @@ def begun(path: str, rng: random.Random) -> Call:
     return call
 
 
-def draw(seed: int, number: int) -> Call:
+@cache
+def drawn_from(only: str) -> list[str]:
+    return [name for name in names() if re.match(only, name)]
+
+
+def draw(seed: int, number: int, only: str = "") -> Call:
     rng = random.Random(f"{seed} {number}")
-    call = begun(pick(rng, names()), rng)
+    call = begun(pick(rng, drawn_from(only)), rng)
     for _ in range(pick(rng, (0, *[1] * 14, *[2] * 5))):
         call = spoilt(call, rng)
     return call
@@ -566,13 +572,13 @@ def smallest(call: Call, outcome: tuple[str, str, str]) -> tuple[Call, tuple[str
 # ---------------------------------------------------------------- child and parent
 
 
-def serve(seed: int, first: int, calls: int, shrink: bool) -> None:
+def serve(seed: int, first: int, calls: int, shrink: bool, only: str) -> None:
     """A line before each call, and one of what came of it."""
     warnings.simplefilter("ignore")
     typical()
     for number in range(first, first + calls):
         tell = {"number": number}
-        call = draw(seed, number)
+        call = draw(seed, number, only)
         print(json.dumps(tell | {"call": str(call)}), flush=True)
         found = compared(call)
         if shrink and found[0] in ("type", "form", "value"):
@@ -602,12 +608,13 @@ def results(
     limit: float = 20.0,
     shrink: bool = True,
     child_is: Sequence[str] = CHILD,
+    only: str = "",
 ) -> Iterator[Difference]:
     """One for each call, made in a child that another one follows where it ended or hung."""
     last = first + calls
     while first < last:
         command = [*child_is, "--serve", "--seed", str(seed), "--first", str(first)]
-        command += ["--calls", str(last - first)] + ["--whole"] * (not shrink)
+        command += ["--calls", str(last - first)] + ["--whole"] * (not shrink) + ["--only", only]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0) as child:
             assert child.stdout
             waiting, rest, begun_one = True, b"", ""
@@ -635,15 +642,18 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=20_000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--only", default="", help="a pattern with which the names begin, such as nn or optim"
+    )
     parser.add_argument("--texts", action="store_true", help="show the texts that differ, too")
     parser.add_argument("--serve", action="store_true", help="be a child")
     parser.add_argument("--whole", action="store_true", help="leave calls as they were drawn")
     asked = parser.parse_args()
     if asked.serve:
-        serve(asked.seed, asked.first, asked.calls, not asked.whole)
+        serve(asked.seed, asked.first, asked.calls, not asked.whole, asked.only)
         return 0
     counts: Counter[str] = Counter()
-    for result in results(asked.seed, asked.first, asked.calls, shrink=not asked.whole):
+    for result in results(asked.seed, asked.first, asked.calls, shrink=not asked.whole, only=asked.only):
         counts[result.how] += 1
         if result.how in ("type", "form", "value", "process") or (asked.texts and result.how == "text"):
             print(f"[{result.how}] {result}", end="\n\n", flush=True)
