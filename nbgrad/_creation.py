@@ -779,12 +779,14 @@ def arange(
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if all(isinstance(v, int) for v in values):
+    if d is _dtypes.int64:  # which PyTorch counts in whole steps, from whole to whole
+        start, end, step = map(int, (start, end, step))
+        if not step:
+            raise ValueError("step must be nonzero")
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         n = _size(-(-(end - start) // step))
     else:
         n = _size(float(np.ceil((float(end) - float(start)) / float(step))))
-    if d is _dtypes.int64 and not int(step):
-        raise ValueError("step must be nonzero")  # of int64 PyTorch counts in whole steps
     sp = _spec("arange", (n,), d, device, requires_grad)
     # PyTorch accumulates in double for floats: start + step * i, rounded once.
     if d.is_floating_point:

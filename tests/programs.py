@@ -383,6 +383,7 @@ def reach(t: Any) -> int:
 
 WRITE = re.compile(r"^(?:with [^:]*: )?(t\d+\S*?)(?: [-+*/]?= |\.\w+_\()(.*)$")
 OUT = re.compile(r"^(.*)out=(t\d+(?:\[.*\])?)\)$")
+TENSOR_NAME = re.compile(r"\bt\d+\b")
 TENSOR = re.compile(r"t\d+(?:\[[^]]*\])*")
 
 
@@ -399,7 +400,7 @@ def outcome_of(look: Callable[[Any], Any], t: Any) -> Any:
         return type(error).__name__
 
 
-def agree(a: Any, b: Any) -> bool:
+def agree(a: Any, b: Any, least: float = 0.0) -> bool:
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(agree(a[k], b[k]) for k in a)
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -407,7 +408,7 @@ def agree(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         if a.dtype != b.dtype or a.shape != b.shape:
             return False
-        tol = RTOL.get(a.dtype.name, 0)
+        tol = max(RTOL.get(a.dtype.name, 0), least if a.dtype.kind == "f" else 0)
         return bool(np.allclose(a, b, tol, tol, equal_nan=True))
     return type(a) is type(b) and bool(a == b)
 
@@ -415,6 +416,7 @@ def agree(a: Any, b: Any) -> bool:
 def difference(statements: list[str], T: ModuleType, torch: ModuleType) -> str:
     """What the first statement after which the two differ shows; nothing if none does."""
     ours, theirs = Play(T), Play(torch)
+    rounded: dict[str, float] = {}  # what a less precise tensor went into, and the tolerance of that
     for k, statement in enumerate(statements):
         undefined, before = theirs.undefined(statement), theirs.seen()
         want, got = theirs.run(statement), ours.run(statement)
@@ -425,9 +427,12 @@ def difference(statements: list[str], T: ModuleType, torch: ModuleType) -> str:
         a, b = ours.seen(), theirs.seen()
         if a.keys() != b.keys():
             return f"after line {k + 1}: the tensors are {sorted(a)}, not {sorted(b)}"
+        least = max((rounded.get(n, 0) for n in TENSOR_NAME.findall(statement)), default=0)
+        rounded |= {n: least for n in b if least > rounded.get(n, 0) and not (n in before and agree(before[n], b[n]))}
+        rounded |= {n: max(RTOL.get(b[n]["dtype"][6:], 0), rounded.get(n, 0)) for n in b}
         for name in a:
             for what in a[name]:
-                if not agree(a[name][what], b[name][what]):
+                if not agree(a[name][what], b[name][what], rounded[name]):
                     return f"after line {k + 1}: {what} of {name} is {a[name][what]}, not {b[name][what]}"
     return ""
 

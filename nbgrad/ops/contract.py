@@ -520,6 +520,10 @@ def addr(
             raise RuntimeError(
                 f"For integral input tensors, argument {word} must not be a floating point number."
             )
+        if d is not _dtypes.bool_ and number_type(number) is bool:
+            raise RuntimeError(f"Boolean {word} only supported for Boolean results.")
+    if d is _dtypes.bool_:
+        beta, alpha = bool(beta), bool(alpha)
     shape = (vec1.shape[0], vec2.shape[0])
     expand(input, shape)
     operands = [to_dtype(t, d) for t in (input, vec1, vec2)]

@@ -129,7 +129,7 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
         if not sp.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
     first = next((sp for sp in specs if not _skipped(sp)), specs[0])
-    d = _layout.wrap_dim(dim, first.ndim)
+    d = 0 if _skipped(first) else _layout.wrap_dim(dim, first.ndim)  # of nothing PyTorch asks no dimension
     total, skip = 0, not _skipped(first)
     starts: list[int | None] = []
     for k, sp in enumerate(specs):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _backend, _dtypes, _layout
-from nbgrad._dispatch import differentiable, into
+from nbgrad._dispatch import check_out, differentiable, into
 from nbgrad._dtypes import dtype as _dtype
 from nbgrad._prepared import Run, call_of, filled, prepared, settled
 from nbgrad._storage import Spec, spec
@@ -122,8 +122,12 @@ _FOUND = "expected scalar_type {want} but found {got}"
 def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tensor | None, **more: Any) -> Any:
     d = _sum_dtype(input, dtype, out)
     at = _dim(name, dim, input.ndim)
-    if out is None and input._spec.dtype is d:
+    if out is None and input._spec.dtype is d and (d.is_floating_point or d is _dtypes.int64):
         return call_of(op, input, dim=at, **more)
+    if d is _dtypes.bool_ and input.ndim and input.numel():
+        if out is not None:
+            check_out(name, out, d, (input,), EXPECTED)
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     got = to_dtype(op(to_dtype(input, d), dim=at, **more), d)
     return got if out is None else into(name, out, got, (input,), EXPECTED, apart=(input,))
 
