@@ -428,7 +428,9 @@ def difference(statements: list[str], T: ModuleType, torch: ModuleType) -> str:
         if a.keys() != b.keys():
             return f"after line {k + 1}: the tensors are {sorted(a)}, not {sorted(b)}"
         least = max((rounded.get(n, 0) for n in TENSOR_NAME.findall(statement)), default=0)
-        rounded |= {n: least for n in b if least > rounded.get(n, 0) and not (n in before and agree(before[n], b[n]))}
+        rounded |= {
+            n: least for n in b if least > rounded.get(n, 0) and not (n in before and agree(before[n], b[n]))
+        }
         rounded |= {n: max(RTOL.get(b[n]["dtype"][6:], 0), rounded.get(n, 0)) for n in b}
         for name in a:
             for what in a[name]:
