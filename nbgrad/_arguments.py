@@ -9,10 +9,11 @@ for each call ask when they make one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial, reduce, update_wrapper
 from inspect import signature
 from keyword import iskeyword
+from operator import index
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -52,13 +53,17 @@ def _holds_int(t: Any) -> bool:
 
 
 def _is_index(value: Any) -> bool:
+    """Whether it counts as an int where sizes and places are meant: also a tensor of one element, and what Python can index with."""
     if type(value) is int:
         return True
     if isinstance(value, (bool, np.bool_)):
         return False
-    return (
-        _is_int(value) or _holds_int(value) or (hasattr(value, "__index__") and not isinstance(value, Tensor))
-    )
+    if isinstance(value, Tensor):
+        return value.numel() == 1 and value.dtype.category <= 1
+    try:
+        return hasattr(value, "__index__") and index(value) is not None
+    except TypeError:
+        return False
 
 
 def _holds_number(value: Any) -> bool:
@@ -69,6 +74,7 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "Tensor": ("Tensor", lambda v: isinstance(v, Tensor)),
     "Number": ("Number", lambda v: _is_number(v) or _holds_number(v)),
     "int": ("int", lambda v: _is_int(v) or _holds_int(v)),
+    "index": ("int", _is_index),
     "float": ("float", lambda v: isinstance(v, (int, float, *_NUMBERS)) or _holds_number(v)),
     "bool": ("bool", lambda v: isinstance(v, bool)),
     "str": ("str", lambda v: isinstance(v, str)),
@@ -135,7 +141,7 @@ class Parameter(NamedTuple):
             return hasattr(value, self.kind[1:])
         if self.kind == "Tensor" and numbers and _is_number(value):
             return True
-        if self.kind == "ints" and self.size and (_is_int(value) or _holds_int(value)):
+        if self.kind == "ints" and self.size and not isinstance(value, np.ndarray) and _is_index(value):
             return True
         return _JUDGES[self.kind][1](value)
 
@@ -243,8 +249,13 @@ class Signature:
         given = {p.name: v for p, v in zip(self.parameters, args)} | dict(kwargs)
         for p in self.parameters:
             value = given.get(p.name)
-            if p.kind == "int" and type(value) is int and not -(2**63) <= value < 2**63:
-                raise ValueError("Overflow when unpacking long long")
+            if type(value) is int and not -(2**63) <= value < 2**63:
+                if p.kind in ("int", "index"):
+                    raise ValueError("Overflow when unpacking long long")
+                if p.kind == "Number" and value < 0:
+                    raise OverflowError("can't convert negative int to unsigned")
+                if p.kind == "Number" and value >= 2**64:
+                    raise OverflowError("int too big to convert")
             if p.kind != "ints" or value is None:
                 continue
             if p is self.parameters[0] and self.spread and not _sequence(value):
@@ -268,7 +279,10 @@ class Signature:
         return any(
             [
                 p.kind[:6] != "Tensor"
-                and (isinstance(v, Tensor) or (_sequence(v) and any([isinstance(n, Tensor) for n in v])))
+                and (
+                    isinstance(v, (Tensor, np.ndarray))
+                    or (_sequence(v) and any([isinstance(n, (Tensor, np.ndarray)) for n in v]))
+                )
                 for p, v in given
             ]
         )
@@ -530,7 +544,11 @@ def named_operands(name: str, count: int, own: tuple[str, ...]) -> tuple[tuple[s
 
 
 def definition(
-    positional: Sequence[str], named: Sequence[str], others: Sequence[str], spread: str = ""
+    positional: Sequence[str],
+    named: Sequence[str],
+    required: Sequence[str],
+    others: Sequence[str],
+    spread: str = "",
 ) -> str:
     """The parameters of a user's function, which stands before a Python function of ours.
 
@@ -539,14 +557,24 @@ def definition(
     a required parameter has a default that stands for none, and `*dims` is `all_dims`, as `dims` is a name. A call that uses none of
     these pays for a look at each, `unusual`, which is less than it pays for a parameter that can only be given by name."""
     stop = f"*all_{spread}" if spread else "_surplus=_unset, _second=_unset"
-    return ", ".join([*positional, stop, *named, *(f"{name}=_unset" for name in others)])
+    return ", ".join([*positional, stop, *named, *(f"{n}={_absent(n, required)}" for n in others)])
+
+
+def other_names(names: Iterable[str]) -> set[str]:
+    """NumPy's, for parameters of these."""
+    return {other for name in names for other in _OTHER_NAMES.get(name, ())}
+
+
+def _absent(name: str, required: Iterable[str]) -> str:
+    """What stands for no argument under a name. Of a required parameter's other names it is None, which may not be given and is compared
+    with at the least cost: hardly a call uses them."""
+    return "None" if name in other_names(required) else "_unset"
 
 
 def unusual(required: Sequence[str], others: Sequence[str], spread: str = "") -> str:
-    """Source of what is asked first. Other names of required parameters are left out: where one is used, the parameter has none."""
-    unseen = {other for name in required for other in _OTHER_NAMES.get(name, ())}
-    asked = [name for name in (*["_surplus"] * (not spread), *others) if name not in unseen]
-    return " or ".join([f"{name} is not _unset" for name in asked]) or "False"
+    """Source of what is asked first: whether an argument has a place or a name that the function's own parameters have not."""
+    asked = [*["_surplus"] * (not spread), *others]
+    return " or ".join([f"{name} is not {_absent(name, required)}" for name in asked]) or "False"
 
 
 def missing(required: Sequence[str]) -> str:
@@ -599,7 +627,9 @@ def _as_given(path: str, every: Sequence[Any], given: Mapping[str, Any]) -> tupl
         p.name: given[p.name] for p in every if p.kind is p.KEYWORD_ONLY and given[p.name] is not p.default
     }
     own = [p.name for p in every if p.kind is not p.VAR_POSITIONAL]
+    required = [p.name for p in every if p.default is p.empty]
     others = [name for name in spellings(own, path) if given.get(name, unset) is not unset]
+    others = [name for name in others if given[name] is not None or _absent(name, required) != "None"]
     return args + further, kwargs | {name: given[name] for name in others}
 
 
@@ -631,8 +661,8 @@ def guarded({definition}):
         {values}= _judge(({key},), {values})
     try:
         return _function({call})
-    except (MemoryError, ValueError) as error:
-        _check_room(error)
+    except Exception as error:
+        _refused_after(error, {values})
         raise
 """
 _FIRST = compile(
@@ -720,10 +750,11 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], mad
         return (*values[:at], *numbers)
 
     scope |= {f"_{k}": unset if p.default is p.empty else p.default for k, p in enumerate(every)}
-    scope |= {"_known": known, "_judge": judge, "_check_room": check_room, "_unset": unset}
+    scope |= {"_known": known, "_judge": judge, "_unset": unset}
+    scope["_refused_after"] = partial(refused_after, path, every[at:], at)
     scope["_anew"] = lambda given: anew(path, every, made, given)
     return _GUARD.format(
-        definition=", ".join([definition(positional, named, others, spread), *keywords]),
+        definition=", ".join([definition(positional, named, required, others, spread), *keywords]),
         unusual=unusual(required, others, spread),
         missing=missing(required),
         key=", ".join(key),
@@ -758,7 +789,9 @@ def guard_modules(package: dict[str, Any]) -> None:
             put(guard(path, names[name]))
 
 
-def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> bool:
+def check_bound(
+    path: str, parameters: Sequence[Any], values: Sequence[Any], anew: bool = False
+) -> bool:
     """`check` of a call of which only the values of a Python function's parameters are known: whether they were named is not."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -777,7 +810,7 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> 
         while args and args[-1] is parameters[len(args) - 1].default:
             args.pop()
     key = (path, *map(_kinds, args), *kwargs, *map(_kinds, kwargs.values()))
-    if key in _fine:
+    if key in _fine and not anew:
         return True
     text, lasting = _judged(path, tuple(args), kwargs)
     refusal, count = text, 0 if spread else len(args)
@@ -790,6 +823,18 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> 
     if lasting:
         _fine.add(key)
     return lasting
+
+
+def refused_after(path: str, parameters: Sequence[Any], at: int, error: Exception, *values: Any) -> None:
+    """Raise what PyTorch says of a call that failed: arguments of kinds that were fine before may have values that are not, and its
+    parser would have said so first."""
+    check_room(error)
+    if any([value is unset for value in values]):
+        return  # it has been judged as it was given
+    try:
+        check_bound(path, parameters, values[at:], anew=True)
+    except Exception as refusal:
+        raise refusal from None
 
 
 _AS_IT_IS = (
@@ -805,12 +850,16 @@ def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[A
     tensors = [(k, p) for k, p in takes if p.kind[:6] == "Tensor" or p.kind[0] == "."]
     places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
     data = {k for k, p in takes if p.kind == "object" and p.name in _AS_IT_IS}
+    ints = [(k, p.name) for k, p in takes if p.kind in ("ints", "index")]
 
     def one(k: int, name: str, value: Any) -> Any:
         if k in data:
             return value
-        if isinstance(value, Tensor) and (k in places or name in names):
-            return value
+        if isinstance(value, Tensor):
+            if k in places or name in names:
+                return value
+            if value.dtype.category == 0 and any([k == at or name == shown for at, shown in ints]):
+                return int(value)
         return _plain(value, name not in names)
 
     def each(k: int, values: Args) -> Args:
@@ -825,9 +874,11 @@ def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[A
 
 def _plain(value: Any, inside: bool) -> Any:
     if isinstance(value, np.bool_):
-        return int(value)  # to PyTorch no bool
-    if isinstance(value, np.generic) or (_holds_number(value) and type(value._spec) is Spec):
+        return float(value)  # to PyTorch neither a bool nor an int
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and _is_index(value)):
         return value.item()
-    if inside and _sequence(value) and any([isinstance(v, (np.generic, Tensor)) for v in value]):
+    if isinstance(value, Tensor) and type(value._spec) is Spec and (_holds_number(value) or _is_index(value)):
+        return value.item()
+    if inside and _sequence(value) and any([isinstance(v, (np.generic, np.ndarray, Tensor)) for v in value]):
         return [_plain(v, False) for v in value]
     return value

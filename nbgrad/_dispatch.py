@@ -23,6 +23,7 @@ from nbgrad._arguments import (
     guard,
     missing,
     named_operands,
+    other_names,
     renamed,
     unset,
     unusual,
@@ -169,9 +170,10 @@ def _function_maker(
             ]
     named = [f"{keyword}=usual", "out=None"][not keyword :]
     absent = _MISSING.format(missing=missing(names))
+    only = [name for name in others if name not in other_names(names)]  # each that is asked for is time of every call
     text = _FUNCTION.format(
-        signature=definition([f"{name}=_unset" for name in names], named, others),
-        unusual=unusual(names, others),
+        signature=definition([f"{name}=_unset" for name in names], named, (), others),
+        unusual=unusual((), only),
         missing=absent,
         keyword=_KEYWORD.format(names=listed, keyword=keyword, missing=absent) if keyword else "",
         names=listed,
@@ -254,7 +256,7 @@ def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
                 f"{op.name}(): argument '{op.params[k]}' (position {k + 1}) must be Tensor, not {type(a).__name__}"
             )
         if kind is int and not -(2**63) <= a < 2**64:
-            raise OverflowError("int too big to convert")
+            raise OverflowError("int too big to convert" if a > 0 else "can't convert negative int to unsigned")
         found.append(kind)
     return tuple(found)
 

@@ -187,12 +187,12 @@ def _with_meta(launch: Any, meta: Any) -> Any:
 
 
 def number_type(value: Any) -> type | None:
-    """float, int or bool for what counts as a Python number (NumPy's scalars do), else None."""
+    """float, int or bool for what counts as a Python number (NumPy's scalars do, its bools as floats), else None."""
     t = type(value)
     if t is float or t is int or t is bool:
         return t
     if isinstance(value, np.generic):
-        return {"f": float, "i": int, "u": int, "b": bool}.get(value.dtype.kind)
+        return {"f": float, "i": int, "u": int, "b": float}.get(value.dtype.kind)
     for base in (bool, int, float):
         if isinstance(value, base):
             return base

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from nbgrad import _arguments, _dtypes, _transforms
-from nbgrad._backend import check_room
 from nbgrad._layout import Size
 from nbgrad._op import Op
 from nbgrad._plan import _PLANS
@@ -218,8 +217,8 @@ def {name}({definition}):
                 return plan
             keep(({key}), plan, {more})
         result = plan.run({tensors})
-    except (MemoryError, ValueError) as error:
-        check_room(error)
+    except Exception as error:
+        refused_after(error, {values})
         raise
     if ({wants}) and state.grad:
         asked = {asked}
@@ -308,7 +307,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         values="".join([f"{'all_' * (p in spread)}{p.name}, " for p in every]),
     )
     scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
-    scope |= dict(sequences=(tuple, list, Size), check_room=check_room, _unset=_arguments.unset)
+    scope |= dict(sequences=(tuple, list, Size), _unset=_arguments.unset)
     scope |= {f"_{p.name}": _arguments.unset if p.default is p.empty else p.default for p in every}
     scope["__name__"] = function.__module__
 
@@ -329,12 +328,13 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
             spellings = _arguments.spellings(own, path)
             end = len(positional) + 1 - len(spread)
             return text(
-                definition=_arguments.definition(listed[:end], listed[end:], spellings, before),
+                definition=_arguments.definition(listed[:end], listed[end:], required, spellings, before),
                 unusual=_arguments.unusual(required, spellings, before),
                 missing=_arguments.missing(required),
             )
 
-        here = {**scope, "judge": judge, "anew": anew}
+        refused_after = partial(_arguments.refused_after, path, every[at:], at)
+        here = {**scope, "judge": judge, "anew": anew, "refused_after": refused_after}
         made = _arguments.written_later(write, function.__name__, here, function, path)
         return made
 
