@@ -789,9 +789,7 @@ def guard_modules(package: dict[str, Any]) -> None:
             put(guard(path, names[name]))
 
 
-def check_bound(
-    path: str, parameters: Sequence[Any], values: Sequence[Any], anew: bool = False
-) -> bool:
+def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any], anew: bool = False) -> bool:
     """`check` of a call of which only the values of a Python function's parameters are known: whether they were named is not."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}

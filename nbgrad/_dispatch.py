@@ -170,7 +170,9 @@ def _function_maker(
             ]
     named = [f"{keyword}=usual", "out=None"][not keyword :]
     absent = _MISSING.format(missing=missing(names))
-    only = [name for name in others if name not in other_names(names)]  # each that is asked for is time of every call
+    only = [
+        name for name in others if name not in other_names(names)
+    ]  # each that is asked for is time of every call
     text = _FUNCTION.format(
         signature=definition([f"{name}=_unset" for name in names], named, (), others),
         unusual=unusual((), only),
@@ -256,7 +258,9 @@ def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
                 f"{op.name}(): argument '{op.params[k]}' (position {k + 1}) must be Tensor, not {type(a).__name__}"
             )
         if kind is int and not -(2**63) <= a < 2**64:
-            raise OverflowError("int too big to convert" if a > 0 else "can't convert negative int to unsigned")
+            raise OverflowError(
+                "int too big to convert" if a > 0 else "can't convert negative int to unsigned"
+            )
         found.append(kind)
     return tuple(found)
 
