@@ -9,6 +9,7 @@ for each call ask when they make one.
 from __future__ import annotations
 
 import warnings
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial, reduce, update_wrapper
 from inspect import signature
@@ -46,7 +47,7 @@ def _holds_int(t: Any) -> bool:
     return (
         isinstance(t, Tensor)
         and not t.ndim
-        and not t._rg
+        and not t.requires_grad
         and str(t.dtype.kind)[0] in "iu"
         and t.dtype.category == 1
     )
@@ -169,7 +170,8 @@ class Signature:
 
     def __init__(self, name: str, text: str, mark: str = "", called: str = "") -> None:
         self.name, self.parameters, self.called = name, list(_parameters(text)), called or name
-        self.hidden, self.of_python = mark == "hidden", mark == "python"
+        self.hidden, self.of_python = mark == "hidden", mark.startswith("python")
+        self.first = mark[7:]  # what PyTorch's Python does with the arguments before it hands them on
         self.most = len(self.parameters)
         self.least = sum(p.default is None for p in self.parameters)
         self.positional = sum(not p.named_only for p in self.parameters)
@@ -189,6 +191,8 @@ class Signature:
             return f"{method} takes no {'keyword arguments' if kwargs else f'arguments ({len(args)} given)'}"
         if self.of_python and (unbound := self._unbound(args, kwargs)):
             return unbound
+        if self.first:
+            self._do_first(args, kwargs)
         if len(args) > self.positional and not self.spread:
             return self._surplus(args)
         at, left = 0, len(kwargs)
@@ -219,6 +223,11 @@ class Signature:
         if at < len(args):
             return self._surplus(args)
         return self._unknown(args, kwargs) if left else None
+
+    def _do_first(self, args: Args, kwargs: Mapping[str, Any]) -> None:
+        """Raises what PyTorch's Python raises, which knows arguments by what it does with them alone."""
+        given = {p.name: _value(p.default) for p in self.parameters} | dict(kwargs)
+        eval(f"({self.first},)", _words(), given | {p.name: v for p, v in zip(self.parameters, args)})
 
     def _unbound(self, args: Args, kwargs: Mapping[str, Any]) -> str:
         """Python's words where PyTorch's function is itself one of Python, and these are not its arguments."""
@@ -335,6 +344,37 @@ class Signature:
         return "invalid keyword arguments"
 
 
+def _value(default: str | None) -> Any:
+    try:
+        return literal_eval(default or "None")
+    except ValueError:  # a word, which the table does not quote
+        return default
+
+
+def _refuse(text: str, kind: type[Exception] = ValueError) -> None:
+    raise kind(text)
+
+
+def _told(size_average: Any, reduce: Any) -> bool:
+    """Whether a loss is told in the old way how to reduce; arguments that are neither true nor false raise."""
+    if size_average is not None:
+        bool(size_average)
+    if reduce is not None:
+        bool(reduce)
+    return size_average is not None or reduce is not None
+
+
+def _reducing(reduction: Any, size_average: Any = None, reduce: Any = None) -> None:
+    if not _told(size_average, reduce) and reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+@cache
+def _words() -> dict[str, Any]:
+    """What the table's expressions may call."""
+    return {"refuse": _refuse, "told": _told, "reducing": _reducing, "check": check, "Tensor": Tensor}
+
+
 def _parameters(text: str) -> Iterator[Parameter]:
     named_only = False
     for part in filter(None, text.split(", ")):
@@ -380,7 +420,7 @@ def signatures(path: str) -> list[Signature]:
     made = []
     for line in _table().get(path, ()):
         head, _, rest = line.partition("(")
-        text, _, mark = rest.rpartition(")")
+        text, _, mark = rest.partition(")")
         called = f"Tensor.{name}" if where == "Tensor" else name
         made.append(Signature(head.partition(" as ")[2] or own, text, mark[1:], called))
     return made
@@ -504,7 +544,7 @@ unset: Any = _Unset()
 
 
 def _inside(line: str) -> str:
-    return line.partition("(")[2].rpartition(")")[0]
+    return line.partition("(")[2].partition(")")[0]
 
 
 def _names(text: str) -> list[str]:
@@ -517,7 +557,7 @@ def _names(text: str) -> list[str]:
 
 
 def _also(line: str, name: str) -> Sequence[str]:
-    return () if line.endswith("|python") else _OTHER_NAMES.get(name, ())
+    return () if "|python" in line else _OTHER_NAMES.get(name, ())
 
 
 def spellings(own: Sequence[str], *paths: str) -> list[str]:
@@ -849,9 +889,10 @@ def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[A
     places, names = {k for k, p in tensors if not p.named_only}, {p.name for _, p in tensors}
     data = {k for k, p in takes if p.kind == "object" and p.name in _AS_IT_IS}
     ints = [(k, p.name) for k, p in takes if p.kind in ("ints", "index")]
+    read_of = {k for k, p in takes if p.kind[0] == "."}
 
     def one(k: int, name: str, value: Any) -> Any:
-        if k in data:
+        if k in data or k in read_of:
             return value
         if isinstance(value, Tensor):
             if k in places or name in names:

@@ -162,7 +162,8 @@ class Op:
     is told whether nobody else has the gradient's memory, so that a result may take it.
 
     With `statistics`, results after the first are what rules read and nobody else: they have no history, and `g` is the first one's.
-    With `views` a result shows the input's memory. `unmoved` is PyTorch's name of an op that it has no tangent for.
+    With `views` a result shows the input's memory. `unmoved` is PyTorch's name of an op that it has no tangent for, `untrained` its
+    name and that of an input that may not want a gradient.
 
     `tangent` is the rule of forward mode: LINEAR, PRODUCT, or a function that reads `t` (the tangent of the only input) or
     `<input>_t` (None where there is none) and what other rules read. `batch` is vmap's: given, for a single input, the tensor of all
@@ -180,8 +181,10 @@ class Op:
         statistics: bool = False,
         views: bool = False,
         unmoved: str | None = None,
+        untrained: tuple[str, str] | None = None,
     ) -> None:
         self.forward, self.rules, self.node_name, self.unmoved = forward, rules, node_name, unmoved
+        self.untrained = untrained
         self.tangent, self.batch, self.statistics, self.views = tangent, batch, statistics, views
         self.tangent_reads = tuple(inspect.signature(tangent).parameters) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")

@@ -113,12 +113,13 @@ def prepared_several(
     node_name: str,
     tangent: Callable[..., Any] | str | None = None,
     batch: Callable[..., Any] | None = None,
+    untrained: tuple[str, str] | None = None,
     **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., RunSeveral]], Callable[..., Any]]:
     """The same for `prepare(*tensors, **static)` of several tensors, some of which may be None."""
 
     def make(prepare: Callable[..., RunSeveral]) -> Callable[..., Any]:
-        op = Op(prepare, rules, node_name + "Backward0", tangent, batch, statistics=True)
+        op = Op(prepare, rules, node_name + "Backward0", tangent, batch, statistics=True, untrained=untrained)
         known: dict[Any, Prepared] = {}
 
         def at(*tensors: Any, **static: Any) -> Prepared:

@@ -185,8 +185,28 @@ def op_recorder(owner: Any, asked: int) -> Callable[..., None]:
             else:
                 own = ("owner.kept", results, "", "2" if op.views else "1")
             found = _recorder_maker(flags, every, tuple(saved), *own)(rule, owner, asked, op_recorder)
+        if op.untrained and mask[(k := op.inputs.index(op.untrained[1]))]:
+            found = _held_to(op.untrained, k, found)
         owner.recorders[asked] = found
     return found
+
+
+def _held_to(names: tuple[str, str], k: int, record: Callable[..., None]) -> Callable[..., None]:
+    def checked(result: Any, *args: Any) -> None:
+        check_untrained(names[0], **{names[1]: args[k]})
+        record(result, *args)
+
+    return checked
+
+
+def check_untrained(function: str, **inputs: Tensor | None) -> None:
+    """Refuse inputs that want a gradient which PyTorch's function of that name has not."""
+    for name, t in inputs.items():
+        if t is not None and t._rg and state.grad and t.requires_grad:
+            raise RuntimeError(
+                f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have "
+                "requires_grad True."
+            )
 
 
 def _nothing(*_: Any) -> None:

@@ -516,7 +516,7 @@ def compared(call: Call) -> tuple[str, str, str]:
     import nbgrad
 
     want, got = made(call, torch), made(call, nbgrad)
-    shown = [o if isinstance(o, str) else re.sub(r"\s+", " ", repr(o.value))[:300] for o in (want, got)]
+    shown = [o if isinstance(o, str) else re.sub(r"\s+", " ", said_of(o.value))[:300] for o in (want, got)]
     if isinstance(want, Made) and beyond(want.value):
         return "beyond", *shown
     if kind(want) != kind(got):
@@ -533,6 +533,13 @@ def compared(call: Call) -> tuple[str, str, str]:
     except AssertionError:
         return "value", *shown
     return "", *shown
+
+
+def said_of(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception as error:  # a module that holds what it was given is not always able to say so
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
 def form(value: Any) -> Any:

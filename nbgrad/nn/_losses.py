@@ -16,6 +16,7 @@ from nbgrad import _dtypes, _layout
 from nbgrad._creation import ones_like
 from nbgrad._dispatch import differentiable
 from nbgrad._prepared import call_of, settled_by
+from nbgrad._record import check_untrained
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.expr import prims as p
@@ -34,10 +35,8 @@ from nbgrad.ops.special import log1p
 
 def legacy_reduction(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
     if size_average is not None or reduce is not None:
-        if reduce is False:
-            found = "none"
-        else:
-            found = "sum" if size_average is False else "mean"
+        average, each = (True if v is None else bool(v) for v in (size_average, reduce))
+        found = ("mean" if average else "sum") if each else "none"
         warnings.warn(
             f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
             stacklevel=4,
@@ -135,8 +134,8 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    reduction = legacy_reduction(reduction, size_average, reduce)
     input, target = _paired(input, target)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"mse_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if weight is not None:
@@ -152,8 +151,8 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    reduction = legacy_reduction(reduction, size_average, reduce)
     input, target = _paired(input, target)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     loss = e.abs(e.sub(input, target))
     return _reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
 
@@ -238,8 +237,8 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """Half the square of a small difference, the size of a large one."""
-    reduction = legacy_reduction(reduction, size_average, reduce)
     input, target = _paired(input, target)
+    reduction = legacy_reduction(reduction, size_average, reduce)
     if beta == 0.0:
         return l1_loss(input, target, reduction=reduction)
     _no_integers(input, "smooth_l1_cpu")
@@ -258,6 +257,8 @@ def huber_loss(
     """`smooth_l1_loss` times `delta`."""
     d = input.dtype
     input, target = _paired(input, target)
+    if weight is None:
+        legacy_reduction(reduction, None, None)
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _no_integers(input, "huber_cpu")
@@ -320,11 +321,11 @@ def gaussian_nll_loss(
     target: Tensor,
     var: Any,
     full: bool = False,
-    eps: float = 1e-6,
+    eps: Any = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
     """Of targets drawn from normal distributions with mean `input` and variance `var`."""
-    if isinstance(var, (int, float)):
+    if isinstance(var, float):
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = e.mul(ones_like(input), var)
@@ -333,14 +334,14 @@ def gaussian_nll_loss(
     if var.size() != input.size():
         if input.size()[:-1] == var.size():
             var = unsqueeze(var, -1)  # one variance for all of a sample
-        elif not (tuple(input.shape)[:-1] == tuple(var.shape)[:-1] and var.shape[-1] == 1) and not (
-            input.ndim == var.ndim and all(a == b or b == 1 for a, b in zip(input.shape, var.shape))
-        ):
+        elif not (input.ndim == var.ndim and sum([a != b for a, b in zip(input.shape, var.shape)]) == 1):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid")
+        raise ValueError(reduction + " is not valid")
     # The gradient passes the bound: it is one of values, not of the graph.
-    var = e.add(var, e.sub(e.clamp(var.detach(), min=eps), var.detach()))
+    var = e.add(
+        var, e.sub(e.clamp(var.detach(), min=eps.detach() if isinstance(eps, Tensor) else eps), var.detach())
+    )
     off = e.sub(input, target)
     loss = e.mul(e.add(e.log(var), e.div(e.mul(off, off), var)), 0.5)
     if full:
@@ -402,6 +403,16 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     reduction = legacy_reduction(reduction, size_average, reduce)
+    check_untrained("soft_margin_loss", target=target)
+    if input.dtype is _dtypes.bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+            "`logical_not()` operator instead."
+        )
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
+        )
     shape = _layout.broadcast_shapes(input.shape, target.shape)
     input, target = broadcast_to(input, shape), to_dtype(broadcast_to(target, shape), input.dtype)
     return _soft_margin_of(input, target, reduction)
@@ -417,7 +428,7 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """The input where the target is 1, how much it falls short of the margin where that is -1."""
     reduction = legacy_reduction(reduction, size_average, reduce)
-    short = e.where(e.ne(target, 1), e.clamp_min(e.sub(margin, input), 0), 0.0)
+    short = e.where(e.ne(target, 1), e.clamp_min(e.sub(float(margin), input), 0), 0.0)
     return _reduced(e.add(short, e.where(e.ne(target, -1), input, 0.0)), reduction)
 
 
@@ -437,7 +448,7 @@ def margin_ranking_loss(
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
     lead = e.mul(e.neg(target), e.sub(input1, input2))
-    return _reduced(e.clamp_min(e.add(lead, margin), 0), reduction)
+    return _reduced(e.clamp_min(e.add(lead, float(margin)), 0), reduction)
 
 
 # ---------------------------------------------------------------- two classes
@@ -511,6 +522,7 @@ def binary_cross_entropy(
     _no_integers(input, "binary_cross_entropy")
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
+    check_untrained("binary_cross_entropy", weight=weight)
     for word, t in (("input", input), ("target", target)):
         values = t._host()
         if not ((values >= 0) & (values <= 1)).all():
@@ -583,7 +595,13 @@ def binary_cross_entropy_with_logits(
     input, target = to_dtype(input, d), to_dtype(target, d)
     if weight is None and pos_weight is None:
         return _bce(input, target, reduction)
+    check_untrained("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     loss = _logits(input, target) if pos_weight is None else _logits_pos(input, target, pos_weight)
+    if weight is not None and _layout.broadcast_shapes(loss.shape, weight.shape) != tuple(loss.shape):
+        raise RuntimeError(
+            f"output with shape {list(loss.shape)} doesn't match the broadcast shape "
+            f"{list(_layout.broadcast_shapes(loss.shape, weight.shape))}"
+        )
     return _reduced(loss if weight is None else e.mul(loss, weight), reduction)
 
 

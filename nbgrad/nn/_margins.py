@@ -10,6 +10,7 @@ import numpy as np
 from nbgrad import _dtypes
 from nbgrad._creation import zeros
 from nbgrad._dispatch import differentiable
+from nbgrad._record import check_untrained
 from nbgrad._tensor import Tensor
 from nbgrad.nn._losses import _reduced, legacy_reduction
 from nbgrad.ops import elementwise as e
@@ -46,7 +47,7 @@ def cosine_embedding_loss(
     sizes = [e.add(r.sum(e.mul(x, x), ndim), 1e-12) for x in (input1, input2)]
     cosine = e.div(r.sum(e.mul(input1, input2), ndim), e.sqrt(e.mul(*sizes)))
     near = e.where(e.eq(target, 1), e.sub(1, cosine), 0.0)
-    far = e.where(e.eq(target, -1), e.clamp_min(e.sub(cosine, margin), 0), 0.0)
+    far = e.where(e.eq(target, -1), e.clamp_min(e.sub(cosine, float(margin)), 0), 0.0)
     return _reduced(e.add(near, far), reduction)
 
 
@@ -192,6 +193,7 @@ def multi_margin_loss(
         raise RuntimeError(
             f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"
         )
+    check_untrained("multi_margin_loss", weight=weight)
     values = target._host()
     if ((values < 0) | (values >= classes)).any():
         raise RuntimeError("target out of range")

@@ -9,6 +9,7 @@ from typing import Any
 from nbgrad._dtypes import finfo
 from nbgrad._layout import wrap_dim
 from nbgrad._prepared import call_of, settled_by
+from nbgrad._record import check_untrained
 from nbgrad._storage import Spec
 from nbgrad._tensor import Tensor
 from nbgrad.ops import elementwise as e
@@ -122,6 +123,7 @@ def batch_norm(
     for word, t in named:
         if t is not None and t.numel() != channels:
             raise RuntimeError(f"{word} should contain {channels} elements not {t.numel()}")
+    check_untrained("native_batch_norm", running_mean=running_mean, running_var=running_var)
     d = input.dtype
     wrap_dim(1, input.ndim)
     if not d.is_floating_point:

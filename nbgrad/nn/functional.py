@@ -156,7 +156,8 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return e.neg(input).softmax(_softmax_dim("softmin", input, dim, _stacklevel), dtype)
+    dim = _softmax_dim("softmin", input, dim, _stacklevel)
+    return (-input).softmax(dim, dtype)
 
 
 def gumbel_softmax(
@@ -176,11 +177,12 @@ def gumbel_softmax(
 def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> int:
     if dim is not None:
         return dim
+    ndim = input.dim()
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
         stacklevel=stacklevel,
     )
-    return 0 if input.ndim in (0, 1, 3) else 1
+    return 0 if ndim in (0, 1, 3) else 1
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _creation, _sampling
+from nbgrad import _creation
+from nbgrad._arguments import kind_name
 from nbgrad._creation import empty_like, randperm
 from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
@@ -28,8 +29,9 @@ _FIXED_GAINS: dict[str, float] = {
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much a layer's values are to be scaled up so that a nonlinearity behind it keeps their variance."""
-    if nonlinearity in _FIXED_GAINS:
-        return _FIXED_GAINS[nonlinearity]
+    fixed = _FIXED_GAINS.get(nonlinearity) if isinstance(nonlinearity, str) else None
+    if fixed is not None:
+        return fixed
     if nonlinearity != "leaky_relu":
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
     if param is None:
@@ -52,11 +54,11 @@ def _in_place(fill: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def _uniform(tensor: Tensor, a: float, b: float, generator: Any) -> Tensor:
-    return _sampling.uniform_(tensor, a, b, generator=generator)
+    return tensor.uniform_(a, b, generator=generator)
 
 
 def _normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
-    return _sampling.normal_(tensor, mean, std, generator=generator)
+    return tensor.normal_(mean, std, generator=generator)
 
 
 @_in_place
@@ -79,6 +81,8 @@ def trunc_normal_(
     generator: Any = None,
 ) -> None:
     """Normal numbers, of which those outside [a, b] are drawn again."""
+    if not isinstance(tensor, Tensor):
+        raise AttributeError(f"'{kind_name(tensor)}' object has no attribute 'is_meta'")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
@@ -132,7 +136,7 @@ def zeros_(tensor: Tensor) -> None:
 
 @_in_place
 def eye_(tensor: Tensor) -> None:
-    if tensor.ndim != 2:
+    if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     tensor.copy_(_creation.eye(*tensor.shape))
 
@@ -140,7 +144,7 @@ def eye_(tensor: Tensor) -> None:
 @_in_place
 def dirac_(tensor: Tensor, groups: int = 1) -> None:
     """As the weight of a convolution, the identity of as many channels as there are."""
-    if tensor.ndim not in (3, 4, 5):
+    if tensor.ndimension() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.size(0) % groups:
         raise ValueError("dim 0 must be divisible by groups")
@@ -153,7 +157,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> None:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    if tensor.ndim < 2:
+    if tensor.dim() < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])
     return tensor.size(1) * field, tensor.size(0) * field
@@ -186,7 +190,8 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
         return None
-    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    fan = _calculate_correct_fan(tensor, mode)
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
 @_in_place
@@ -219,7 +224,7 @@ def kaiming_normal_(
 @_in_place
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> None:
     """Rows (or columns, if these are fewer) of length 1 at right angles, uniformly so."""
-    if tensor.ndim < 2:
+    if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if not tensor.numel():
         return
@@ -234,12 +239,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> None:
 
 @_in_place
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> None:
-    if tensor.ndim != 2:
+    if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
     _normal(tensor, 0.0, std, generator)
     for k in range(columns):
-        tensor[randperm(rows)[: math.ceil(sparsity * rows)], k] = 0
+        tensor[randperm(rows)[:zeros], k] = 0
 
 
 def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

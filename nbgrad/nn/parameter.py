@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad import _printing
+from nbgrad._arguments import kind_name
 from nbgrad._creation import as_subclass, empty
 from nbgrad._tensor import Tensor, set_requires_grad
 
@@ -18,8 +19,13 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, requires_grad: Any = True) -> Any:
         t: Any = as_subclass(empty(0) if data is None else data.detach(), cls)
+        if not isinstance(requires_grad, bool):
+            kind = kind_name(requires_grad)
+            raise TypeError(
+                f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {kind}"
+            )
         if requires_grad:
             set_requires_grad(
                 t, True, "Only Tensors of floating point and complex dtype can require gradients"

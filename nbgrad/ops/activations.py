@@ -309,9 +309,21 @@ _Call = tuple[Any, tuple[Any, ...]]
 # What an activation is called with, so that the plain and the in-place form say it once.
 
 
+def _double(value: Any) -> float:
+    """A setting, if PyTorch has room for it."""
+    if value.__class__ is float:
+        return value
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise OverflowError(
+            "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
+        )
+    return float(value)
+
+
 def _number(input: Tensor, value: Any) -> Any:
     """A setting as the kernel takes it: truncated where the tensor holds integers."""
-    return float(value) if input.dtype.is_floating_point else int(value)
+    number = _double(value)
+    return number if input.dtype.is_floating_point else int(value)
 
 
 def threshold_call(input: Tensor, threshold: float, value: float) -> _Call:
@@ -328,11 +340,11 @@ def hardtanh_call(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) ->
 
 def leaky_relu_call(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> _Call:
     by_result = inplace and negative_slope >= 0
-    return (_leaky_relu_in_place if by_result else _leaky_relu).op, (input, float(negative_slope))
+    return (_leaky_relu_in_place if by_result else _leaky_relu).op, (input, _double(negative_slope))
 
 
 def elu_call(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> _Call:
-    return (_elu_in_place if inplace and alpha >= 0 else _elu).op, (input, float(alpha), 1.0, 1.0)
+    return (_elu_in_place if inplace and alpha >= 0 else _elu).op, (input, _double(alpha), 1.0, 1.0)
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -347,7 +359,7 @@ def celu_call(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> _Call
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     fit = _celu_rising if alpha < 0 else _celu_in_place if inplace else _celu
-    return fit.op, (input, float(alpha), 1.0, 1.0 / alpha)
+    return fit.op, (input, _double(alpha), 1.0, 1.0 / alpha)
 
 
 def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | None = None) -> Tensor:
@@ -400,21 +412,21 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
 ) -> Tensor:
-    return _softplus(input, float(beta), float(threshold), out=out)
+    return _softplus(input, _double(beta), _double(threshold), out=out)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    if lambd < 0:
+    if not lambd >= 0:
         largest = _dtypes.finfo(input.dtype).max
         raise RuntimeError(
             f"lambda must be in range [0, {largest:g}] for input dtype {input.dtype.scalar_name}, but found {lambd:g}"
         )
-    return _softshrink(input, float(lambd), out=out)
+    return _softshrink(input, _double(lambd), out=out)
 
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    return _hardshrink(input, float(lambd), out=out)
+    return _hardshrink(input, _double(lambd), out=out)
 
 
 @method

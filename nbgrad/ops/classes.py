@@ -172,13 +172,20 @@ def _nll_back(grad: Tensor, index: Tensor, *, like: Spec) -> Tensor:
     return _at_dim(_PLACE, like, _class_dim(like))(grad, index)
 
 
-@prepared_several("NllLoss", batch=lambda *a, **s: _classes_batch(nll, *a, **s), input=_nll_rule)
+_NLL = "nll_loss_forward", "weight"
+
+
+@prepared_several(
+    "NllLoss", batch=lambda *a, **s: _classes_batch(nll, *a, **s), untrained=_NLL, input=_nll_rule
+)
 def nll(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
     """Of log-probabilities along dimension 1 (of the only one, 0), operands having been checked."""
     return _by_class(_PICK, input, weight is not None, ignore, reduction)
 
 
-@prepared_several("NllLoss2D", batch=lambda *a, **s: _classes_batch(nll_2d, *a, **s), input=_nll_rule)
+@prepared_several(
+    "NllLoss2D", batch=lambda *a, **s: _classes_batch(nll_2d, *a, **s), untrained=_NLL, input=_nll_rule
+)
 def nll_2d(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:
     """The same under the name that PyTorch shows where there are more than two dimensions."""
     return _by_class(_PICK, input, weight is not None, ignore, reduction)
@@ -213,6 +220,7 @@ def _low_back(grad: Tensor, input: Tensor, index: Tensor, top: Tensor, low: Tens
 @prepared_several(
     "NllLoss",
     batch=lambda *a, **s: _classes_batch(cross_entropy, *a, **s),
+    untrained=_NLL,
     input=lambda g, input, index, y1, y2, y3: _low_back(e.mul(g, y1), input, index, y2, y3),
 )
 def cross_entropy(input: Spec, index: Spec, weight: Spec | None, *, ignore: int, reduction: str) -> Runner:

@@ -229,7 +229,7 @@ class RuleOptimizer(Optimizer):
                 own["step"] = scalar(float(own["step"]), count_dtype())
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+        with set_grad_enabled(self.defaults.get("differentiable", False)):
             loss = None
             if closure is not None:
                 with enable_grad():

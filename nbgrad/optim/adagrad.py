@@ -66,7 +66,7 @@ class Adagrad(RuleOptimizer):
         return super()._init(p, group, rule) | {"sum": full_like(p, start)}
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
-        return _rule(bool(group["weight_decay"] != 0), group["maximize"])
+        return _rule(bool(group["weight_decay"] != 0), bool(group["maximize"]))
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return group["lr"], group["lr_decay"], group["eps"], group["weight_decay"]

@@ -108,7 +108,9 @@ class Adam(RuleOptimizer):
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)
         decays = bool(group["weight_decay"] != 0)
-        return _rule(decays, group["decoupled_weight_decay"], group["amsgrad"], group["maximize"])
+        return _rule(
+            decays, bool(group["decoupled_weight_decay"]), bool(group["amsgrad"]), bool(group["maximize"])
+        )
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return group["lr"], *group["betas"], group["eps"], group["weight_decay"]

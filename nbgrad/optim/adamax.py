@@ -58,7 +58,7 @@ class Adamax(RuleOptimizer):
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)
-        return _rule(bool(group["weight_decay"] != 0), group["maximize"])
+        return _rule(bool(group["weight_decay"] != 0), bool(group["maximize"]))
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return group["lr"], *group["betas"], group["eps"], group["weight_decay"]

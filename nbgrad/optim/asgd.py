@@ -58,7 +58,7 @@ class ASGD(RuleOptimizer):
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group, "params, mus, etas, and state_steps")
-        return _rule(bool(group["weight_decay"] != 0), group["maximize"])
+        return _rule(bool(group["weight_decay"] != 0), bool(group["maximize"]))
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         step, *averages = super()._init(p, group, rule).items()

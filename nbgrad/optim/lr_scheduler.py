@@ -298,10 +298,12 @@ class PolynomialLR(_ByFactor):
     def _factor(self) -> float | None:
         if self._is_initial or self.last_epoch > self.total_iters:
             return None
-        return float((self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power)
+        factor: Any = (self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power
+        return factor
 
     def _closed_factor(self) -> float:
-        return float(self._left(min(self.total_iters, self.last_epoch)) ** self.power)
+        factor: Any = self._left(min(self.total_iters, self.last_epoch)) ** self.power
+        return factor
 
 
 class _ByLambda(LRScheduler):
@@ -487,17 +489,19 @@ class OneCycleLR(_WithMomentum):
     ) -> None:
         _check_optimizer(optimizer)
         self.optimizer = optimizer
-        given = {"total_steps": total_steps}
-        if total_steps is None:
+        if total_steps is not None:
+            if total_steps <= 0 or not isinstance(total_steps, int):
+                raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
+            self.total_steps = total_steps
+        else:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-            given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
-        for name, n in given.items():
-            if not isinstance(n, int) or n <= 0:
-                raise ValueError(f"Expected positive integer {name}, but got {n}")
-        self.total_steps = math.prod(n for n in given.values() if n is not None)
+            for name, n in (("epochs", epochs), ("steps_per_epoch", steps_per_epoch)):
+                if not isinstance(n, int) or n <= 0:
+                    raise ValueError(f"Expected positive integer {name}, but got {n}")
+            self.total_steps = epochs * steps_per_epoch
         self._schedule_phases = self._phases(pct_start, three_phase)
-        if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
+        if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
@@ -669,9 +673,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.last_epoch = 0
         self._last_lr = _rates(optimizer)
         if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
+            raise ValueError("mode " + mode + " is unknown!")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+            raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self._reset()

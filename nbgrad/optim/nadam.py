@@ -101,7 +101,7 @@ class NAdam(RuleOptimizer):
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group, "params, mu_products and state_steps")
         decays = bool(group["weight_decay"] != 0)
-        return _rule(decays, group["decoupled_weight_decay"], group["maximize"])
+        return _rule(decays, bool(group["decoupled_weight_decay"]), bool(group["maximize"]))
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         step, *moments = super()._init(p, group, rule).items()

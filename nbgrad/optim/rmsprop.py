@@ -90,7 +90,7 @@ class RMSprop(RuleOptimizer):
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)
         decays = bool(group["weight_decay"] != 0)
-        return _rule(decays, group["momentum"] > 0, group["centered"], group["maximize"])
+        return _rule(decays, group["momentum"] > 0, bool(group["centered"]), bool(group["maximize"]))
 
     def _numbers(self, group: dict[str, Any]) -> Sequence[Any]:
         return group["lr"], group["alpha"], group["eps"], group["weight_decay"], group["momentum"]

@@ -59,7 +59,7 @@ class Rprop(RuleOptimizer):
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)
-        return _rule(group["maximize"])
+        return _rule(bool(group["maximize"]))
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         return super()._init(p, group, rule) | {"step_size": full_like(p, number(group["lr"]))}

@@ -75,8 +75,8 @@ class SGD(RuleOptimizer):
         return _rule(
             bool(group["weight_decay"] != 0),
             momentum,
-            momentum and group["nesterov"],
-            group["maximize"],
+            bool(momentum and group["nesterov"]),
+            bool(group["maximize"]),
             momentum and first,
         )
 

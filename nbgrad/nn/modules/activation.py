@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from nbgrad._creation import empty
 from nbgrad._tensor import Tensor
 from nbgrad.nn import functional, init
+from nbgrad.nn._made import empty
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
 
@@ -18,11 +18,11 @@ class _Activation(Module):
     """`shown` are the settings that `repr` names; `inplace` is named where it is set."""
 
     shown: tuple[str, ...] = ()
-    inplace = False
+    inplace: bool
 
     def extra_repr(self) -> str:
         said = [f"{name}={getattr(self, name)!r}" for name in self.shown]
-        return ", ".join([*said, *(["inplace=True"] if self.inplace else [])])
+        return ", ".join([*said, *(["inplace=True"] if getattr(self, "inplace", False) else [])])
 
 
 class _Plain(_Activation):
@@ -265,8 +265,9 @@ class PReLU(_Activation):
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
     ) -> None:
+        self.num_parameters = num_parameters  # before the base: a module is refused as PyTorch does
         super().__init__()
-        self.num_parameters, self.init = num_parameters, init
+        self.init = init
         self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 

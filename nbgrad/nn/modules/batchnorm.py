@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad._creation import empty, ones, tensor, zeros
+from nbgrad._creation import tensor
 from nbgrad._dtypes import int64
 from nbgrad._tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
+from nbgrad.nn._made import empty, ones, zeros
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nbgrad._creation import empty
 from nbgrad._tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
+from nbgrad.nn._made import empty
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad._creation import empty
 from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
+from nbgrad.nn._made import empty
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from nbgrad._arguments import kind_name
 from nbgrad._creation import tensor
 from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
@@ -48,10 +49,16 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale all gradients by `max_norm / total_norm` where that makes them smaller."""
     with no_grad():
-        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-        for param in _listed(parameters):
-            if param.grad is not None:
-                param.grad.mul_(factor)
+        grads = [p.grad for p in _listed(parameters) if p.grad is not None]
+        max_norm = float(max_norm)
+        if not grads:
+            return
+        ratio = max_norm / (total_norm + 1e-6)
+        if not isinstance(ratio, Tensor):
+            raise TypeError(f"clamp(): argument 'input' (position 1) must be Tensor, not {kind_name(ratio)}")
+        factor = ratio.clamp(max=1.0)
+        for grad in grads:
+            grad.mul_(factor)
 
 
 def clip_grad_norm_(

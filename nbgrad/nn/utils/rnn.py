@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nbgrad._creation import full
+from nbgrad._creation import arange, full
 from nbgrad._tensor import Tensor
 from nbgrad.ops.join import cat, stack
 
@@ -42,8 +42,10 @@ def pad_sequence(
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
     """The sequences that were padded."""
-    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[: int(n)] for row, n in zip(rows, lengths)]
+    if not batch_first:
+        padded_sequences.transpose_(0, 1)
+    places = arange(padded_sequences.shape[1], device=lengths.device)
+    return [row[places < n] for row, n in zip(padded_sequences, lengths, strict=True)]
 
 
 __all__ = ["pad_sequence", "unpad_sequence"]

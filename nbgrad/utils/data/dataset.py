@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any, Generic, TypeVar
 
-from nbgrad import _random
+from nbgrad import _creation, _random
+from nbgrad._arguments import guard
 from nbgrad._tensor import Tensor
 
+randperm: Any = guard("randperm", _creation.randperm)
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -139,12 +141,12 @@ def random_split(
     generator: _random.Generator | None = _random.default_generator,
 ) -> list[Subset[Any]]:
     """Subsets of these lengths, or of these shares, drawn without replacement."""
-    total = len(dataset)  # type: ignore[arg-type]
-    parts: list[Any] = list(lengths)
+    parts: Any = lengths
     if math.isclose(sum(parts), 1) and sum(parts) <= 1:
         for i, share in enumerate(parts):
-            if not 0 <= share <= 1:
+            if share < 0 or share > 1:
                 raise ValueError(f"Fraction at index {i} is not between 0 and 1")
+        total = len(dataset)  # type: ignore[arg-type]
         parts = [math.floor(total * share) for share in parts]
         for i in range(total - sum(parts)):  # what rounding left over, one each from the first on
             parts[i % len(parts)] += 1
@@ -153,11 +155,11 @@ def random_split(
                 warnings.warn(
                     f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2
                 )
-    if sum(parts) != total:
+    if sum(parts) != len(dataset):  # type: ignore[arg-type]
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = _random.randperm(generator or _random.default_generator, total).tolist()
+    order = randperm(sum(parts), generator=generator).tolist()
     ends = list(accumulate(parts))
-    return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, parts)]
+    return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, parts, strict=True)]
 
 
 __all__ = [
