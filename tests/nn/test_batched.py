@@ -33,7 +33,7 @@ OWN: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[int | None, ...]
     "cross_entropy, one target": (F.cross_entropy, (X, CLASSES[0]), (0, None)),
     "cross_entropy, none": (lambda x, t: F.cross_entropy(x, t, reduction="none"), (X, CLASSES), (0, 0)),
     "cross_entropy, weights": (
-        lambda x, t, w: F.cross_entropy(x, t, w, ignore_index=1),
+        lambda x, t, w: F.cross_entropy(x, t, w.detach(), ignore_index=1),  # of which there is no gradient
         (X, CLASSES, W[0].abs()),
         (0, 0, None),
     ),
