@@ -482,6 +482,7 @@ def made(call: Call, T: ModuleType) -> Made | str:
         return Made(eval(str(call), {"torch": T, "np": np, "math": math}))
     except Exception as error:
         text = str(error).partition(" (Triggered internally")[0].partition("\nException raised from")[0]
+        text = re.sub('(?<=unpacking long long)"$', "", text)  # which PyTorch puts behind where it was raised
         text = re.sub(r"\bnbgrad\b", "torch", re.sub(r" at 0x\w+", "", text))
         return f"{type(error).__name__.lstrip('_')}: {text}".rstrip()
 

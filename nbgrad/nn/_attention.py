@@ -180,7 +180,8 @@ def multi_head_attention_forward(
     if mask is not None and not need_weights:
         mask, blind = _seeing(mask)
     weights: Any = dropout(
-        softmax(scores if mask is None else scores + mask, -1), dropout_p if training else 0.0
+        softmax(scores if mask is None else scores + mask, -1),
+        dropout_p if training and (dropout_p > 0 or not need_weights) else 0.0,
     )
     heads: Any = matmul(weights, v)
     if blind is not None:

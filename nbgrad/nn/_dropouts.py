@@ -16,7 +16,8 @@ _SELU = 1.7580993408473766  # what SELU tends to, far below zero
 
 def _checked(p: float) -> None:
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        kind = RuntimeError if p != p else ValueError
+        raise kind(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: bool, alpha: bool) -> Tensor:

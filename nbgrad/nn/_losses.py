@@ -257,6 +257,10 @@ def huber_loss(
     """`smooth_l1_loss` times `delta`."""
     d = input.dtype
     input, target = _paired(input, target)
+    if input.dtype is not d and not d.is_floating_point:
+        raise RuntimeError(
+            f"result type {input.dtype.scalar_name} can't be cast to the desired output type {d.scalar_name}"
+        )
     if weight is None:
         legacy_reduction(reduction, None, None)
     if not delta > 0:
@@ -334,7 +338,7 @@ def gaussian_nll_loss(
     if var.size() != input.size():
         if input.size()[:-1] == var.size():
             var = unsqueeze(var, -1)  # one variance for all of a sample
-        elif not (input.ndim == var.ndim and sum([a != b for a, b in zip(input.shape, var.shape)]) == 1):
+        elif not (input.ndim == var.ndim and sum([b for a, b in zip(input.shape, var.shape) if a != b]) == 1):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
@@ -673,6 +677,9 @@ def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
         if not target.ndim or target.shape[0] != shape[0]:
             have = target.shape[0] if target.ndim else 0
             raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({have}).")
+    elif not target.ndim or target.shape[0] != shape[0]:
+        have = target.shape[0] if target.ndim else 0
+        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({have}).")
     elif len(shape) == 4 and target.ndim != 3:
         raise RuntimeError(
             f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
@@ -713,11 +720,11 @@ def cross_entropy(
     told = size_average is not None or reduce is not None
     reduction = legacy_reduction(reduction, size_average, reduce)
     _tensors("cross_entropy_loss", input, target)
+    if label_smoothing > 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     if input._spec.shape == target._spec.shape:
         return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
-    plain = not label_smoothing and input.dtype.is_floating_point
+    plain = not label_smoothing > 0 and input.dtype.is_floating_point
     if plain:
         _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
     if plain and input.ndim <= 2:

@@ -268,13 +268,13 @@ def multilabel_soft_margin_loss(
     """The binary cross entropy of each class, as a mean over classes."""
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(reduction, size_average, reduce)
-    right = e.mul(target, logsigmoid(input))
-    loss = e.neg(e.add(right, e.mul(e.sub(1, target), logsigmoid(e.neg(input)))))
+    loss: Any = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
-        loss = e.mul(loss, weight)
-    loss = e.div(r.sum(loss, -1), input.shape[-1] if input.ndim else 1)
+        loss = loss * weight
+    dim = input.ndim - 1
+    loss = loss.sum(dim=dim) / input.size(dim)
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid")
+        raise ValueError(reduction + " is not valid")
     return _reduced(loss, reduction)
 
 

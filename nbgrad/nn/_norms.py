@@ -146,6 +146,7 @@ def batch_norm(
     got: Tensor
     got, mean, _, variance = normalise.batch_norm(input, weight, bias, eps=float(eps))
     n = input.numel() // max(channels, 1)
+    momentum = float(momentum)
     # As in PyTorch, a batch of nothing tells nothing, and these writes are not counted: a graph that read the old statistics stays usable.
     if n and running_mean is not None:
         running_mean.data.mul_(1 - momentum).add_(mean, alpha=momentum)

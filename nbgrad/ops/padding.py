@@ -85,6 +85,26 @@ _COMBINATIONS = (
 )
 
 
+def _check_left(mode: str, input: Tensor, dims: Sequence[int], pad: Ints) -> None:
+    """Whether negative sizes leave anything."""
+    sizes = [input.shape[d] for d in dims]
+    # PyTorch adds in 64 bits, which wrap.
+    left = [(n + low + high + 2**63) % 2**64 - 2**63 for n, low, high in zip(sizes, pad[-2::-2], pad[::-2])]
+    if mode == "circular":
+        if min(left) < 0:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
+        return
+    if max(left) < 1:
+        names = "DHW"[-len(dims) :]
+        had = [f"{name}: {n}" for name, n in zip(names, sizes)]
+        have = " ".join([f"{name}: {n}" for name, n in zip(names, left)])
+        shown = ", ".join(had) if len(had) < 3 else f"{had[0]} {had[1]}, {had[2]}"
+        raise RuntimeError(f"input ({shown}) is too small. Calculated output {have}")
+    if min(left) < 0:
+        shape = [*input.shape[: dims[0]], *left]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(left)}: {shape}")
+
+
 def _places(mode: str, input: Tensor, pad: Ints) -> Place:
     """Which elements are read along each of the last dimensions."""
     count = len(pad) // 2
@@ -108,6 +128,7 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
             cut, left = max(-low, 0), n - max(-low, 0) - max(-high, 0)
             at = cut + (at - cut) % max(left, 1)
         lines.append(at)
+    _check_left(mode, input, dims, pad)
     grid = np.meshgrid(*lines[::-1], indexing="ij")
     return Place(dims, [np.ascontiguousarray(g) for g in grid], grid[0].shape)
 

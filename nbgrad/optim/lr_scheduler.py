@@ -160,11 +160,14 @@ class _LRScheduler(LRScheduler):
     """The base under its old name, from which scripts still derive."""
 
 
+_KEPT: Any = object()
+
+
 class _ByFactor(LRScheduler):
     """A schedule that is the same for all groups: each step multiplies their rates by one number."""
 
-    def _factor(self) -> float | None:
-        """From the step before to this one; None leaves the rates as they are."""
+    def _factor(self) -> Any:
+        """From the step before to this one; _KEPT leaves the rates as they are."""
         raise NotImplementedError
 
     def _closed_factor(self) -> float:
@@ -174,7 +177,7 @@ class _ByFactor(LRScheduler):
     def get_lr(self) -> Rates:
         self._warn_if_called()
         factor = self._factor()
-        if factor is None:
+        if factor is _KEPT:
             return _rates(self.optimizer)
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
@@ -192,8 +195,8 @@ class StepLR(_ByFactor):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float | None:
-        return None if self.last_epoch == 0 or self.last_epoch % self.step_size else self.gamma
+    def _factor(self) -> Any:
+        return _KEPT if self.last_epoch == 0 or self.last_epoch % self.step_size else self.gamma
 
     def _closed_factor(self) -> float:
         return self.gamma ** (self.last_epoch // self.step_size)
@@ -208,9 +211,9 @@ class MultiStepLR(_ByFactor):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float | None:
+    def _factor(self) -> Any:
         times = self.milestones.get(self.last_epoch, 0)
-        return self.gamma**times if times else None
+        return self.gamma**times if times else _KEPT
 
     def _closed_factor(self) -> float:
         return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -222,15 +225,15 @@ class ConstantLR(_ByFactor):
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
-        if not 0 <= factor <= 1.0:
+        if factor > 1.0 or factor < 0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float | None:
+    def _factor(self) -> Any:
         if self.last_epoch == 0:
             return self.factor
-        return 1.0 / self.factor if self.last_epoch == self.total_iters else None
+        return 1.0 / self.factor if self.last_epoch == self.total_iters else _KEPT
 
     def _closed_factor(self) -> float:
         return self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
@@ -247,20 +250,20 @@ class LinearLR(_ByFactor):
         total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:
-        if not 0 < start_factor <= 1.0:
+        if start_factor > 1.0 or start_factor <= 0:
             raise ValueError(
                 "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
             )
-        if not 0 <= end_factor <= 1.0:
+        if end_factor > 1.0 or end_factor < 0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float | None:
+    def _factor(self) -> Any:
         if self.last_epoch == 0:
             return self.start_factor
         if self._is_initial or self.last_epoch > self.total_iters:
-            return None
+            return _KEPT
         rise = self.end_factor - self.start_factor
         return 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
 
@@ -276,8 +279,8 @@ class ExponentialLR(_ByFactor):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def _factor(self) -> float | None:
-        return None if self._is_initial else self.gamma
+    def _factor(self) -> Any:
+        return _KEPT if self._is_initial else self.gamma
 
     def _closed_factor(self) -> float:
         return self.gamma**self.last_epoch
@@ -295,9 +298,9 @@ class PolynomialLR(_ByFactor):
     def _left(self, epoch: int) -> float:
         return 1.0 - epoch / self.total_iters
 
-    def _factor(self) -> float | None:
+    def _factor(self) -> Any:
         if self._is_initial or self.last_epoch > self.total_iters:
-            return None
+            return _KEPT
         factor: Any = (self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power
         return factor
 
@@ -347,6 +350,9 @@ class _ByLambda(LRScheduler):
 class LambdaLR(_ByLambda):
     """The first rate times a function of the step."""
 
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        super().__init__(optimizer, lr_lambda, last_epoch)
+
     def get_lr(self) -> Rates:
         self._warn_if_called()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs, strict=True)]
@@ -354,6 +360,9 @@ class LambdaLR(_ByLambda):
 
 class MultiplicativeLR(_ByLambda):
     """The rate before times a function of the step."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        super().__init__(optimizer, lr_lambda, last_epoch)
 
     def _check(self) -> None:
         for f in self.lr_lambdas:

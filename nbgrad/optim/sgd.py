@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad._tensor import Tensor
-from nbgrad.optim._update import Rule, RuleOptimizer, check_options, check_ways
+from nbgrad.optim._update import Rule, RuleOptimizer, check_ways
 from nbgrad.optim.optimizer import Params
 
 
@@ -53,7 +53,12 @@ class SGD(RuleOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_options(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        named = (("learning rate", lr), ("momentum value", momentum), ("weight_decay value", weight_decay))
+        for name, value in named:
+            if value < 0.0:
+                raise ValueError(f"Invalid {name}: {value}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = dict(

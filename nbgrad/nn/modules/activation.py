@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad._tensor import Tensor
 from nbgrad.nn import functional, init
 from nbgrad.nn._made import empty
-from nbgrad.nn.modules.module import Module
+from nbgrad.nn.modules.module import Module, with_own_init
 from nbgrad.nn.parameter import Parameter
 
 F: Any = functional
@@ -59,6 +59,9 @@ class _MaybeInPlace(_Activation):
 
     function: str
 
+    def __init_subclass__(cls) -> None:
+        with_own_init(cls)
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
@@ -105,6 +108,9 @@ class _Shrink(_Activation):
     """The same of one that takes a width."""
 
     function: str
+
+    def __init_subclass__(cls) -> None:
+        with_own_init(cls)
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -280,6 +286,9 @@ class PReLU(_Activation):
 
 class _AlongDim(_Activation):
     shown = ("dim",)
+
+    def __init_subclass__(cls) -> None:
+        with_own_init(cls)
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from nbgrad.nn.modules.module import Module
 F: Any = functional
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     """`function` is its name in `nn.functional`."""
 
     function: str
@@ -29,27 +29,27 @@ class _Dropout(Module):
         return getattr(F, self.function)(input, self.p, self.training, self.inplace)
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Each element is 0 with probability `p`, the others are scaled up, so that the mean stays."""
 
     function = "dropout"
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """The same of whole channels of [batch, channels, length]."""
 
     function = "dropout1d"
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     function = "dropout2d"
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     function = "dropout3d"
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """What is dropped goes to where SELU tends; mean and variance stay."""
 
     function = "alpha_dropout"
@@ -58,7 +58,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     function = "feature_alpha_dropout"
 
     def forward(self, input: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from nbgrad._creation import empty_like
@@ -120,6 +121,18 @@ def typename(value: Any) -> str:
 
 def _forward_unimplemented(self: Any, *input: Any) -> None:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+
+def with_own_init(cls: type[Module]) -> None:
+    """Let refusals name the constructor as the class's own, as it is in PyTorch, where here classes share one."""
+    if "__init__" not in cls.__dict__ and cls.__module__.startswith("nbgrad."):
+        shared: Any = cls.__init__
+        own = FunctionType(
+            shared.__code__, shared.__globals__, "__init__", shared.__defaults__, shared.__closure__
+        )
+        own.__kwdefaults__, own.__annotations__ = shared.__kwdefaults__, shared.__annotations__
+        own.__module__, own.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
+        cls.__init__ = own  # type: ignore[method-assign]
 
 
 class _WithModule:

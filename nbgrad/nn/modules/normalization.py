@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from nbgrad._tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
@@ -13,7 +15,11 @@ from nbgrad.nn.parameter import Parameter
 
 
 def _shape(normalized_shape: Any) -> tuple[int, ...]:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    return (
+        (int(normalized_shape),)
+        if isinstance(normalized_shape, (int, np.integer))
+        else tuple(normalized_shape)
+    )
 
 
 class LayerNorm(Module):

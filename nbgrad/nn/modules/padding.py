@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad._tensor import Tensor
 from nbgrad.nn import functional as F
-from nbgrad.nn.modules.module import Module
+from nbgrad.nn.modules.module import Module, with_own_init
 
 
 class _Pad(Module):
@@ -16,6 +16,9 @@ class _Pad(Module):
     dims = 1
     mode = "constant"
     value: float | None = None
+
+    def __init_subclass__(cls) -> None:
+        with_own_init(cls)
 
     def __init__(self, padding: Any) -> None:
         super().__init__()

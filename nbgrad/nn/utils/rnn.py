@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from nbgrad._creation import arange, full
 from nbgrad._tensor import Tensor
 from nbgrad.ops.join import cat, stack
@@ -18,7 +20,7 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
-    if not isinstance(padding_value, (int, float)):
+    if not isinstance(padding_value, (int, float, np.number)):
         raise TypeError(
             f"pad_sequence(): argument 'padding_value' (position 3) must be float, not {type(padding_value).__name__}"
         )
@@ -31,10 +33,12 @@ def pad_sequence(
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     if not listed:
         raise RuntimeError("received an empty list of sequences")
+    if not all([s.dim() for s in listed]):
+        raise RuntimeError("ArrayRef: invalid slice, N = 1; size = 0")
     longest = max(s.shape[0] for s in listed)
 
     def filled(s: Any) -> Any:
-        fill = full((longest - s.shape[0], *s.shape[1:]), padding_value, dtype=s.dtype)
+        fill = full((longest - s.shape[0], *s.shape[1:]), float(padding_value), dtype=s.dtype)
         return cat([s, fill] if padding_side == "right" else [fill, s])
 
     return stack([filled(s) for s in listed], 0 if batch_first else 1)
