@@ -16,8 +16,6 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
-from nbgrad import _arguments as _arguments
-from nbgrad import _numpy as _numpy  # NumPy's functions of tensors
 from nbgrad import autograd as autograd
 from nbgrad import func as func
 from nbgrad import linalg as linalg
@@ -25,43 +23,6 @@ from nbgrad import nn as nn
 from nbgrad import random as random
 from nbgrad import special as special
 from nbgrad import utils as utils
-from nbgrad._creation import *  # noqa: F403
-from nbgrad._device import device as device
-from nbgrad._dlpack import from_dlpack as from_dlpack
-
-# Last, as PyTorch's names for dtypes hide the builtins.
-from nbgrad._dtypes import bool as bool
-from nbgrad._dtypes import can_cast as can_cast
-from nbgrad._dtypes import double as double
-from nbgrad._dtypes import dtype as dtype
-from nbgrad._dtypes import finfo as finfo
-from nbgrad._dtypes import float as float
-from nbgrad._dtypes import float16 as float16
-from nbgrad._dtypes import float32 as float32
-from nbgrad._dtypes import float64 as float64
-from nbgrad._dtypes import get_default_dtype as get_default_dtype
-from nbgrad._dtypes import half as half
-from nbgrad._dtypes import iinfo as iinfo
-from nbgrad._dtypes import int as int
-from nbgrad._dtypes import int8 as int8
-from nbgrad._dtypes import int16 as int16
-from nbgrad._dtypes import int32 as int32
-from nbgrad._dtypes import int64 as int64
-from nbgrad._dtypes import long as long
-from nbgrad._dtypes import promote_types as promote_types
-from nbgrad._dtypes import set_default_dtype as set_default_dtype
-from nbgrad._dtypes import short as short
-from nbgrad._dtypes import uint8 as uint8
-from nbgrad._layout import Size as Size
-from nbgrad._printing import set_printoptions as set_printoptions
-from nbgrad._random import Generator as Generator
-from nbgrad._random import default_generator as default_generator
-from nbgrad._random import initial_seed as initial_seed
-from nbgrad._random import manual_seed as manual_seed
-from nbgrad._random import seed as seed
-from nbgrad._sampling import *  # noqa: F403
-from nbgrad._tensor import Tensor as Tensor
-from nbgrad._windows import *  # noqa: F403
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from nbgrad.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
@@ -71,9 +32,41 @@ from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from nbgrad.autograd.grad_mode import no_grad as no_grad
 from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from nbgrad.core import arguments as _arguments
+from nbgrad.core.tensor import Tensor as Tensor
+from nbgrad.dispatch import return_types as return_types
+from nbgrad.dispatch.stanza import elementwise as elementwise
+from nbgrad.exchange import numpy as _numpy  # noqa: F401  NumPy's functions of tensors
+from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
 from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.memory.device import device as device
+
+# Last, as PyTorch's names for dtypes hide the builtins.
+from nbgrad.memory.dtypes import bool as bool
+from nbgrad.memory.dtypes import can_cast as can_cast
+from nbgrad.memory.dtypes import double as double
+from nbgrad.memory.dtypes import dtype as dtype
+from nbgrad.memory.dtypes import finfo as finfo
+from nbgrad.memory.dtypes import float as float
+from nbgrad.memory.dtypes import float16 as float16
+from nbgrad.memory.dtypes import float32 as float32
+from nbgrad.memory.dtypes import float64 as float64
+from nbgrad.memory.dtypes import get_default_dtype as get_default_dtype
+from nbgrad.memory.dtypes import half as half
+from nbgrad.memory.dtypes import iinfo as iinfo
+from nbgrad.memory.dtypes import int as int
+from nbgrad.memory.dtypes import int8 as int8
+from nbgrad.memory.dtypes import int16 as int16
+from nbgrad.memory.dtypes import int32 as int32
+from nbgrad.memory.dtypes import int64 as int64
+from nbgrad.memory.dtypes import long as long
+from nbgrad.memory.dtypes import promote_types as promote_types
+from nbgrad.memory.dtypes import set_default_dtype as set_default_dtype
+from nbgrad.memory.dtypes import short as short
+from nbgrad.memory.dtypes import uint8 as uint8
+from nbgrad.memory.layout import Size as Size
 from nbgrad.nn import _dropouts as _dropouts
 from nbgrad.nn.functional import channel_shuffle as channel_shuffle
 from nbgrad.nn.functional import cosine_similarity as cosine_similarity
@@ -85,43 +78,50 @@ from nbgrad.nn.functional import pixel_unshuffle as pixel_unshuffle
 from nbgrad.nn.functional import rms_norm as rms_norm
 from nbgrad.nn.functional import rrelu as rrelu
 from nbgrad.nn.functional import rrelu_ as rrelu_
-from nbgrad.ops import return_types as return_types
-from nbgrad.ops import saved_names as _saved_names  # noqa: F401  sets them
-from nbgrad.ops import turned as _turned  # noqa: F401  views in place: methods
-from nbgrad.ops.activations import *  # noqa: F403
-from nbgrad.ops.arrange import *  # noqa: F403
-from nbgrad.ops.attributes import *  # noqa: F403
-from nbgrad.ops.calculus import *  # noqa: F403
-from nbgrad.ops.contract import *  # noqa: F403
-from nbgrad.ops.copy import *  # noqa: F403
-from nbgrad.ops.counting import *  # noqa: F403
-from nbgrad.ops.decompositions import *  # noqa: F403
-from nbgrad.ops.diagonals import *  # noqa: F403
-from nbgrad.ops.distances import *  # noqa: F403
-from nbgrad.ops.elementwise import *  # noqa: F403
-from nbgrad.ops.gather import *  # noqa: F403
-from nbgrad.ops.host import *  # noqa: F403
-from nbgrad.ops.index import *  # noqa: F403
-from nbgrad.ops.join import *  # noqa: F403
-from nbgrad.ops.linalg import *  # noqa: F403
-from nbgrad.ops.linear_systems import *  # noqa: F403
-from nbgrad.ops.lu import *  # noqa: F403
-from nbgrad.ops.movement import *  # noqa: F403
-from nbgrad.ops.norm import *  # noqa: F403
-from nbgrad.ops.numeric import *  # noqa: F403
-from nbgrad.ops.padding import *  # noqa: F403
-from nbgrad.ops.parts import *  # noqa: F403
-from nbgrad.ops.put import *  # noqa: F403
-from nbgrad.ops.reduce import *  # noqa: F403
-from nbgrad.ops.reduce_at import *  # noqa: F403
-from nbgrad.ops.registry import elementwise as elementwise
-from nbgrad.ops.rows import *  # noqa: F403
-from nbgrad.ops.scan import *  # noqa: F403
-from nbgrad.ops.sort import *  # noqa: F403
-from nbgrad.ops.special import *  # noqa: F403
-from nbgrad.ops.statistics import *  # noqa: F403
-from nbgrad.ops.storage import *  # noqa: F403
-from nbgrad.ops.unique import *  # noqa: F403
+from nbgrad.ops.arrange.diagonals import *  # noqa: F403
+from nbgrad.ops.arrange.join import *  # noqa: F403
+from nbgrad.ops.arrange.orders import *  # noqa: F403
+from nbgrad.ops.arrange.padding import *  # noqa: F403
+from nbgrad.ops.arrange.parts import *  # noqa: F403
+from nbgrad.ops.host import saved_names as _saved_names  # noqa: F401  sets them
+from nbgrad.ops.host.attributes import *  # noqa: F403
+from nbgrad.ops.host.printing import set_printoptions as set_printoptions
+from nbgrad.ops.host.storage import *  # noqa: F403
+from nbgrad.ops.host.values import *  # noqa: F403
+from nbgrad.ops.index.brackets import *  # noqa: F403
+from nbgrad.ops.index.gather import *  # noqa: F403
+from nbgrad.ops.index.put import *  # noqa: F403
+from nbgrad.ops.index.reduce_at import *  # noqa: F403
+from nbgrad.ops.linear.calculus import *  # noqa: F403
+from nbgrad.ops.linear.contract import *  # noqa: F403
+from nbgrad.ops.linear.decompositions import *  # noqa: F403
+from nbgrad.ops.linear.distances import *  # noqa: F403
+from nbgrad.ops.linear.lu import *  # noqa: F403
+from nbgrad.ops.linear.norms import *  # noqa: F403
+from nbgrad.ops.linear.products import *  # noqa: F403
+from nbgrad.ops.linear.systems import *  # noqa: F403
+from nbgrad.ops.make.creation import *  # noqa: F403
+from nbgrad.ops.make.generator import Generator as Generator
+from nbgrad.ops.make.generator import default_generator as default_generator
+from nbgrad.ops.make.generator import initial_seed as initial_seed
+from nbgrad.ops.make.generator import manual_seed as manual_seed
+from nbgrad.ops.make.generator import seed as seed
+from nbgrad.ops.make.sampling import *  # noqa: F403
+from nbgrad.ops.make.windows import *  # noqa: F403
+from nbgrad.ops.order.counting import *  # noqa: F403
+from nbgrad.ops.order.sort import *  # noqa: F403
+from nbgrad.ops.order.unique import *  # noqa: F403
+from nbgrad.ops.pointwise.activations import *  # noqa: F403
+from nbgrad.ops.pointwise.arithmetic import *  # noqa: F403
+from nbgrad.ops.pointwise.functions import *  # noqa: F403
+from nbgrad.ops.pointwise.numeric import *  # noqa: F403
+from nbgrad.ops.reduce.scan import *  # noqa: F403
+from nbgrad.ops.reduce.statistics import *  # noqa: F403
+from nbgrad.ops.reduce.sums import *  # noqa: F403
+from nbgrad.ops.rows.softmax import *  # noqa: F403
+from nbgrad.ops.views import turned as _turned  # noqa: F401  views in place: methods
+from nbgrad.ops.views.copy import *  # noqa: F403
+from nbgrad.ops.views.views import *  # noqa: F403
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
 
@@ -140,17 +140,17 @@ if _typing.TYPE_CHECKING:
     from nbgrad import optim as optim
     from nbgrad import profiler as profiler
     from nbgrad import serialization as serialization
-    from nbgrad._serialization import load as load
-    from nbgrad._serialization import save as save
+    from nbgrad.exchange.files import load as load
+    from nbgrad.exchange.files import save as save
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _lazy = {
     "backends": "nbgrad.backends",
     "cuda": "nbgrad.cuda",
-    "load": "nbgrad._serialization",
+    "load": "nbgrad.exchange.files",
     "optim": "nbgrad.optim",
     "profiler": "nbgrad.profiler",
-    "save": "nbgrad._serialization",
+    "save": "nbgrad.exchange.files",
     "serialization": "nbgrad.serialization",
 }
 

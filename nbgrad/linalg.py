@@ -1,14 +1,19 @@
 """Linear algebra under PyTorch's names: `torch.linalg`."""
 
-from nbgrad.ops.contract import linalg_cross as cross
-from nbgrad.ops.contract import multi_dot, vecdot
-from nbgrad.ops.decompositions import cond, eigvalsh, lstsq, matrix_norm, matrix_rank, pinv, svdvals
-from nbgrad.ops.decompositions import linalg_eigh as eigh
-from nbgrad.ops.decompositions import linalg_norm as norm
-from nbgrad.ops.decompositions import linalg_qr as qr
-from nbgrad.ops.decompositions import linalg_svd as svd
-from nbgrad.ops.linalg import matmul
-from nbgrad.ops.linear_systems import (
+from nbgrad.ops.arrange.parts import linalg_vander as vander
+from nbgrad.ops.linear.contract import linalg_cross as cross
+from nbgrad.ops.linear.contract import multi_dot, vecdot
+from nbgrad.ops.linear.decompositions import cond, eigvalsh, lstsq, matrix_norm, matrix_rank, pinv, svdvals
+from nbgrad.ops.linear.decompositions import linalg_eigh as eigh
+from nbgrad.ops.linear.decompositions import linalg_norm as norm
+from nbgrad.ops.linear.decompositions import linalg_qr as qr
+from nbgrad.ops.linear.decompositions import linalg_svd as svd
+from nbgrad.ops.linear.lu import linalg_lu as lu
+from nbgrad.ops.linear.lu import linalg_lu_solve as lu_solve
+from nbgrad.ops.linear.lu import lu_factor, lu_factor_ex
+from nbgrad.ops.linear.norms import vector_norm
+from nbgrad.ops.linear.products import matmul
+from nbgrad.ops.linear.systems import (
     LinAlgError,
     cholesky_ex,
     det,
@@ -20,16 +25,11 @@ from nbgrad.ops.linear_systems import (
     tensorinv,
     tensorsolve,
 )
-from nbgrad.ops.linear_systems import linalg_cholesky as cholesky
-from nbgrad.ops.linear_systems import linalg_matrix_exp as matrix_exp
-from nbgrad.ops.linear_systems import linalg_matrix_power as matrix_power
-from nbgrad.ops.linear_systems import linalg_slogdet as slogdet
-from nbgrad.ops.lu import linalg_lu as lu
-from nbgrad.ops.lu import linalg_lu_solve as lu_solve
-from nbgrad.ops.lu import lu_factor, lu_factor_ex
-from nbgrad.ops.movement import linalg_diagonal as diagonal
-from nbgrad.ops.norm import vector_norm
-from nbgrad.ops.parts import linalg_vander as vander
+from nbgrad.ops.linear.systems import linalg_cholesky as cholesky
+from nbgrad.ops.linear.systems import linalg_matrix_exp as matrix_exp
+from nbgrad.ops.linear.systems import linalg_matrix_power as matrix_power
+from nbgrad.ops.linear.systems import linalg_slogdet as slogdet
+from nbgrad.ops.views.views import linalg_diagonal as diagonal
 
 __all__ = [
     "LinAlgError",

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nbgrad._random import default_generator as default_generator
-from nbgrad._random import initial_seed as initial_seed
-from nbgrad._random import manual_seed as manual_seed
-from nbgrad._random import seed as seed
-from nbgrad._tensor import Tensor
-from nbgrad.ops.host import of_array
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.make.generator import default_generator as default_generator
+from nbgrad.ops.make.generator import initial_seed as initial_seed
+from nbgrad.ops.make.generator import manual_seed as manual_seed
+from nbgrad.ops.make.generator import seed as seed
 
 
 def get_rng_state() -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nbgrad._arguments import signatures
+from nbgrad.core.arguments import signatures
 from tests import fuzz
 from tests.support import T
 

@@ -6,7 +6,6 @@ This module only re-exports: what a name is stands in the module that it comes f
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from nbgrad._saved import SavedTensor
 from nbgrad.autograd import anomaly_mode as anomaly_mode
 from nbgrad.autograd import forward_ad as forward_ad
 from nbgrad.autograd import function as function
@@ -30,6 +29,7 @@ from nbgrad.autograd.grad_mode import (
 )
 from nbgrad.autograd.gradcheck import gradcheck, gradgradcheck
 from nbgrad.autograd.variable import Variable
+from nbgrad.history.saved import SavedTensor
 
 if TYPE_CHECKING:
     from nbgrad.autograd import profiler as profiler

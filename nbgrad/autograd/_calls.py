@@ -14,8 +14,8 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
-from nbgrad._tape.node import Node, shown
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.tape.node import Node, shown
 
 
 class Call:
@@ -95,7 +95,7 @@ def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader |
         return lambda frame: (f"aten::{op_name(frame.f_locals['op'])}_", frame.f_locals["args"], None)
     if not module.startswith(_OPS) or name in ("in_place", "tensor"):
         return None
-    if module == "nbgrad.ops.host" and name not in (
+    if module == "nbgrad.ops.host.values" and name not in (
         "allclose",
         "equal",
         "isclose",
@@ -122,7 +122,7 @@ def _stands_for(function: Any, code: CodeType) -> bool:
 
 
 # Where ops are made; and where functions of several ops live, which are rows if a user can call them by name.
-_OPS = ("nbgrad._creation", "nbgrad._dispatch", "nbgrad.nn.", "nbgrad.ops.")
+_OPS = ("nbgrad.dispatch.elementwise", "nbgrad.nn.", "nbgrad.ops.")
 
 
 def _rule(frame: FrameType, grads: str) -> tuple[str, Sequence[Any], Node]:

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from nbgrad._backward import run_backward
-from nbgrad._storage import Spec
-from nbgrad._tape.engine import Wanted
-from nbgrad._tape.modes import shared, state
-from nbgrad._tape.node import Node
-from nbgrad._tensor import Tensor, edge, requires, wrap
-from nbgrad._transforms import mapped, put_in, take_out
 from nbgrad.autograd.graph import GradientEdge
-from nbgrad.ops.copy import full, to_dtype, zeros
+from nbgrad.core.tensor import Tensor, edge, requires, wrap
+from nbgrad.dispatch.transforms import mapped, put_in, take_out
+from nbgrad.history.backward import run_backward
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.views.copy import full, to_dtype, zeros
+from nbgrad.tape.engine import Wanted
+from nbgrad.tape.modes import shared, state
+from nbgrad.tape.node import Node
 
 __all__ = ["backward", "grad"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from nbgrad._tape.modes import set_anomaly, shared
+from nbgrad.tape.modes import set_anomaly, shared
 
 __all__ = [
     "detect_anomaly",

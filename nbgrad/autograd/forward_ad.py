@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from nbgrad._tape.modes import state
-from nbgrad._tensor import OVERLAP, Tensor
-from nbgrad._transforms import moving, primal, tangent_of, with_tangent
 from nbgrad.autograd.grad_mode import Mode
-from nbgrad.ops.movement import alias
+from nbgrad.core.tensor import OVERLAP, Tensor
+from nbgrad.dispatch.transforms import moving, primal, tangent_of, with_tangent
+from nbgrad.ops.views.views import alias
+from nbgrad.tape.modes import state
 
 __all__ = [
     "UnpackedDualTensor",

@@ -13,15 +13,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from nbgrad import _transforms
-from nbgrad._backward import note_origin
-from nbgrad._creation import as_subclass
-from nbgrad._layout import wrap_dim
-from nbgrad._saved import Output, SavedTensor, origin, save, unpack_one
-from nbgrad._storage import Level, Spec
-from nbgrad._tape.modes import PLAIN, put_back, shared, state
-from nbgrad._tape.node import FREED, HELD, Node, node_type, sequence
-from nbgrad._tensor import (
+from nbgrad.autograd.forward_ad import check_tangent
+from nbgrad.core.tensor import (
     VIEW_OF_LEAF_WRITE,
     Tensor,
     accumulator,
@@ -37,9 +30,16 @@ from nbgrad._tensor import (
     wrap,
     written,
 )
-from nbgrad.autograd.forward_ad import check_tangent
-from nbgrad.ops.copy import to_dtype, zeros
-from nbgrad.ops.reduce import sum_to
+from nbgrad.dispatch import transforms
+from nbgrad.history.backward import note_origin
+from nbgrad.history.saved import Output, SavedTensor, origin, save, unpack_one
+from nbgrad.memory.layout import wrap_dim
+from nbgrad.memory.storage import Level, Spec
+from nbgrad.ops.make.creation import as_subclass
+from nbgrad.ops.reduce.sums import sum_to
+from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.tape.modes import PLAIN, put_back, shared, state
+from nbgrad.tape.node import FREED, HELD, Node, node_type, sequence
 from nbgrad.utils._pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
@@ -213,7 +213,7 @@ class Function(metaclass=FunctionMeta):
             args = _bound(cls, separate, args, kwargs)
         if not separate and (state.active or shared.rare) and (state.transforms or state.levels):
             raise RuntimeError(_NO_SETUP)
-        if state.active and _transforms.wrapped(tree_flatten(args)[0]):
+        if state.active and transforms.wrapped(tree_flatten(args)[0]):
             return _transformed(cls, args, separate)
         return cls._call(args, separate, cls.forward)[1]
 
@@ -330,17 +330,17 @@ def _refuse_keyword(name: str | None) -> None:
 
 def _transformed(cls: type[Function], args: tuple[Any, ...], separate: bool) -> Any:
     """The call inside a vmap, or with tangents: value and history first, then the tangents that the user's `jvp` gives."""
-    level, ids = _transforms.survey(tree_flatten(args)[0])
+    level, ids = transforms.survey(tree_flatten(args)[0])
     forward = cls.forward
     if level is not None:
         forward = _of_examples(cls, args, level)
-        args = tree_map(lambda a: _transforms.lift(a, level), args)
+        args = tree_map(lambda a: transforms.lift(a, level), args)
     # What `jvp` gives tangents to, the ops of `forward` do not; inside a vmap `forward` is a call further out, which may have its own.
     open_levels = state.duals
     state.duals = () if level is None else tuple([k for k in open_levels if k not in ids])
     try:
         given = {
-            k: [_transforms.tangent_of(a, k) if isinstance(a, Tensor) else None for a in args] for k in ids
+            k: [transforms.tangent_of(a, k) if isinstance(a, Tensor) else None for a in args] for k in ids
         }
         node, result = cls._call(args, separate, forward)
         outs = result if isinstance(result, tuple) else (result,)
@@ -348,7 +348,7 @@ def _transformed(cls: type[Function], args: tuple[Any, ...], separate: bool) -> 
             if isinstance(
                 t, Tensor
             ):  # a mark of its own, as others share theirs; what was written to keeps its tangents
-                _transforms.dual(t, dict(getattr(t._spec, "tangents", {})))
+                transforms.dual(t, dict(getattr(t._spec, "tangents", {})))
         for k in ids:
             state.duals = tuple([i for i in open_levels if i < k])
             _move(node, args, given[k], outs, k)
@@ -446,7 +446,7 @@ def _of_examples(cls: type[Function], args: tuple[Any, ...], level: Level) -> Ca
             "https://pytorch.org/docs/main/notes/extending.func.html"
         )
     leaves, structure = tree_flatten(args)
-    peeled = [_transforms.peel(a, level) if isinstance(a, Tensor) else (a, False) for a in leaves]
+    peeled = [transforms.peel(a, level) if isinstance(a, Tensor) else (a, False) for a in leaves]
     has = [h for _, h in peeled]
     inners = tree_unflatten([x for x, _ in peeled], structure)
 
@@ -475,9 +475,9 @@ def _of_examples(cls: type[Function], args: tuple[Any, ...], level: Level) -> Ca
             [
                 o
                 if not isinstance(o, Tensor)
-                else _transforms.batched(o, level, False)
+                else transforms.batched(o, level, False)
                 if d is None
-                else _transforms.put_in(o, wrap_dim(d, o.ndim), level)
+                else transforms.put_in(o, wrap_dim(d, o.ndim), level)
                 for o, d in zip(outs, places)
             ],
             spec,
@@ -509,32 +509,32 @@ def _generated(cls: type[Function], has: Sequence[bool], level: Level) -> type[F
     size, randomness = level.size, level.randomness
 
     def wrap_all(values: Sequence[Any], flags: Sequence[bool], inside: Level) -> list[Any]:
-        return [_transforms.batched(v, inside) if f else v for v, f in zip(values, flags)]
+        return [transforms.batched(v, inside) if f else v for v, f in zip(values, flags)]
 
     def unwrapped(t: Any, inside: Level) -> tuple[Any, bool]:
-        return _transforms.peel(t, inside) if isinstance(t, Tensor) else (t, False)
+        return transforms.peel(t, inside) if isinstance(t, Tensor) else (t, False)
 
     def spread(tree: Any, flags: Sequence[bool], inside: Level) -> Any:
         leaves, structure = tree_flatten(tree)
         return tree_unflatten(wrap_all(leaves, flags, inside), structure)
 
     def gathered(tree: Any, inside: Level) -> Any:
-        return tree_map(lambda t: _transforms.take_out(t, 0, inside) if isinstance(t, Tensor) else t, tree)
+        return tree_map(lambda t: transforms.take_out(t, 0, inside) if isinstance(t, Tensor) else t, tree)
 
     class Mapped(Function):
         generate_vmap_rule = True
 
         @staticmethod
         def forward(*inners: Any) -> Any:
-            with _transforms.mapped(size, randomness) as inside:
+            with transforms.mapped(size, randomness) as inside:
                 return gathered(cls.forward(*spread(inners, has, inside)), inside)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             leaves, structure = tree_flatten(output)
-            with _transforms.mapped(size, randomness) as inside:
+            with transforms.mapped(size, randomness) as inside:
                 one: Any = new(cls._backward_cls)
-                outs = [_transforms.batched(t, inside) if isinstance(t, Tensor) else t for t in leaves]
+                outs = [transforms.batched(t, inside) if isinstance(t, Tensor) else t for t in leaves]
                 cls.setup_context(one, spread(inputs, has, inside), tree_unflatten(outs, structure))
                 backwards, forwards = (
                     [unwrapped(t, inside) for t in kept] for kept in (one.to_save, one.saved_for_forward)
@@ -554,21 +554,21 @@ def _generated(cls: type[Function], has: Sequence[bool], level: Level) -> type[F
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            with _transforms.mapped(size, randomness) as inside:
+            with transforms.mapped(size, randomness) as inside:
                 one = _OneExample(ctx, wrap_all(ctx.saved_tensors, ctx.flags[0], inside))
                 found = _backward_of(cls)(
-                    one, *[None if g is None else _transforms.batched(g, inside) for g in grads]
+                    one, *[None if g is None else transforms.batched(g, inside) for g in grads]
                 )
                 found = found if isinstance(found, tuple) else (found,)
-                taken = [None if g is None else _transforms.take_out(g, 0, inside) for g in found]
+                taken = [None if g is None else transforms.take_out(g, 0, inside) for g in found]
             return tuple([g if g is None or h else g.sum(0) for g, h in zip(taken, ctx.has)])
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            with _transforms.mapped(size, randomness) as inside:
+            with transforms.mapped(size, randomness) as inside:
                 one = _OneExample(ctx, wrap_all(ctx.saved_tensors, ctx.flags[1], inside))
                 moving = [
-                    _transforms.batched(t, inside) if h and isinstance(t, Tensor) else t
+                    transforms.batched(t, inside) if h and isinstance(t, Tensor) else t
                     for t, h in zip(tangents, ctx.has)
                 ]
                 return gathered(cls.jvp(one, *moving), inside)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._creation import zeros, zeros_like
-from nbgrad._storage import Marked
-from nbgrad._tensor import Tensor, edge, requires
 from nbgrad.autograd._run import grad
 from nbgrad.autograd.function import FunctionCtx
 from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.core.tensor import Tensor, edge, requires
 from nbgrad.func._derivatives import basis, jacfwd
-from nbgrad.ops.join import stack
-from nbgrad.ops.movement import split
+from nbgrad.memory.storage import Marked
+from nbgrad.ops.arrange.join import stack
+from nbgrad.ops.make.creation import zeros, zeros_like
+from nbgrad.ops.views.views import split
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

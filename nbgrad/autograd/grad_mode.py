@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
-from nbgrad._tape.modes import grad_mode, set_grad_mode, set_inference, state, switch
+from nbgrad.tape.modes import grad_mode, set_grad_mode, set_inference, state, switch
 
 __all__ = [
     "enable_grad",

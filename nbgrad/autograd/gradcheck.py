@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _dtypes
-from nbgrad._creation import from_numpy
-from nbgrad._tape.node import Node, node_type, sequence
-from nbgrad._tensor import Tensor, edge, new, requires
 from nbgrad.autograd._run import grad
 from nbgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from nbgrad.core.tensor import Tensor, edge, new, requires
 from nbgrad.func._vmap import vmap
-from nbgrad.ops.copy import zeros
+from nbgrad.memory import dtypes
+from nbgrad.ops.make.creation import from_numpy
+from nbgrad.ops.views.copy import zeros
+from nbgrad.tape.node import Node, node_type, sequence
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -562,7 +562,7 @@ def _checked_inputs(inputs: Sequence[Any]) -> list[Tensor]:
     for k, t in enumerate(inputs):
         if not _wanted(t):
             continue
-        if t.dtype is not _dtypes.float64:
+        if t.dtype is not dtypes.float64:
             warnings.warn(
                 f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail "
                 "if all the inputs are not of double precision floating point or complex. ",
@@ -598,7 +598,7 @@ def _unit(rng: np.random.Generator, t: Tensor) -> Array:
 
 
 def _tensor(values: Any, like: Tensor) -> Tensor:
-    d = like.dtype if like.dtype.is_floating_point else _dtypes.float64
+    d = like.dtype if like.dtype.is_floating_point else dtypes.float64
     return from_numpy(np.array(values, d.np))
 
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-from nbgrad._device import device
-from nbgrad._dtypes import dtype, float32
-from nbgrad._layout import broadcast_shapes
-from nbgrad._storage import Spec, spec
-from nbgrad._tape.modes import state, switch
-from nbgrad._tape.node import Node, RemovableHandle, shown
-from nbgrad._tensor import Tensor, edge, requires, storage_of, written
-from nbgrad.ops.copy import clone, to_dtype
-from nbgrad.ops.movement import expand
+from nbgrad.core.tensor import Tensor, edge, requires, storage_of, written
+from nbgrad.memory.device import device
+from nbgrad.memory.dtypes import dtype, float32
+from nbgrad.memory.layout import broadcast_shapes
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.views.copy import clone, to_dtype
+from nbgrad.ops.views.views import expand
+from nbgrad.tape.modes import state, switch
+from nbgrad.tape.node import Node, RemovableHandle, shown
 
 __all__ = [
     "GradientEdge",

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad._tensor import Tensor
 from nbgrad.autograd._calls import Call, Watch, tensors_in
+from nbgrad.core.tensor import Tensor
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
 

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad._creation import empty
-from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor, set_requires_grad
+from nbgrad.core.tensor import Tensor, set_requires_grad
+from nbgrad.ops.make.creation import empty
+from nbgrad.tape.modes import state
 
 __all__ = ["Variable", "VariableMeta"]
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad._creation import from_array, zeros_like
-from nbgrad._storage import Batched, Marked
-from nbgrad._tape.modes import state
-from nbgrad._tape.node import Node
-from nbgrad._tensor import Tensor, edge, requires, set_requires_grad
-from nbgrad._transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.autograd._run import grad as _grad
 from nbgrad.autograd.forward_ad import _set_fwd_grad_enabled, check_tangent
 from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.core.tensor import Tensor, edge, requires, set_requires_grad
+from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.func._running import running
 from nbgrad.func._vmap import vmap
-from nbgrad.ops.movement import reshape, split
+from nbgrad.memory.storage import Batched, Marked
+from nbgrad.ops.make.creation import from_array, zeros_like
+from nbgrad.ops.views.views import reshape, split
+from nbgrad.tape.modes import state
+from nbgrad.tape.node import Node
 from nbgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad import func
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.func._modules import functional_call
 from nbgrad.nn.modules.module import Module
-from nbgrad.ops.join import stack
+from nbgrad.ops.arrange.join import stack
 
 __all__ = [
     "FunctionalModule",

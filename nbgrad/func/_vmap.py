@@ -11,12 +11,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad import _random
-from nbgrad._layout import wrap_dim
-from nbgrad._storage import Batched, Level
-from nbgrad._tensor import Tensor
-from nbgrad._transforms import mapped, put_in, take_out
-from nbgrad.ops.join import cat
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.transforms import mapped, put_in, take_out
+from nbgrad.memory.layout import wrap_dim
+from nbgrad.memory.storage import Batched, Level
+from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.make import generator
 from nbgrad.utils._pytree import TreeSpec, broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 __all__ = ["vmap"]
@@ -55,12 +55,12 @@ def vmap(
         if chunk_size is None or chunk_size >= size:
             outs, out_spec, _ = run(leaves, size)
             return tree_unflatten(outs, out_spec)
-        kept = _random.default_generator.get_state() if randomness == "same" else None
+        kept = generator.default_generator.get_state() if randomness == "same" else None
         parts: list[list[Tensor]] = []
         for start in range(0, size, chunk_size):
             count = min(chunk_size, size - start)
             if kept is not None:
-                _random.default_generator.set_state(kept)
+                generator.default_generator.set_state(kept)
             cut = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims)]
             outs, out_spec, places = run(cut, count)
             parts.append(outs)

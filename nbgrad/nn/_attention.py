@@ -6,13 +6,14 @@ import math
 import warnings
 from typing import Any
 
-from nbgrad import _creation, _dtypes
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes
 from nbgrad.nn._dropouts import dropout
-from nbgrad.ops.elementwise import where
-from nbgrad.ops.join import cat
-from nbgrad.ops.linalg import linear, matmul
-from nbgrad.ops.rows import softmax
+from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.linear.products import linear, matmul
+from nbgrad.ops.make import creation
+from nbgrad.ops.pointwise.arithmetic import where
+from nbgrad.ops.rows.softmax import softmax
 
 
 def scaled_dot_product_attention(
@@ -40,7 +41,7 @@ def scaled_dot_product_attention(
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
             f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
         )
-    if attn_mask is not None and attn_mask.dtype not in (_dtypes.bool, _dtypes.float32, query.dtype):
+    if attn_mask is not None and attn_mask.dtype not in (dtypes.bool, dtypes.float32, query.dtype):
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
             f"{attn_mask.dtype.c_name} and  query.dtype: {query.dtype.c_name} instead."
@@ -54,7 +55,7 @@ def scaled_dot_product_attention(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     # As in PyTorch, both sides take the root of the scale, so that half precision does not overflow between.
     scores: Any = matmul(query * math.sqrt(scale), (key * math.sqrt(scale)).transpose(-2, -1))
-    if attn_mask is not None and attn_mask.dtype is not _dtypes.bool:
+    if attn_mask is not None and attn_mask.dtype is not dtypes.bool:
         attn_mask, blind = _seeing(attn_mask)
         got: Any = matmul(dropout(softmax(scores + attn_mask, -1), dropout_p), value)
         return where(blind, 0.0, got)
@@ -63,7 +64,7 @@ def scaled_dot_product_attention(
 
 
 def _causal(rows: int, columns: int) -> Any:
-    seen: Any = _creation.ones(rows, columns, dtype=_dtypes.bool)
+    seen: Any = creation.ones(rows, columns, dtype=dtypes.bool)
     return seen.tril()
 
 
@@ -226,14 +227,14 @@ def additive(mask: Any, name: str, dtype: Any, other: tuple[Any, str] = (None, "
     """A mask as what is added to scores; a boolean one says which keys are not seen. PyTorch wants it to be of one kind with `other`."""
     if mask is None:
         return None
-    if not (mask.dtype is _dtypes.bool or mask.is_floating_point()):
+    if not (mask.dtype is dtypes.bool or mask.is_floating_point()):
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other[0] is not None and other[0].dtype is not mask.dtype:
         warnings.warn(
             f"Support for mismatched {name} and {other[1]} is deprecated. Use same type for both instead.",
             stacklevel=3,
         )
-    return where(mask, -math.inf, 0.0).to(dtype) if mask.dtype is _dtypes.bool else mask
+    return where(mask, -math.inf, 0.0).to(dtype) if mask.dtype is dtypes.bool else mask
 
 
 def _joined_mask(batch: int, heads: int, mask: Any, padding: Any) -> Any:

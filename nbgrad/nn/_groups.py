@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn._norms import batch_norm
-from nbgrad.ops import normalise
-from nbgrad.ops.movement import expand, reshape
+from nbgrad.ops.rows import normalise
+from nbgrad.ops.views.views import expand, reshape
 
 
 def group_norm(

@@ -12,23 +12,23 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from nbgrad import _dtypes, _layout
-from nbgrad._creation import ones_like
-from nbgrad._dispatch import differentiable
-from nbgrad._prepared import call_of, settled_by
-from nbgrad._record import check_untrained
-from nbgrad._storage import Spec
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.prepared import call_of, settled_by
+from nbgrad.dispatch.stanza import stanza
 from nbgrad.expr import prims as p
-from nbgrad.ops import classes as class_losses
-from nbgrad.ops import elementwise as e
-from nbgrad.ops import gather as at
-from nbgrad.ops import reduce as r
-from nbgrad.ops import rows
-from nbgrad.ops.copy import to_dtype
-from nbgrad.ops.movement import broadcast_to, reshape, unsqueeze
-from nbgrad.ops.registry import stanza
-from nbgrad.ops.special import log1p
+from nbgrad.history.record import check_untrained
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.index import gather as at
+from nbgrad.ops.make.creation import ones_like
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.pointwise.functions import log1p
+from nbgrad.ops.reduce import sums as r
+from nbgrad.ops.rows import classes as class_losses
+from nbgrad.ops.rows import softmax
+from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.views import broadcast_to, reshape, unsqueeze
 
 # ---------------------------------------------------------------- what losses share
 
@@ -100,9 +100,9 @@ def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=3,
         )
-        shape = _layout.broadcast_shapes(input.shape, target.shape)
+        shape = layout.broadcast_shapes(input.shape, target.shape)
         input, target = broadcast_to(input, shape), broadcast_to(target, shape)
-    d = _dtypes.promote_types(input.dtype, target.dtype)
+    d = dtypes.promote_types(input.dtype, target.dtype)
     return to_dtype(input, d), to_dtype(target, d)
 
 
@@ -408,7 +408,7 @@ def soft_margin_loss(
 ) -> Tensor:
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_untrained("soft_margin_loss", target=target)
-    if input.dtype is _dtypes.bool_:
+    if input.dtype is dtypes.bool_:
         raise RuntimeError(
             "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
             "`logical_not()` operator instead."
@@ -417,7 +417,7 @@ def soft_margin_loss(
         raise RuntimeError(
             f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
         )
-    shape = _layout.broadcast_shapes(input.shape, target.shape)
+    shape = layout.broadcast_shapes(input.shape, target.shape)
     input, target = broadcast_to(input, shape), to_dtype(broadcast_to(target, shape), input.dtype)
     return _soft_margin_of(input, target, reduction)
 
@@ -595,16 +595,16 @@ def binary_cross_entropy_with_logits(
         raise RuntimeError(
             f"result type {input.dtype.scalar_name} can't be cast to the desired output type {target.dtype.scalar_name}"
         )
-    d = _dtypes.promote_types(input.dtype, target.dtype)
+    d = dtypes.promote_types(input.dtype, target.dtype)
     input, target = to_dtype(input, d), to_dtype(target, d)
     if weight is None and pos_weight is None:
         return _bce(input, target, reduction)
     check_untrained("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     loss = _logits(input, target) if pos_weight is None else _logits_pos(input, target, pos_weight)
-    if weight is not None and _layout.broadcast_shapes(loss.shape, weight.shape) != tuple(loss.shape):
+    if weight is not None and layout.broadcast_shapes(loss.shape, weight.shape) != tuple(loss.shape):
         raise RuntimeError(
             f"output with shape {list(loss.shape)} doesn't match the broadcast shape "
-            f"{list(_layout.broadcast_shapes(loss.shape, weight.shape))}"
+            f"{list(layout.broadcast_shapes(loss.shape, weight.shape))}"
         )
     return _reduced(loss if weight is None else e.mul(loss, weight), reduction)
 
@@ -691,7 +691,7 @@ def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
     if len(shape) not in (1, 2, 4) and not input.numel and target.numel:
         folded = [shape[0], 1, target.numel // shape[0]]  # PyTorch makes pixels of any number of dimensions
         raise RuntimeError(f"size mismatch (got input: {[*shape[:2], 0, 0]} , target: {folded}")
-    if target.dtype is not _dtypes.int64:
+    if target.dtype is not dtypes.int64:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(
@@ -730,7 +730,7 @@ def cross_entropy(
     if plain and input.ndim <= 2:
         return _of_classes(class_losses.cross_entropy, input, target, weight, ignore_index, reduction, told)
     dim = _class_dim(input._spec)
-    low = rows.log_softmax(input, dim)
+    low = softmax.log_softmax(input, dim)
     loss = nll_loss(low, target, weight, ignore_index=ignore_index, reduction=reduction)
     if plain:
         return loss
@@ -774,7 +774,7 @@ def _of_probabilities(
     classes = input.shape[dim]
     if label_smoothing > 0:
         target = e.add(e.mul(target, 1 - label_smoothing), label_smoothing / classes)
-    product = e.mul(rows.log_softmax(input, dim), target)
+    product = e.mul(softmax.log_softmax(input, dim), target)
     if weight is not None:
         product = e.mul(product, _along(weight, dim, input.ndim))
     if reduction == "none":

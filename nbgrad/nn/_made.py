@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad import _creation
-from nbgrad._arguments import guard
+from nbgrad.core.arguments import guard
+from nbgrad.ops.make import creation
 
-empty: Any = guard("empty", _creation.empty)
-zeros: Any = guard("zeros", _creation.zeros)
-ones: Any = guard("ones", _creation.ones)
+empty: Any = guard("empty", creation.empty)
+zeros: Any = guard("zeros", creation.zeros)
+ones: Any = guard("ones", creation.ones)

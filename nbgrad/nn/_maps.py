@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad._dtypes import int64
-from nbgrad._prepared import call_of, settled_by
-from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor
-from nbgrad.ops import classes, linalg
-from nbgrad.ops import elementwise as e
-from nbgrad.ops import gather as at
-from nbgrad.ops.copy import to_dtype
-from nbgrad.ops.movement import permute, reshape, squeeze, unsqueeze
-from nbgrad.ops.norm import vector_norm
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.prepared import call_of, settled_by
+from nbgrad.memory.dtypes import int64
+from nbgrad.ops.index import gather as at
+from nbgrad.ops.linear import products
+from nbgrad.ops.linear.norms import vector_norm
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.rows import classes
+from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.views import permute, reshape, squeeze, unsqueeze
+from nbgrad.tape.modes import state
 
 
 def embedding(
@@ -101,8 +102,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {out}"
         )
     x1, x2 = reshape(input1, (-1, first)), reshape(input2, (-1, second))
-    by_first = linalg.mm(x1, reshape(permute(weight, 1, 0, 2), (first, out * second)))
-    pairs = linalg.bmm(reshape(by_first, (-1, out, second)), unsqueeze(x2, -1))
+    by_first = products.mm(x1, reshape(permute(weight, 1, 0, 2), (first, out * second)))
+    pairs = products.bmm(reshape(by_first, (-1, out, second)), unsqueeze(x2, -1))
     got = reshape(squeeze(pairs, -1), (*input1.shape[:-1], out))
     return got if bias is None else e.add(got, bias)
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _dtypes
-from nbgrad._creation import zeros
-from nbgrad._dispatch import differentiable
-from nbgrad._record import check_untrained
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.history.record import check_untrained
+from nbgrad.memory import dtypes
 from nbgrad.nn._losses import _reduced, legacy_reduction
-from nbgrad.ops import elementwise as e
-from nbgrad.ops import gather as at
-from nbgrad.ops import reduce as r
-from nbgrad.ops.activations import logsigmoid
-from nbgrad.ops.copy import to_dtype
-from nbgrad.ops.distances import cosine_similarity, normalize, pairwise_distance
-from nbgrad.ops.host import of_array
-from nbgrad.ops.movement import reshape, squeeze, unsqueeze
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.index import gather as at
+from nbgrad.ops.linear.distances import cosine_similarity, normalize, pairwise_distance
+from nbgrad.ops.make.creation import zeros
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.pointwise.activations import logsigmoid
+from nbgrad.ops.reduce import sums as r
+from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.views import reshape, squeeze, unsqueeze
 
 # ---------------------------------------------------------------- of pairs and triplets
 
@@ -126,14 +126,14 @@ def _float_needed(input: Tensor, kernel: str) -> None:
 
 
 def _long_needed(target: Tensor) -> None:
-    if target.dtype is not _dtypes.int64:
+    if target.dtype is not dtypes.int64:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype.scalar_name}")
 
 
 def _short(input: Tensor, index: Tensor, weight: Tensor | None, margin: float) -> tuple[Tensor, Any, Any]:
     """By how much each class comes too near to the right one (0 for that itself); which one that is; the weight of each row."""
     index = unsqueeze(index, 1)
-    right = at.scatter(zeros(tuple(input.shape), dtype=_dtypes.bool_), 1, index, True)
+    right = at.scatter(zeros(tuple(input.shape), dtype=dtypes.bool_), 1, index, True)
     short = e.clamp_min(e.add(e.sub(margin, at.gather(input, 1, index)), input), 0)
     weights = None if weight is None else unsqueeze(at.index_select(weight, 0, squeeze(index, 1)), 1)
     return e.where(right, 0.0, short), right, weights

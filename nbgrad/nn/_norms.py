@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._dtypes import finfo
-from nbgrad._layout import wrap_dim
-from nbgrad._prepared import call_of, settled_by
-from nbgrad._record import check_untrained
-from nbgrad._storage import Spec
-from nbgrad._tensor import Tensor
-from nbgrad.ops import elementwise as e
-from nbgrad.ops import normalise
-from nbgrad.ops.copy import to_dtype
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.prepared import call_of, settled_by
+from nbgrad.history.record import check_untrained
+from nbgrad.memory.dtypes import finfo
+from nbgrad.memory.layout import wrap_dim
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.rows import normalise
+from nbgrad.ops.views.copy import to_dtype
 
 
 def _own(name: str, input: Any, normalized_shape: Any) -> tuple[int, ...]:

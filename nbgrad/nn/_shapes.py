@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad._tensor import Tensor
-from nbgrad.ops.movement import permute, reshape
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.views.views import permute, reshape
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _creation, _dtypes, _random
-from nbgrad._creation import generator_of
-from nbgrad._dispatch import inplace as write
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import inplace as write
+from nbgrad.memory import dtypes
 from nbgrad.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
 from nbgrad.nn._dropouts import (
     alpha_dropout,
@@ -29,10 +28,16 @@ from nbgrad.nn._margins import *  # noqa: F403
 from nbgrad.nn._margins import __all__ as _margins
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
 from nbgrad.nn._shapes import channel_shuffle, pixel_shuffle, pixel_unshuffle
-from nbgrad.ops import activations as a
-from nbgrad.ops import elementwise as e
-from nbgrad.ops import rows
-from nbgrad.ops.activations import (
+from nbgrad.ops.arrange.padding import pad
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.index.gather import scatter
+from nbgrad.ops.linear.distances import pdist
+from nbgrad.ops.linear.products import linear
+from nbgrad.ops.make import creation, generator
+from nbgrad.ops.make.creation import generator_of
+from nbgrad.ops.pointwise import activations as a
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.pointwise.activations import (
     celu_,
     elu_,
     gelu,
@@ -48,15 +53,11 @@ from nbgrad.ops.activations import (
     softshrink,
     threshold_,
 )
-from nbgrad.ops.copy import to_dtype
-from nbgrad.ops.distances import pdist
-from nbgrad.ops.gather import scatter
-from nbgrad.ops.host import of_array
-from nbgrad.ops.linalg import linear
-from nbgrad.ops.movement import unsqueeze
-from nbgrad.ops.padding import pad
-from nbgrad.ops.reduce import argmax
-from nbgrad.ops.special import sigmoid, tanh
+from nbgrad.ops.pointwise.functions import sigmoid, tanh
+from nbgrad.ops.reduce.sums import argmax
+from nbgrad.ops.rows import softmax as rows
+from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.views import unsqueeze
 
 # ---------------------------------------------------------------- activations
 
@@ -139,7 +140,7 @@ def rrelu(
     noise = np.ones(tuple(input.shape), input.dtype.np)
     low = input._host() <= 0
     gen = generator_of(None)
-    noise[low] = _random.uniform(gen, int(low.sum()), _dtypes.float64, lower, upper)
+    noise[low] = generator.uniform(gen, int(low.sum()), dtypes.float64, lower, upper)
     return _activated((a._rrelu_noisy.op, (input, of_array(noise))), inplace)
 
 
@@ -166,11 +167,11 @@ def gumbel_softmax(
     """A draw from classes whose unnormalised log-probabilities are given, softened; `hard`, one-hot with the gradient of the soft one."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = e.neg(e.log(_creation.empty_like(logits.detach().contiguous()).exponential_()))
+    noise = e.neg(e.log(creation.empty_like(logits.detach().contiguous()).exponential_()))
     soft: Tensor = rows.softmax(e.div(e.add(logits, noise), tau), dim)
     if not hard:
         return soft
-    chosen = scatter(_creation.zeros_like(logits), dim, argmax(soft, dim, True), 1.0)
+    chosen = scatter(creation.zeros_like(logits), dim, argmax(soft, dim, True), 1.0)
     return e.add(e.sub(chosen, soft.detach()), soft)
 
 
@@ -186,7 +187,7 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> 
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    if tensor.dtype is not _dtypes.int64:
+    if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes == 0 or (not tensor.numel() and num_classes < 0):
         raise RuntimeError(
@@ -201,7 +202,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(classes.max()) + 1
     elif classes.size and classes.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return to_dtype(e.eq(unsqueeze(tensor, -1), _creation.arange(num_classes)), _dtypes.int64)
+    return to_dtype(e.eq(unsqueeze(tensor, -1), creation.arange(num_classes)), dtypes.int64)
 
 
 __all__ = [

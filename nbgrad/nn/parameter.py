@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad import _printing
-from nbgrad._arguments import kind_name
-from nbgrad._creation import as_subclass, empty
-from nbgrad._tensor import Tensor, set_requires_grad
+from nbgrad.core.arguments import kind_name
+from nbgrad.core.tensor import Tensor, set_requires_grad
+from nbgrad.ops.host import printing
+from nbgrad.ops.make.creation import as_subclass, empty
 
 
 class Parameter(Tensor):
@@ -39,7 +39,7 @@ class Parameter(Tensor):
         return memo[id(self)]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return "Parameter containing:\n" + _printing.tensor_repr(self)
+        return "Parameter containing:\n" + printing.tensor_repr(self)
 
     __str__ = __repr__
 

@@ -14,17 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nbgrad import _backend, _dtypes, _layout
-from nbgrad._creation import zeros_like
-from nbgrad._storage import Spec
-from nbgrad._tape.modes import state as modes
-from nbgrad._tensor import Tensor, check_write, storage_of
 from nbgrad.autograd.grad_mode import enable_grad, set_grad_enabled
+from nbgrad.core.tensor import Tensor, check_write, storage_of
 from nbgrad.expr.node import as_expr, free_vars, parameters, var
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import optim as _kernels
-from nbgrad.ops.copy import scalar
+from nbgrad.memory import backend as _backend
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.make.creation import zeros_like
+from nbgrad.ops.views.copy import scalar
 from nbgrad.optim.optimizer import Optimizer
+from nbgrad.tape.modes import state as modes
 
 
 class Rule:
@@ -165,7 +166,7 @@ def _codes(row: Row) -> tuple[str, str]:
     return row[0]._spec.dtype.np.str[1:], "" if row[2] is None else row[2]._spec.dtype.np.str[1:]
 
 
-_TAKEN = (_dtypes.float32, _dtypes.float64)
+_TAKEN = (dtypes.float32, dtypes.float64)
 
 
 def _fits(row: Row) -> bool:
@@ -176,7 +177,7 @@ def _fits(row: Row) -> bool:
         sp.dtype in _TAKEN
         and (step is None or step._spec.dtype in _TAKEN)
         and sp.numel > 0
-        and _layout.is_dense(sp.shape, sp.strides)
+        and layout.is_dense(sp.shape, sp.strides)
         and all(_alike(t._spec, sp) for t in (grad, *buffers))
     )
 
@@ -274,8 +275,8 @@ class RuleOptimizer(Optimizer):
         table.run(rows, [float(x) for x in numbers])
 
 
-def count_dtype() -> _dtypes.dtype:
-    return _dtypes.float64 if _dtypes.get_default_dtype() is _dtypes.float64 else _dtypes.float32
+def count_dtype() -> dtypes.dtype:
+    return dtypes.float64 if dtypes.get_default_dtype() is dtypes.float64 else dtypes.float32
 
 
 def number(x: float | Tensor) -> float:

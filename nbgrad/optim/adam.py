@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._tensor import Tensor
-from nbgrad.ops.elementwise import maximum, sqrt
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.pointwise.arithmetic import maximum, sqrt
 from nbgrad.optim._update import (
     Rule,
     RuleOptimizer,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._tensor import Tensor
-from nbgrad.ops.copy import scalar
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.views.copy import scalar
 from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, count_dtype, number
 from nbgrad.optim.optimizer import Params
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from nbgrad._creation import zeros
-from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import enable_grad, no_grad
-from nbgrad.ops.join import cat
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.make.creation import zeros
 from nbgrad.optim._update import check_options
 from nbgrad.optim.optimizer import Optimizer, Params
 

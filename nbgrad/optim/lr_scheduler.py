@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any, SupportsFloat
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.optim.optimizer import Optimizer, tracks_steps
 
 Rates = list[Any]  # a float per group, or a Tensor where the user gave one

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._tensor import Tensor
-from nbgrad.ops.copy import scalar
-from nbgrad.ops.elementwise import sqrt
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.pointwise.arithmetic import sqrt
+from nbgrad.ops.views.copy import scalar
 from nbgrad.optim._update import (
     Rule,
     RuleOptimizer,

@@ -14,8 +14,8 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from nbgrad._tape.node import HookTable, RemovableHandle, register
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.tape.node import HookTable, RemovableHandle, register
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 

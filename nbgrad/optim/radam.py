@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.expr import prims
-from nbgrad.ops.elementwise import sqrt
+from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options
 from nbgrad.optim.optimizer import Params
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._tensor import Tensor
-from nbgrad.ops.elementwise import sqrt
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
 from nbgrad.optim.optimizer import Params
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._creation import full_like
-from nbgrad._tensor import Tensor
-from nbgrad.ops.elementwise import _where, clamp, sign
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.make.creation import full_like
+from nbgrad.ops.pointwise.arithmetic import _where, clamp, sign
 from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, number
 from nbgrad.optim.optimizer import Params
 

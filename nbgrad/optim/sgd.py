@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.optim._update import Rule, RuleOptimizer, check_ways
 from nbgrad.optim.optimizer import Params
 

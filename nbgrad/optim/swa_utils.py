@@ -8,12 +8,12 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from nbgrad._creation import tensor
-from nbgrad._dtypes import int64
-from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory.dtypes import int64
 from nbgrad.nn.modules.batchnorm import _BatchNorm
 from nbgrad.nn.modules.module import Module
+from nbgrad.ops.make.creation import tensor
 from nbgrad.optim.lr_scheduler import LRScheduler, Rates, _per_group
 from nbgrad.optim.optimizer import Optimizer
 

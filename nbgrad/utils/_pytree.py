@@ -9,7 +9,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._layout import Size
+from nbgrad.memory.layout import Size
 
 
 class TreeSpec:

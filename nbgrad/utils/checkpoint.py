@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from nbgrad._random import default_generator
-from nbgrad._saved import origin, save, unpack
-from nbgrad._tape.modes import state
-from nbgrad._tape.node import Node
-from nbgrad._tensor import Tensor, requires
 from nbgrad.autograd._calls import Call, Watch, tensors_in
 from nbgrad.autograd._run import backward
 from nbgrad.autograd.function import Function
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.autograd.graph import saved_tensors_hooks
+from nbgrad.core.tensor import Tensor, requires
+from nbgrad.history.saved import origin, save, unpack
+from nbgrad.ops.make.generator import default_generator
+from nbgrad.tape.modes import state
+from nbgrad.tape.node import Node
 
 __all__ = [
     "CheckpointError",

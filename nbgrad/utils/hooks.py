@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad._tape.node import RemovableHandle
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules._hooks import BackwardHook
+from nbgrad.tape.node import RemovableHandle
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 

@@ -15,23 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _dtypes
-from nbgrad._creation import empty, from_numpy
-from nbgrad._serialization import Path, replacing
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.exchange.files import Path, replacing
+from nbgrad.memory import dtypes
+from nbgrad.ops.make.creation import empty, from_numpy
 
 _MAX_HEADER = 100_000_000  # what the format's own reader accepts
 
 _CODES = {
-    _dtypes.bool_: "BOOL",
-    _dtypes.uint8: "U8",
-    _dtypes.int8: "I8",
-    _dtypes.int16: "I16",
-    _dtypes.int32: "I32",
-    _dtypes.int64: "I64",
-    _dtypes.float16: "F16",
-    _dtypes.float32: "F32",
-    _dtypes.float64: "F64",
+    dtypes.bool_: "BOOL",
+    dtypes.uint8: "U8",
+    dtypes.int8: "I8",
+    dtypes.int16: "I16",
+    dtypes.int32: "I32",
+    dtypes.int64: "I64",
+    dtypes.float16: "F16",
+    dtypes.float32: "F32",
+    dtypes.float64: "F64",
 }
 _DTYPES = {code: d.np.newbyteorder("<") for d, code in _CODES.items()}
 _KINDS = {_DTYPES[code]: d for d, code in _CODES.items()}

@@ -21,10 +21,10 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from nbgrad._saved import Packed
-from nbgrad._tape.node import AccumulateGrad, Node, shown
-from nbgrad._tensor import Tensor, edge
 from nbgrad.autograd.graph import GradientEdge
+from nbgrad.core.tensor import Tensor, edge
+from nbgrad.history.saved import Packed
+from nbgrad.tape.node import AccumulateGrad, Node, shown
 
 __all__ = ["dot", "save", "svg"]
 

@@ -49,7 +49,9 @@ class Scene:
                 if not any(about in str(w.message) for about in OF_THE_ROOM)
             ]
             text = (
-                "\n".join([*texts, value]).replace("nbgrad._tensor.", "torch.").replace("nbgrad.", "torch.")
+                "\n".join([*texts, value])
+                .replace("nbgrad.core.tensor.", "torch.")
+                .replace("nbgrad.", "torch.")
             )
             found.append(re.sub(r" +$", "", re.sub(r"0x[0-9a-f]+", "0x", text), flags=re.M).strip())
         return found

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbgrad import _transforms
+from nbgrad.dispatch import transforms
 from tests.compare import array
 from tests.support import T
 
@@ -61,7 +61,7 @@ def test_all_examples_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*_: Any) -> None:
         raise AssertionError("one by one")
 
-    monkeypatch.setattr(_transforms, "_one_by_one", refuse)
+    monkeypatch.setattr(transforms, "_one_by_one", refuse)
     together = T.vmap(value_and_gradients, dims)(*args)
     for k, found in enumerate(zip(*alone)):
         np.testing.assert_allclose(array(together[k]), np.stack([array(f) for f in found]), 1e-10, 1e-12)

@@ -1,6 +1,6 @@
 """The Mersenne Twister's words, and what each distribution makes of them, as source.
 
-Promises `nbgrad._random`: which words an element is made of depends on its place alone, so a fill may be cut over any number of
+Promises `nbgrad.ops.make.generator`: which words an element is made of depends on its place alone, so a fill may be cut over any number of
 threads. The words come as the recurrence leaves them, from `first` on; each fill tempers those that it reads.
 """
 

@@ -3,7 +3,7 @@
 Promises the templates of this folder: after `opening(names, width)` there stand, for operand `x`, `x_at` (its first element),
 `x_step` (along the dimension) and `x_lane` (to the neighbouring line). An item is a bundle of up to `WIDTH` neighbouring lines,
 `width` of them, which a kernel may follow side by side: vector code where lines lie together, independent chains of
-additions where not. `nbgrad.ops.walk` makes the `meta` that is read here.
+additions where not. `nbgrad.ops.reduce.walk` makes the `meta` that is read here.
 """
 
 from __future__ import annotations

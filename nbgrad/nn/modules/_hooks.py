@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad._tape.modes import state
-from nbgrad._tensor import Tensor
 from nbgrad.autograd.function import Function
+from nbgrad.core.tensor import Tensor
+from nbgrad.tape.modes import state
 
 Hook = Callable[..., Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional, init
 from nbgrad.nn._made import empty
 from nbgrad.nn.modules.module import Module, with_own_init

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad._creation import tensor
-from nbgrad._dtypes import int64
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory.dtypes import int64
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty, ones, zeros
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
+from nbgrad.ops.make.creation import tensor
 
 
 class _BatchNorm(Module):

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.module import Module, indented, typename
 from nbgrad.nn.parameter import Parameter
 

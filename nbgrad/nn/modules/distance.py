@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn.modules.module import Module
 

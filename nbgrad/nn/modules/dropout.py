@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional
 from nbgrad.nn.modules.module import Module
 

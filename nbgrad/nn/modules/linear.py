@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty

@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
-from nbgrad._creation import empty_like
-from nbgrad._device import device as _device
-from nbgrad._dtypes import dtype as _dtype
-from nbgrad._dtypes import float16, float32, float64
-from nbgrad._tape.node import HookTable, RemovableHandle, register
-from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import device as _device
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.dtypes import float16, float32, float64
 from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
 from nbgrad.nn.parameter import Buffer, Parameter
+from nbgrad.ops.make.creation import empty_like
+from nbgrad.tape.node import HookTable, RemovableHandle, register
 
 Self = TypeVar("Self", bound="Module")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty

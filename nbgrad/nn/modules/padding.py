@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn.modules.module import Module, with_own_init
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty

@@ -8,8 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from nbgrad._creation import full
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional, init
 from nbgrad.nn._attention import additive
 from nbgrad.nn.modules.activation import GELU, ReLU
@@ -19,6 +18,7 @@ from nbgrad.nn.modules.dropout import Dropout
 from nbgrad.nn.modules.linear import Linear
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.modules.normalization import LayerNorm
+from nbgrad.ops.make.creation import full
 
 F: Any = functional
 Activation = str | Callable[[Any], Any]

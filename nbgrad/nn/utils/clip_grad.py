@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from nbgrad._arguments import kind_name
-from nbgrad._creation import tensor
-from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
-from nbgrad.ops.join import stack
-from nbgrad.ops.norm import vector_norm
+from nbgrad.core.arguments import kind_name
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.arrange.join import stack
+from nbgrad.ops.linear.norms import vector_norm
+from nbgrad.ops.make.creation import tensor
 
 Tensors = Tensor | Iterable[Tensor]
 

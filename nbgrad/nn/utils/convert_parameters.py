@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nbgrad._tensor import Tensor
-from nbgrad.ops.join import cat
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.arrange.join import cat
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.utils.parametrize import register_parametrization
-from nbgrad.ops.norm import vector_norm
+from nbgrad.ops.linear.norms import vector_norm
 
 
 class _WeightNorm(Module):

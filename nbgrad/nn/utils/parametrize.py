@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from nbgrad._tensor import Tensor
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.container import ModuleDict, ModuleList
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter

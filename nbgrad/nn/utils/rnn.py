@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad._creation import arange, full
-from nbgrad._tensor import Tensor
-from nbgrad.ops.join import cat, stack
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.arrange.join import cat, stack
+from nbgrad.ops.make.creation import arange, full
 
 
 def pad_sequence(

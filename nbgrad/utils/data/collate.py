@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad import _dtypes
-from nbgrad._creation import as_tensor, tensor
-from nbgrad._tensor import Tensor
-from nbgrad.ops.join import stack
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes
+from nbgrad.ops.arrange.join import stack
+from nbgrad.ops.make.creation import as_tensor, tensor
 
 _REFUSAL = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
@@ -48,7 +48,7 @@ def default_collate(batch: Any) -> Any:
     if isinstance(first, np.generic):
         return as_tensor(np.array(batch))
     if isinstance(first, float):
-        return tensor(batch, dtype=_dtypes.float64)
+        return tensor(batch, dtype=dtypes.float64)
     if isinstance(first, int):
         return tensor(batch)
     if isinstance(first, (str, bytes)):

@@ -13,7 +13,7 @@ from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
-from nbgrad._random import Generator
+from nbgrad.ops.make.generator import Generator
 from nbgrad.utils.data._fetch import Fetcher
 from nbgrad.utils.data.collate import default_collate, default_convert
 from nbgrad.utils.data.dataset import IterableDataset

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any, Generic, TypeVar
 
-from nbgrad import _creation, _random
-from nbgrad._arguments import guard
-from nbgrad._tensor import Tensor
+from nbgrad.core.arguments import guard
+from nbgrad.core.tensor import Tensor
+from nbgrad.ops.make import creation
+from nbgrad.ops.make import generator as _random
 
-randperm: Any = guard("randperm", _creation.randperm)
+randperm: Any = guard("randperm", creation.randperm)
 T_co = TypeVar("T_co", covariant=True)
 
 

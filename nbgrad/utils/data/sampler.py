@@ -12,16 +12,17 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from nbgrad import _dtypes, _random
-from nbgrad._random import Generator
-from nbgrad._tensor import Tensor
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes
+from nbgrad.ops.make import generator as _random
+from nbgrad.ops.make.generator import Generator
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 def draw_seed(generator: Generator | None) -> int:
     """What `torch.empty((), dtype=torch.int64).random_()` draws."""
-    return int(_random.random(generator or _random.default_generator, 1, _dtypes.int64)[0])
+    return int(_random.random(generator or _random.default_generator, 1, dtypes.int64)[0])
 
 
 def _is_count(n: object) -> bool:
@@ -135,12 +136,12 @@ class WeightedRandomSampler(Sampler[int]):
             cumulative = np.cumsum(w)
             cumulative /= cumulative[-1]
             cumulative[-1] = 1.0
-            return iter(np.searchsorted(cumulative, _random.uniform(gen, n, _dtypes.float64)).tolist())
+            return iter(np.searchsorted(cumulative, _random.uniform(gen, n, dtypes.float64)).tolist())
         if n > len(w):
             raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
         # The n earliest of clocks that run at the rates of the weights.
         with np.errstate(divide="ignore"):
-            times = -np.log1p(-_random.uniform(gen, len(w), _dtypes.float64)) / w
+            times = -np.log1p(-_random.uniform(gen, len(w), dtypes.float64)) / w
         return iter(np.argsort(times, kind="stable")[:n].tolist())
 
     def __len__(self) -> int:

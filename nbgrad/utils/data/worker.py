@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad._random import default_generator
 from nbgrad.kernels.launch import set_num_threads
+from nbgrad.ops.make.generator import default_generator
 from nbgrad.utils.data._fetch import Fetcher
 
 _LOOK = 5.0  # seconds until a worker looks whether its parent is still there

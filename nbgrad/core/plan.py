@@ -1,0 +1,371 @@
+"""What an elementwise call is once its operands' specs are known: the dtype, the layout of the result, the kernel, its launch.
+
+Promises the dispatcher that this is worked out once: a `Plan` rests on nothing but specs and the types of numbers, so it is kept by
+them, and what is refused (a broadcast, a cast, a dtype) is refused here, before any memory is made.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.op import ElementwiseOp
+from nbgrad.core.tensor import Tensor
+from nbgrad.expr.node import Expr, is_bool
+from nbgrad.kernels import build, templates
+from nbgrad.memory import backend as _backend
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.dtypes import DIM, NUMBER, ZERODIM, dtype
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec, spec
+
+_PLANS = 4096  # per op, before the table is begun anew
+_elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
+
+
+def keep(op: ElementwiseOp) -> None:
+    """Know an op whose plans may have to be forgotten."""
+    _elementwise.add(op)
+
+
+class Plan:
+    """One elementwise call, but for the addresses: which kernel, over how many elements, giving what."""
+
+    __slots__ = (
+        "address",
+        "checked",
+        "compute",
+        "high",
+        "kind",
+        "launch",
+        "low",
+        "n",
+        "nbytes",
+        "op",
+        "operands",
+        "out",
+        "recorders",
+        "rules",
+    )
+
+    def __init__(
+        self,
+        op: ElementwiseOp,
+        operands: tuple[Any, ...],
+        out: Spec,
+        compute: dtype,
+        inplace: bool = False,
+        runs: bool = True,
+    ) -> None:
+        """`operands` are specs, or for numbers their Python type; in place the output takes the first one's memory. Without `runs` it
+        only says what the call is, for history's sake."""
+        self.op, self.operands, self.out, self.compute, self.kind = op, operands, out, compute, compute.kind
+        self.nbytes = out.extent * out.itemsize
+        self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
+        self.recorders: dict[int, Any] = {}  # by the operands' `_rg`, two bits each
+        self.checked = op.integers is not None and compute.category == dtypes.INT
+        if op.fits:
+            self.low, self.high = dtypes.limits(compute)
+        if not runs:
+            return
+        rounded = compute is dtypes.float16 and not op.opmath
+        run = Kernel.of(
+            op.name,
+            (op.body,),
+            op.params,
+            op.logical,
+            operands,
+            (out,),
+            compute.kind,
+            0 if inplace else -1,
+            op.settings if rounded else op.params,
+        )
+        self.address, self.n = run.address, run.n
+        self.launch = _in_order(run.launch, operands[1:] if inplace else operands)
+
+
+class Kernel:
+    """A kernel chosen for operands: flat if all memory is walked in one order, else by rows."""
+
+    __slots__ = ("address", "launch", "n")
+
+    def __init__(self, address: int, launch: Any, n: int) -> None:
+        self.address, self.launch, self.n = address, launch, n
+
+    @staticmethod
+    def of(
+        title: str,
+        exprs: tuple[Expr, ...],
+        params: Sequence[str],
+        logical: Sequence[str],
+        operands: Sequence[Any],
+        outs: Sequence[Spec],
+        kind: str,
+        over: int = -1,
+        exact: Sequence[str] | None = None,
+    ) -> Kernel:
+        """`over` is the operand whose memory the first output takes, if any; the launch is not given it. `exact` names the numbers
+        that are not rounded to float16; without it, none is."""
+        shape = outs[0].shape
+        specs = [o for k, o in enumerate(operands) if isinstance(o, Spec) and k != over]
+        read = [o.strides for o in outs] + [
+            layout.broadcast_strides(s.shape, s.strides, shape) for s in specs
+        ]
+        sizes, strides = layout.collapse(shape, *read)
+        flat = (
+            len(sizes) <= 1
+            and all(not st or st[0] in (0, 1) for st in strides)
+            and all(not st or st[0] == 1 for st in strides[: len(outs)])
+        )
+        if any(st and st[-1] not in (0, 1) for st in strides):
+            steps = ["g"] * len(strides)
+        else:
+            steps = ["v" if st and st[-1] == 1 else "s" for st in strides]
+        if not sizes:  # one element: steps do not matter, and one kernel serves
+            steps = ["v"] * len(strides)
+        if flat:
+            steps[: len(outs)] = ["v"] * len(outs)
+        elif steps[0] != "g" and "s" in steps[: len(outs)]:
+            steps = ["g"] * len(strides)
+        letters = iter(steps[len(outs) :])
+        given = tuple(
+            templates.Operand(p, o.dtype.code, "=" if k == over else next(letters), p in logical)
+            if isinstance(o, Spec)
+            else templates.Operand(p, "" if exact is None or p in exact else "f2", "n", p in logical)
+            for k, (p, o) in enumerate(zip(params, operands))
+        )
+        codes = tuple(o.dtype.code for o in outs)
+        source, signature = templates.elementwise(
+            title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
+        )
+        steps_text = "".join(v.step for v in given).replace("=", "o")
+        name = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}"
+        made = build.kernel(name, source, signature)
+        numbers = "".join(("d" if kind[0] == "f" else "q") for v in given if v.step == "n")
+        backend = _backend.of(outs[0].device)
+        numel = outs[0].numel
+        # What is written more than once is written in order, on one thread.
+        about = numel if all([layout.is_injective(o.shape, o.strides) for o in outs]) else min(numel, 1)
+        if flat:
+            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, about, True), numel)
+        n = sizes[-1] if sizes else 1
+        rows = numel // n if n else 0
+        meta = _meta(sizes, strides, given, len(outs))
+        launch = backend.launch(len(outs) + len(specs) + 1, numbers, about, True)
+        return Kernel(made.address, _with_meta(launch, meta), rows)
+
+
+def _in_order(launch: Any, operands: Sequence[Any]) -> Any:
+    """A launch of the operands as they come; a kernel takes tensors first."""
+    order = sorted(range(len(operands)), key=lambda k: not isinstance(operands[k], Spec))
+    if order == list(range(len(operands))):
+        return launch
+    return lambda address, n, buf, *values: launch(address, n, buf, *[values[k] for k in order])
+
+
+def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
+    """What a rows kernel reads of the geometry; numbers among the operands take a place but no strides."""
+    d = max(len(sizes) - 1, 0)
+    flat = [d, sizes[-1] if sizes else 1, *sizes[:d][::-1]]
+    steps = iter(strides)
+    every = [next(steps) for _ in range(outs)] + [
+        next(steps) if v.step not in "n=" else (0,) * (d + 1) for v in given
+    ]
+    for st in every:
+        flat += st[:d][::-1]
+    flat += [st[-1] if st else 0 for st in every]
+    return np.array(flat, np.int64).view(np.uint8)
+
+
+def _with_meta(launch: Any, meta: Any) -> Any:
+    def rows(address: int, n: int, *args: Any) -> None:
+        launch(address, n, meta, *args)
+
+    return rows
+
+
+def number_type(value: Any) -> type | None:
+    """float, int or bool for what counts as a Python number (NumPy's scalars do, its bools as floats), else None."""
+    t = type(value)
+    if t is float or t is int or t is bool:
+        return t
+    if isinstance(value, np.generic):
+        return {"f": float, "i": int, "u": int, "b": float}.get(value.dtype.kind)
+    for base in (bool, int, float):
+        if isinstance(value, base):
+            return base
+    return None
+
+
+_NUMBERS = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
+
+
+def common_dtype(operands: Sequence[Any]) -> dtype:
+    """Of specs and types of numbers."""
+    return dtypes.result_dtype(
+        (DIM if o.ndim else ZERODIM, o.dtype) if isinstance(o, Spec) else (NUMBER, _NUMBERS[o])
+        for o in operands
+    )
+
+
+def dtypes_of(op: ElementwiseOp, operands: tuple[Any, ...]) -> tuple[dtype, dtype]:
+    """In which dtype the op computes, and which it gives."""
+    values = [o for p, o in zip(op.params, operands) if p not in op.logical and p not in op.settings]
+    compute = common_dtype(values)
+    if op.check is not None:
+        op.check(compute, values)
+    if op.promote == "float" and not compute.is_floating_point:
+        compute = dtypes.get_default_dtype()
+    return compute, dtypes.bool_ if op.promote in ("compare", "bool") or is_bool(op.body) else compute
+
+
+def make_plan(
+    op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None, runs: bool = True
+) -> Plan:
+    """`out` is where the result goes, if that is settled (in place). What is refused, is refused in PyTorch's order."""
+    specs = [o for o in operands if isinstance(o, Spec)]
+    compute, result = dtypes_of(op, operands)
+    shape = layout.broadcast_shapes(*(s.shape for s in specs))
+    inplace = out is not None
+    if out is None:
+        laid = [  # a number that is an operand counts as a tensor without dimensions
+            (o.shape, o.strides if p in op.logical else _cast_strides(o, compute))
+            if isinstance(o, Spec)
+            else ((), ())
+            for p, o in zip(op.params, operands)
+            if isinstance(o, Spec) or (p not in op.settings and p not in op.fits)
+        ]
+        strides = None if op.dense else layout.output_strides(shape, laid)
+        out = spec(result, tuple(shape), strides, specs[0].device)
+    else:
+        layout.check_target(out.shape, shape)
+        check_cast(result, out.dtype)
+    if op.kernel is not None:
+        op.kernel(compute, operands)
+    return Plan(op, operands, out, compute, inplace, runs)
+
+
+def _cast_strides(s: Spec, compute: dtype) -> Ints:
+    """How an operand lies when the result's layout is decided: PyTorch casts first, and a cast leaves no element stored twice."""
+    return s.strides if s.dtype is compute else layout.kept_strides(s.shape, s.strides)
+
+
+EXPECTED = "Expected out tensor to have dtype {c_want}, but got {c_got} instead"
+_SAME_SCALAR = "{name}(): self and result must have the same scalar type"
+
+# What ops say of an `out=` of another dtype than their result has; one that stands nowhere here casts.
+_OUT_WORDS = {
+    **dict.fromkeys(
+        (
+            *(
+                "gather",
+                "take_along_dim",
+                "scatter",
+                "scatter_add",
+                "scatter_reduce",
+                "index_copy",
+                "index_add",
+            ),
+            *("index_reduce", "slice_scatter", "tril", "triu", "isin", "softmax", "log_softmax", "linear"),
+            *("linalg_cholesky", "linalg_eigvalsh", "linalg_inv", "linalg_lu_solve", "linalg_solve"),
+            *("linalg_svdvals",),
+        ),
+        EXPECTED,
+    ),
+    **dict.fromkeys(("masked_select", "index_select"), _SAME_SCALAR),
+    "take": "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}",
+    "conj_physical": "Found dtype {got} but expected {want}",
+    "quantile": "quantile() out tensor must be same dtype as the input tensor",
+    "nanquantile": "quantile() out tensor must be same dtype as the input tensor",
+    "linalg_vecdot": "linalg.vecdot: Expected out of dtype{want} but found {got}",
+    "linalg_multi_dot": "multi_dot(): expected out tensor to have dtype {c_want} but got {c_got}",
+    "linalg_norm": "linalg.norm expected out tensor dtype {want} but got: {got}",
+    "linalg_matrix_norm": "linalg.matrix_norm expected out tensor dtype {want} but got: {got}",
+    "linalg_solve_triangular": "expected scalar type {want} but found {got}",
+}
+# What those say that cast, where it cannot be.
+_CASTABLE = "{name}: Expected result to be safely castable from {want} dtype, but got result with dtype {got}"
+_CAST_WORDS = {
+    **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve"), _CASTABLE),
+    **{f"linalg_{n}": _CASTABLE.replace("{name}", n) for n in ("matrix_power", "tensorinv", "tensorsolve")},
+    **{f"linalg_{n}": _CASTABLE.replace("{name}", f"linalg.{n}") for n in ("cond", "pinv")},
+    "linalg_lstsq": "torch.linalg.lstsq: Expected solution to be safely castable from {want} dtype, but got solution with dtype {got}",
+}
+
+
+def check_out_dtype(name: str, result: dtype, out: dtype, exact: str | None = None) -> None:
+    """Refuse an `out=` of a dtype that cannot take the result; `exact` holds the words of an op that casts nothing."""
+    words = exact or _OUT_WORDS.get(name)
+    if words is None and not dtypes.can_cast(result, out):
+        words = _CAST_WORDS.get(name)
+    if words is None:
+        check_cast(result, out)
+    elif result is not out:
+        raise RuntimeError(
+            words.format(
+                name=name,
+                want=result.scalar_name,
+                got=out.scalar_name,
+                c_want=result.c_name,
+                c_got=out.c_name,
+            )
+        )
+
+
+def check_cast(result: dtype, to: dtype) -> None:
+    if not dtypes.can_cast(result, to):
+        raise RuntimeError(
+            f"result type {result.scalar_name} can't be cast to the desired output type {to.scalar_name}"
+        )
+
+
+def plan_for(
+    op: ElementwiseOp, operands: tuple[Any, ...], out: Spec | None = None, runs: bool = True
+) -> Plan:
+    """The plan of these operands; with `out`, in place: the first operand's memory, so laid out, takes the result. One that does not
+    run only says what the call is."""
+    key: Any = operands if out is None and runs else (operands, out, runs)
+    plan: Plan | None = op.plans.get(key) or op.plans.get((key,))
+    if plan is None:
+        if len(op.plans) >= _PLANS:
+            op.plans.clear()
+        plan = make_plan(op, operands, out, runs)
+        # Where values are to be looked at, by a key that the short way does not ask for.
+        op.plans[(key,) if plan.checked else key] = plan
+    return plan
+
+
+def forget_plans() -> None:
+    """The default dtype, on which plans rest, was changed."""
+    for op in _elementwise:
+        op.plans.clear()
+
+
+dtypes.on_new_default.append(forget_plans)
+
+
+def check_values(plan: Plan, args: Sequence[Any]) -> None:
+    """What specs and types do not tell: whether numbers fit, and what integers must not be."""
+    if plan.checked:
+        plan.op.integers(*args)  # type: ignore[misc]
+    if not plan.op.fits:
+        return
+    for name, value in zip(plan.op.params, args):
+        if name in plan.op.fits and not isinstance(value, Tensor):
+            dtypes.fitting(value, plan.compute)
+
+
+def launch(plan: Plan, buf: Any, args: Sequence[Any]) -> None:
+    values = [a._buf if isinstance(a, Tensor) else a for a in args]
+    try:
+        plan.launch(plan.address, plan.n, buf, *values)
+    except OverflowError:
+        if any(type(v) is int and not -(2**63) <= v < 2**64 for v in values):
+            raise OverflowError("int too big to convert") from None
+        # What fits 64 bits without a sign has, as in PyTorch, the value that they have with one.
+        plan.launch(
+            plan.address, plan.n, buf, *[v - 2**64 if type(v) is int and v >= 2**63 else v for v in values]
+        )

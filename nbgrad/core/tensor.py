@@ -1,0 +1,1056 @@
+"""The tensor: memory, geometry and autograd state; and the rules by which history follows writes.
+
+Promises the dispatcher: `_buf` is the memory from the first element on, `_spec` how to read it, `_rg` whether a result may need
+recording (0 no, 1 yes, 2 a view: ask `requires`). Promises users that a write through any view is seen by the version counter and
+by the history of every tensor that shares the memory. Ops attach themselves as methods; here is what all of them stand on.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.device import device
+from nbgrad.memory.storage import APART, Batched, Detached, Marked, Moved, Spec, Storage
+from nbgrad.tape.modes import shared, state
+from nbgrad.tape.node import FREED, HookTable, Node, RemovableHandle, node_type, register, sequence, shown
+
+new: Callable[[type], Any] = object.__new__
+_int = int
+_bool = bool
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
+
+
+_SAME = object()  # as the tensor's own dtype
+
+
+class AutogradMeta:
+    """What few tensors have: a gradient, hooks, a wish to keep a gradient."""
+
+    __slots__ = ("grad", "grad_dtype", "hooks", "lock", "post_hooks", "retains", "sink")
+
+    def __init__(self) -> None:
+        self.grad: Tensor | None = None
+        self.hooks: HookTable | None = None  # of a leaf; those of other tensors live on their node
+        self.post_hooks: HookTable | None = None
+        self.retains = False
+        self.grad_dtype: Any = _SAME  # what a leaf's gradient is cast to: None keeps what comes
+        self.sink: Node | None = None
+        self.lock = threading.RLock()
+
+
+class View:
+    """Where a view comes from. `version` is the base's when the view's history was last read, `leaf` says that the user made
+    the view itself require grad."""
+
+    __slots__ = ("base", "created", "leaf", "made_by", "version")
+
+    def __init__(self, base: Tensor, version: int, created: str, made_by: str) -> None:
+        self.base, self.version, self.created, self.made_by, self.leaf = (
+            base,
+            version,
+            created,
+            made_by,
+            False,
+        )
+
+
+if TYPE_CHECKING:
+
+    def _operator(self: Tensor, other: Any) -> Tensor: ...
+
+
+class Tensor:
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_ad",
+        "_buf",
+        "_node",
+        "_nr",
+        "_rg",
+        "_spec",
+        "_storage",
+        "_view",
+    )
+    _buf: Any
+    _spec: Spec
+    _rg: int
+    _node: Node | None
+    _nr: int
+    _storage: Storage | None
+    _view: View | None
+    _ad: AutogradMeta | None
+
+    __array_priority__ = 1000
+
+    if TYPE_CHECKING:  # ops attach themselves as methods and operators when they are loaded
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __len__(self) -> int: ...
+
+        def __iter__(self) -> Iterator[Tensor]: ...
+
+        def __getitem__(self, index: Any) -> Tensor: ...
+
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+        def __index__(self) -> int: ...
+
+        def __int__(self) -> int: ...
+
+        def __float__(self) -> float: ...
+
+        __add__ = __radd__ = __iadd__ = __sub__ = __rsub__ = __isub__ = __mul__ = __rmul__ = __imul__ = (
+            _operator
+        )
+        __truediv__ = __rtruediv__ = __itruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = (
+            _operator
+        )
+        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = __lshift__ = (
+            __rshift__
+        ) = _operator
+        __lt__ = __le__ = __gt__ = __ge__ = _operator
+
+        def __neg__(self) -> Tensor: ...
+
+        def __pos__(self) -> Tensor: ...
+
+        def __abs__(self) -> Tensor: ...
+
+        def __invert__(self) -> Tensor: ...
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        return construct(cls, *args, **kwargs)
+
+    # -- geometry -----------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> layout.Size:
+        return self._spec.shape
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return self._spec.dtype
+
+    @property
+    def device(self) -> device:
+        return self._spec.device
+
+    @property
+    def ndim(self) -> int:
+        return self._spec.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        return self._spec.shape if dim is None else self._spec.shape[layout.wrap_dim(dim, self._spec.ndim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        return (
+            self._spec.strides if dim is None else self._spec.strides[layout.wrap_dim(dim, self._spec.ndim)]
+        )
+
+    def dim(self) -> int:
+        return self._spec.ndim
+
+    def numel(self) -> int:
+        return self._spec.numel
+
+    nelement = numel
+    ndimension = dim
+
+    def element_size(self) -> int:
+        return self._spec.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self._spec.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._spec.numel * self._spec.itemsize
+
+    def is_contiguous(self) -> bool:
+        return self._spec.contiguous
+
+    def is_floating_point(self) -> bool:
+        return self._spec.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return False
+
+    def is_signed(self) -> bool:
+        return self._spec.dtype.is_signed
+
+    @property
+    def is_cuda(self) -> bool:
+        return self._spec.device.type == "cuda"
+
+    def data_ptr(self) -> int:
+        if type(self._buf) is Batched:
+            raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+        return int(self._buf.__array_interface__["data"][0]) if self._spec.numel else 0
+
+    def storage_offset(self) -> int:
+        if self._storage is None or self._storage.memory is self._buf:
+            return 0
+        start = self._storage.memory.__array_interface__["data"][0]
+        return int(self._buf.__array_interface__["data"][0] - start) // self._spec.itemsize
+
+    def _host(self, refusal: str | None = None) -> np.ndarray[Any, Any]:
+        if type(self._buf) is Batched:
+            raise RuntimeError(refusal or NO_VALUES)
+        if self._spec.ndim > 64:  # NumPy has no such arrays
+            raise ValueError("number of dimensions must be within [0, 64]")
+        return backend.of(self._spec.device).to_host(self._buf, self._spec)
+
+    # -- autograd state -----------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        return requires(self)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        set_requires_grad(
+            self, value, "only Tensors of floating point and complex dtype can require gradients"
+        )
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        if state.transforms or state.levels:
+            raise RuntimeError(
+                INSIDE.format(
+                    "requires_grad_() (or perhaps using torch.autograd.functional.* APIs)", "requires_grad_()"
+                )
+            )
+        set_requires_grad(self, requires_grad, "only Tensors of floating point dtype can require gradients")
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.grad_fn is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        node = history(self)
+        return None if node is None else shown(node)
+
+    @property
+    def _grad_fn(self) -> Node | None:
+        return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: object) -> None:
+        if value is not None:
+            raise RuntimeError("_grad_fn can be only set to None")
+        self.detach_()
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
+
+    @property
+    def output_nr(self) -> int:
+        history(self)
+        return self._nr
+
+    @property
+    def _version(self) -> int:
+        storage = storage_of(self)
+        if storage.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return storage.version % APART
+
+    @property
+    def _base(self) -> Tensor | None:
+        return None if self._view is None else self._view.base
+
+    def _is_view(self) -> bool:
+        return self._view is not None
+
+    def is_inference(self) -> bool:
+        return self._storage is not None and self._storage.inference
+
+    @property
+    def grad(self) -> Tensor | None:
+        ad = self._ad
+        if self._node is not None and (ad is None or not (ad.retains or ad.grad is not None)):
+            warnings.warn(NON_LEAF_GRAD, UserWarning, stacklevel=2)
+        return None if ad is None else ad.grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            check_grad(self, value)
+        meta(self).grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        meta(self).grad = None
+
+    @property
+    def grad_dtype(self) -> Any:
+        """What gradients that arrive here are cast to; None takes them as they come."""
+        chosen = _SAME if self._ad is None else self._ad.grad_dtype
+        return self._spec.dtype if chosen is _SAME else chosen
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None:
+        if history(self) is not None:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        if value is not None and not isinstance(value, dtypes.dtype):
+            raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
+        ad = meta(self)
+        if ad.grad is not None and value is not None and ad.grad._spec.dtype is not value:
+            raise RuntimeError(
+                f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
+                f"'{ad.grad._spec.dtype.c_name}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
+                "ensure the new grad_dtype matches the existing gradient's dtype."
+            )
+        ad.grad_dtype = value
+
+    @property
+    def _grad(self) -> Tensor | None:
+        return None if self._ad is None else self._ad.grad
+
+    @_grad.setter
+    def _grad(self, value: Tensor | None) -> None:
+        self.grad = value
+
+    @_grad.deleter
+    def _grad(self) -> None:
+        del self.grad
+
+    @property
+    def retains_grad(self) -> bool:
+        return self._ad is not None and self._ad.retains
+
+    def retain_grad(self) -> None:
+        if not requires(self):
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if state.transforms or state.levels:
+            raise RuntimeError(INSIDE.format("retain_grad()", "retain_grad()"))
+        node = None if self._node is None else history(self)
+        if node is None or self.retains_grad:
+            return
+        if node.retain is None:
+            node.retain = {}
+        node.retain[self._nr] = weakref.ref(self)
+        node.hooked = True
+        meta(self).retains = True
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        if not requires(self):
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        node = self._node
+        if node is None or node.tensor_hooks is None or self._nr not in node.tensor_hooks:
+            node = history(self)  # a view that has hooks is not read anew for one more: PyTorch's rule
+        if node is None:
+            ad = meta(self)
+            if ad.hooks is None:
+                ad.hooks = OrderedDict()
+            table = ad.hooks
+            node = accumulator(self)  # it may be there already; one that is made later finds the leaf's hooks
+            node.tensor_hooks = {0: table}
+        else:
+            if node.tensor_hooks is None:
+                node.tensor_hooks = {}
+            table = node.tensor_hooks.setdefault(self._nr, OrderedDict())
+        node.hooked = True
+        return register(table, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        if not requires(self):
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if history(self) is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        accumulator(self).hooked = True  # as above
+        ad = meta(self)
+        if ad.post_hooks is None:
+            ad.post_hooks = OrderedDict()
+        return register(ad.post_hooks, hook)
+
+    @property
+    def _backward_hooks(self) -> HookTable | None:
+        node = history(self)
+        if node is None:
+            return None if self._ad is None else self._ad.hooks
+        return None if node.tensor_hooks is None else node.tensor_hooks.get(self._nr)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: object) -> None:
+        node = history(self)
+        if value is None and node is not None and node.tensor_hooks is not None:
+            node.tensor_hooks.pop(self._nr, None)
+        elif value is None and self._ad is not None and self._ad.hooks is not None:
+            self._ad.hooks.clear()
+            self._ad.hooks = None
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
+
+    @property
+    def _post_accumulate_grad_hooks(self) -> HookTable | None:
+        return None if self._ad is None else self._ad.post_hooks
+
+    @_post_accumulate_grad_hooks.deleter
+    def _post_accumulate_grad_hooks(self) -> None:
+        raise RuntimeError("Deletion of _post_accumulate_grad_hooks not allowed!")
+
+    def detach(self) -> Tensor:
+        if type(self._spec) is Marked:
+            return hooks.detached(self)
+        out = share(self, self._buf, self._spec)
+        out._storage = storage_of(self)
+        return out
+
+    def detach_(self) -> Tensor:
+        if self._view is not None:
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
+                "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
+                "hence detach_() cannot be called on these gradients. To fix this error, please refer to the "
+                "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+            )
+        record: Any = storage_of(self)
+        if self._node is not None:
+            self._storage = Detached(record)
+        self._node, self._nr, self._rg = None, 0, 0
+        if type(self._spec) is Marked:  # tangents go too
+            self._spec = Marked(self._spec) if type(self._buf) is Batched else self._spec.plain
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        if type(self._buf) is Batched:
+            return hooks.detached(self)
+        out = share(
+            self, self._buf, self._spec.plain
+        )  # with a record of its own: writes through it are not counted
+        storage_of(out).inference = self.is_inference()
+        return out
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if requires(self) and not value._spec.dtype.is_floating_point:
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype"
+            )
+        if value is not self:
+            move(self, value)
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def fix(*names: str) -> None:
+    """Make properties of Tensor such as PyTorch's, which can be neither set nor deleted."""
+    for name in names:
+
+        def refuse(self: Tensor, value: object = None, name: str = name) -> None:
+            raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
+
+        setattr(Tensor, name, getattr(Tensor, name).setter(refuse).deleter(refuse))
+
+
+Tensor.name = property(lambda self: None)  # type: ignore[attr-defined]
+fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda")
+fix("is_leaf", "grad_fn", "output_nr", "_version", "_base", "retains_grad", "name")
+
+
+INSIDE = (
+    "You are attempting to call Tensor.{} inside of a function being transformed by a functorch transform. This is unsupported, "
+    "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call {} outside of a function being "
+    "transformed instead."
+)
+NO_VALUES = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please "
+    "file an issue at https://github.com/pytorch/pytorch/issues ."
+)
+NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
+    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+
+def construct(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """`Tensor(...)`; the creation layer puts its own in place."""
+    raise TypeError("the creation layer is not loaded")
+
+
+# ---------------------------------------------------------------- making
+
+
+def wrap(buf: Any, sp: Spec) -> Tensor:
+    """A tensor over fresh memory, without history."""
+    t: Tensor = new(Tensor)
+    t._buf, t._spec = buf, sp
+    t._rg = t._nr = 0
+    t._storage = t._node = t._view = t._ad = None
+    if shared.rare and state.modes.inference:
+        as_inference(t)
+    return t
+
+
+def as_inference(t: Tensor) -> None:
+    """Mark memory made in inference mode: it counts no versions, and no graph may save it."""
+    storage_of(t).inference = True
+
+
+def empty(sp: Spec) -> Tensor:
+    try:
+        return wrap(_empty(sp.nbytes, _bytes), sp)  # the CPU's `empty`, in line
+    except MemoryError as error:
+        backend.check_room(error)
+        raise
+
+
+def share(t: Tensor, buf: Any, sp: Spec) -> Tensor:
+    """Another tensor over the same memory: no history, and a version counter of its own until one is given."""
+    out = wrap(buf, sp)
+    out._storage = Storage(storage_of(t).memory)
+    return out
+
+
+def move(t: Tensor, to: Tensor) -> None:
+    """Let `t` read what `to` reads. Its count of writes stays its own and that of those who shared its memory."""
+    memory = storage_of(to).memory
+    t._storage = Moved(memory, storage_of(t))
+    t._buf, t._spec = to._buf, to._spec if type(to._buf) is Batched else to._spec.plain
+
+
+def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Tensor:
+    """A view of `base` with its own reading of the memory; the caller records its history."""
+    out = wrap(buf, sp)
+    storage = out._storage = storage_of(base)
+    if storage.inference:
+        return out
+    root = base
+    if base._view is not None:
+        root = base._view.base
+        if base._view.created != "default" and created == "default":
+            created = base._view.created
+    out._view = View(root, storage.version, created, made_by)
+    out._rg = 2
+    return out
+
+
+def storage_of(t: Tensor) -> Storage:
+    storage = t._storage
+    if storage is None:
+        storage = t._storage = Storage(t._buf) if t._node is None else _shared_with_saved(t, t._node)
+    return storage
+
+
+def _shared_with_saved(t: Tensor, node: Node) -> Storage:
+    """A node that saved its output did not make a record for it, as most are never needed (0.2 us): it gets the one that is made now.
+    So before a tensor loses its node, it gets its record."""
+    kept = [s for s in node.saved or () if type(s) is Tensor and s._buf is t._buf]
+    storage = next((s._storage for s in kept if s._storage is not None), None) or Storage(t._buf)
+    for s in kept:
+        s._storage = storage
+    return storage
+
+
+def meta(t: Tensor) -> AutogradMeta:
+    ad = t._ad
+    if ad is None:
+        ad = t._ad = AutogradMeta()
+    return ad
+
+
+def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
+    if not isinstance(value, _bool):
+        raise RuntimeError("requires_grad must be a bool")
+    if history(t) is not None:
+        if not value:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        return
+    if value and not t._spec.dtype.is_floating_point:
+        raise RuntimeError(refusal)
+    if value and t.is_inference() and not state.modes.inference:
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        )
+    if t._view is not None:
+        t._rg, t._view.leaf = 2, value
+    else:
+        t._rg = 1 if value else 0
+
+
+# ---------------------------------------------------------------- history
+
+
+def requires(t: Tensor) -> bool:
+    """Whether a gradient of `t` can be asked for. A view of what requires grad does, though made under `no_grad`."""
+    if t._rg != 2:
+        return t._rg == 1
+    view = t._view
+    assert view is not None
+    return t._node is not None or view.leaf or requires(view.base)
+
+
+def history(t: Tensor) -> Node | None:
+    """The node that made `t`; a view of what was written to since is read anew, from what the base is now."""
+    view = t._view
+    if t._rg == 2 and view is not None:
+        counted = storage_of(t).version
+        if view.version != counted and (t._node is not None or requires(view.base)):
+            if view.created != "default":
+                raise RuntimeError(_forbidden(t, view, "its base or another view of its base has been"))
+            set_history(t, _read_anew(t, view.base))
+            view.version = counted
+    return t._node
+
+
+def edge(t: Tensor) -> tuple[Node | None, int]:
+    """Where the gradient of `t` goes; (None, 0) where it is not wanted."""
+    node = t._node if t._rg != 2 else history(t)
+    if node is not None:
+        return node, t._nr
+    if t._rg == 1 or (t._view is not None and t._view.leaf):
+        return accumulator(t), 0
+    return None, 0
+
+
+_UNUSED = 3  # references to a sink that no graph has: its leaf's, the one here, and getrefcount's argument
+
+
+def accumulator(leaf: Tensor) -> Node:
+    """The leaf's sink, which is the leaf's own: it refers back weakly, so that the two are no cycle, and a node that points at it
+    holds the leaf too (`leaves`). What no graph has any more is as new: it has lost the hooks on it, and its number is of now, by
+    which it runs as soon as it has all its gradients. The number is drawn before the look, so that another thread, which may
+    take the sink right after it, draws a larger one."""
+    ad = leaf._ad or meta(leaf)
+    sink = ad.sink
+    if sink is None or sink.hooked:
+        return _sink_with_hooks(leaf, ad)
+    number = next(sequence)
+    if getrefcount(sink) == _UNUSED:
+        sink.seq = number
+    return sink
+
+
+def _sink_with_hooks(leaf: Tensor, ad: AutogradMeta) -> Node:
+    with ad.lock:
+        sink = ad.sink
+        if sink is None or getrefcount(sink) == _UNUSED + 1:  # its caller has it too
+            sink = Node()
+            sink.static, sink.rule, sink.seq = weakref.ref(leaf), accumulation, next(sequence)
+            if ad.hooks or ad.post_hooks:
+                sink.tensor_hooks, sink.hooked = None if ad.hooks is None else {0: ad.hooks}, True
+            ad.sink = sink
+    return sink
+
+
+class ViewRule:
+    """The rule of a view that was read anew after a write to its base: PyTorch's AsStridedBackward0."""
+
+    def __init__(self, at: Spec, offset: int, base: Spec) -> None:
+        self.at, self.offset, self.base = at, offset, base
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        return (hooks.embed(g, self.base, self.at, self.offset),)
+
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        return (self.at,)
+
+    def read(self, node: Node, name: str, raw: bool) -> Any:
+        """As PyTorch shows them: `grad_fn._saved_size` and kin."""
+        if raw or name not in self.names(node):
+            kind = type(shown(node)).__name__
+            raise AttributeError(f"'{kind}' object has no attribute '_{'raw_' * raw}saved_{name}'")
+        return self.names(node)[name]
+
+    def names(self, node: Node) -> dict[str, Any]:
+        return {
+            "size": tuple(self.at.shape),
+            "storage_offset": self.offset,
+            "stride": tuple(self.at.strides),
+        }
+
+
+def _read_anew(t: Tensor, base: Tensor) -> Node:
+    """The history of a view, now that its base has been written to."""
+    steps, node = [], t._node if state.modes.view_replay else None
+    while node is not None and getattr(getattr(node.rule, "op", None), "views", False):
+        steps.append(node)
+        node = node.next[0]
+    if not steps:
+        return view_node(t, base)
+    edge_there = edge(base)
+    for step in reversed(steps):
+        node = Node()
+        node.next, node.numbers = (edge_there[0],), (edge_there[1],)
+        node.rule, node.static, node.seq = step.rule, step.static, next(sequence)
+        edge_there = node, 0
+    assert node is not None
+    return node
+
+
+def view_node(t: Tensor, base: Tensor) -> Node:
+    node: Node = new(node_type("AsStridedBackward0"))
+    target, number = edge(base)
+    node.next, node.numbers = (target,), (number,)
+    node.saved, node.versions, node.static = (), (), None
+    node.rule = ViewRule(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
+    node.seq = next(sequence)
+    return node
+
+
+class Hooks:
+    """What the tape needs of ops that are defined above it; the ops hand themselves in when they are loaded."""
+
+    embed: Callable[[Any, Spec, Spec, int], Tensor]
+    add: Callable[[Tensor, Tensor], Tensor]
+    add_: Callable[[Tensor, Tensor], Tensor]
+    clone: Callable[[Tensor], Tensor]
+    contiguous: Callable[[Tensor], Tensor]
+    copy_: Callable[[Tensor, Tensor], Tensor]
+    copy_memory: Callable[[Tensor, Tensor], None]  # no history, no count
+    as_strided: Callable[..., Tensor]
+    to_dtype: Callable[[Tensor, Any], Tensor]
+    sum_to: Callable[[Tensor, Any], Tensor]
+    scalar: Callable[..., Tensor]
+    elementwise_function: Callable[..., Callable[..., Tensor]]
+    resize: Callable[..., None]
+    reshape: Callable[[Tensor, Any], Tensor]
+    expand: Callable[[Tensor, Any], Tensor]
+    select: Callable[[Tensor, int, int], Tensor]
+    stack: Callable[[Sequence[Tensor]], Tensor]
+    movedim: Callable[[Tensor, int, int], Tensor]
+    alias: Callable[[Tensor], Tensor]
+    detached: Callable[[Tensor], Tensor]
+    laid_out: Callable[[Tensor, Any], Tensor]
+    ones_like: Callable[[Tensor], Tensor]
+    zeros: Callable[[Spec], Tensor]
+
+
+hooks = Hooks()
+
+
+# ---------------------------------------------------------------- writes
+
+
+LEAF_WRITE = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_WRITE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
+    """Refuse, in PyTorch's words, an in-place write that no gradient could describe; nothing has been changed yet.
+
+    `recorded` says that grad mode is on and some operand requires grad, the target counted in; `filled` that every element gets
+    the same value, so that it does not matter if several of them are one.
+    """
+    if shared.rare:
+        for transform in state.transforms:
+            transform.check_write(t)
+        if state.modes.before_write is not None:
+            state.modes.before_write(t)
+    storage = t._storage
+    if storage is not None and storage.inference and not state.modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+            "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    if recorded:
+        view = t._view
+        if view is not None:
+            check_view(t, view)
+            if requires(t) and history(view.base) is None:
+                raise RuntimeError(VIEW_OF_LEAF_WRITE)
+        if requires(t) and history(t) is None:
+            raise RuntimeError(LEAF_WRITE)
+    if t._spec.repeats and not filled:
+        raise RuntimeError(OVERLAP)
+
+
+def check_view(t: Tensor, view: View) -> None:
+    if view.created != "default":
+        raise RuntimeError(_forbidden(t, view, "is being"))
+
+
+def _forbidden(t: Tensor, view: View, modified: str) -> str:
+    """Why a view that history cannot follow was not to be written to; `modified` says what has been."""
+    if view.created in ("no_grad", "inference") or t._node is None:
+        start = "A view was created in"
+        if t._node is not None:
+            start = f"Output {t._nr} of {title(t._node)} is a view of a view which was created in"
+        inference = view.created == "inference"
+        inside, outside = (
+            ("inference mode", "normal mode") if inference else ("no_grad mode", "grad mode enabled")
+        )
+        head = f"{start} {inside} and {modified} modified inplace {'in' if inference else 'with'} {outside}."
+    else:
+        head = f"Output {t._nr} of {title(t._node)} is a view and {modified} modified inplace."
+    return head + _WHY[view.created]
+
+
+_MODE_VIEW = (
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
+    "view and the inplace either both inside the {0} block (if you don't want the inplace to be tracked) or both outside (if "
+    "you want the inplace to be tracked)."
+)
+_WHY = {
+    "no_grad": _MODE_VIEW.format("no_grad"),
+    "inference": _MODE_VIEW.format("inference_mode"),
+    "multi": " This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "function": " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
+    "to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
+}
+
+
+def title(node: Node) -> str:
+    """A node's name as PyTorch's messages write it: Exp for ExpBackward0, Sum1 for SumBackward1."""
+    name, found, number = node.name().rpartition("Backward")
+    return name + number.removeprefix("0") if found and (not number or number.isdigit()) else node.name()
+
+
+def written_as(node: Node) -> str:
+    """The origin of what a node saved of its own output. As in PyTorch a write through a view goes by the history that the view
+    got from it, as long as that is there."""
+    seen = node.through_view
+    return title(node if seen is None else seen() or node)
+
+
+def written(t: Tensor) -> None:
+    """Count a write. Every write to memory that a tensor shows passes here or through `rebase`."""
+    storage_of(t).version += 1
+
+
+def rebase(t: Tensor, node: Node, number: int = 0) -> None:
+    """`t` has been written to by what `node` records, whose first edge is to what `t` was. Its new history is the node's output
+    `number`; of a view, the base is rewritten (CopySlices) and the view read anew."""
+    view = t._view
+    if t._rg == 2 and view is not None:
+        base = view.base
+        old, old_number = edge(base)
+        slices: Node = new(node_type("CopySlices"))
+        others = node.edges()[1:]
+        slices.next = (old, *[target for target, _ in others])
+        slices.numbers = (old_number, *[k for _, k in others])
+        slices.saved, slices.versions, slices.static = (
+            (node,),
+            (0,),
+            None,
+        )  # PyTorch, too, lets go of what was written
+        slices.leaves = node.leaves
+        slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec, node.rule)
+        slices.seq = next(sequence)
+        set_history(base, slices)
+        written(t)
+        read_anew = history(t)
+        if read_anew is not None:
+            node.through_view = weakref.ref(read_anew)
+    else:
+        set_history(t, node, number)
+        written(t)
+
+
+def set_history(t: Tensor, node: Node, number: int = 0) -> None:
+    storage_of(t)
+    was, before = t._node, t._nr
+    t._node, t._nr = node, number
+    t._rg = 2 if t._rg == 2 else 1
+    if was is not None and t._ad is not None and t._ad.retains and was.retain is not None:
+        kept = was.retain.pop(before, None)  # retain_grad follows the tensor, hooks stay with the old history
+        if kept is not None:
+            node.retain, node.hooked = {number: kept}, True
+
+
+class CopySlices:
+    """Backward of a write through a view: the gradient of what was overwritten comes from the rule of what wrote."""
+
+    def __init__(self, at: Spec, offset: int, base: Spec, inner: Any) -> None:
+        self.at, self.offset, self.base = at, offset, base
+        self.hidden = getattr(inner, "hidden", ())  # edges that the inner rule does not show
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        if node.saved is None:
+            raise RuntimeError(FREED)
+        inner: Node = node.saved[0]
+        total = hooks.clone(hooks.contiguous(g)) if g._spec.contiguous else hooks.contiguous(g)
+        dense = self.base.dense()
+        if self.base is not dense and self.base.strides != dense.strides:
+            total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
+        part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
+        asked = needed
+        if needed is not None:  # of what wrote, the first edge is the view's history; here it is the base's
+            asked = {target for target in node.next[1:] if target in needed}
+            if node.next[0] in needed:
+                asked.add(inner.next[0])
+        first, *others = inner.rule.apply(inner, hooks.clone(part), asked, graph)
+        if needed is not None:
+            others = [g if target in needed else None for g, target in zip(others, node.next[1:])]
+            if node.next[0] not in needed:
+                return (None, *others)
+        if first is None or type(first._spec) is Marked:
+            hooks.copy_(part, hooks.zeros(self.at.dense()))
+            if first is not None:  # in a vmap each example may have its own, and not yet of the total
+                total = hooks.add(total, hooks.embed(first, self.base, self.at.plain, self.offset))
+        else:
+            hooks.copy_(part, first)
+        return (total, *others)
+
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        return (self.base,)
+
+
+def _like_memory(g: Tensor, base: Spec) -> Tensor:
+    """The values of `g` in memory laid out as the base's, so that offsets into the base's memory hold."""
+    out = hooks.zeros(base.like((base.extent,)))
+    placed = hooks.as_strided(out, base.shape, base.strides, 0)
+    hooks.copy_(placed, g)
+    return placed
+
+
+# ---------------------------------------------------------------- gradients arrive
+
+
+_SINKS_OWN = 3  # references to a gradient that only the engine has, counted in `Accumulation.apply`
+
+
+class Accumulation:
+    """The rule of every leaf's sink."""
+
+    node_name = "AccumulateGrad"
+
+    @staticmethod
+    def apply(node: Node, grad: Tensor, needed: Any, graph: bool) -> tuple[()]:
+        """Add to the leaf's `.grad`. The first gradient is taken over if nobody else has it, else copied; later ones are added
+        in place, but for create_graph, where the sum is a new tensor."""
+        leaf = node.static()
+        if leaf is None:
+            return ()  # its graph would hold it: nobody has any
+        ad = leaf._ad
+        ad.lock.acquire()  # a `with` block takes three times as long
+        try:
+            wanted = leaf._rg == 1 or requires(leaf)  # the wish may have been taken back since
+            if (
+                # 2 = the tensor's slot and getrefcount's argument: memory that anything else reaches, be it a view, has more.
+                # And who holds the tensor (another node, a hook, a user's list) would see later sums through it.
+                getrefcount(grad) <= _SINKS_OWN
+                and getrefcount(grad._buf) == 2
+                and grad._buf.base is None
+                and grad._spec is leaf._spec
+                and ad.grad is None
+                and grad._rg == 0
+                and ad.grad_dtype is _SAME
+                and wanted
+                and not grad._spec.repeats
+            ):
+                ad.grad = grad
+            elif grad is not None and wanted:
+                _accumulate(leaf, ad, grad, state.grad)
+        finally:
+            ad.lock.release()
+        if ad.post_hooks:
+            for hook in list(ad.post_hooks.values()):
+                got = hook(leaf)
+                if isinstance(got, Tensor):
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+                if got is not None:
+                    raise TypeError(f"expected Variable, but hook returned '{type(got).__name__}'")
+        return ()
+
+    @staticmethod
+    def layouts(node: Node) -> tuple[Spec | None, ...]:
+        leaf = node.static()
+        return (None if leaf is None else leaf._spec,)
+
+
+accumulation = Accumulation()
+
+
+def _accumulate(leaf: Tensor, ad: AutogradMeta, grad: Tensor, graph: bool) -> None:
+    wanted = leaf._spec.dtype if ad.grad_dtype is _SAME else ad.grad_dtype
+    fresh = grad._spec.dtype is not wanted and wanted is not None
+    if fresh:
+        grad = hooks.to_dtype(grad, wanted)
+    have = ad.grad
+    if have is not None and not graph and type(grad._spec) is not Marked:  # the usual one
+        if shared.rare and state.modes.before_write is not None:
+            state.modes.before_write(have)
+        hooks.add_(have, grad)
+        return
+    sp = leaf._spec.plain.like(dtype=grad._spec.dtype)
+    dense = sp.contiguous or layout.is_dense(sp.shape, sp.strides)
+    if have is not None:
+        ad.grad = hooks.add(have, grad)
+    elif type(grad._spec) is Marked:  # it has a tangent, which only ops see
+        ad.grad = hooks.clone(grad)
+    elif graph:  # a copy that is recorded
+        ad.grad = hooks.copy_(empty(sp), grad) if dense else hooks.laid_out(grad, sp.dense().strides)
+    elif fresh and _same_layout(leaf._spec, grad._spec):
+        ad.grad = grad  # memory that the cast made
+    else:
+        ad.grad = empty(sp if dense else sp.dense())
+        hooks.copy_memory(ad.grad, grad)
+
+
+def _same_layout(leaf: Spec, grad: Spec) -> bool:
+    if leaf is grad or leaf.strides == grad.strides:
+        return True
+    return grad.contiguous and (leaf.contiguous or not layout.is_dense(leaf.shape, leaf.strides))
+
+
+def check_grad(t: Tensor, grad: Any) -> None:
+    if not isinstance(grad, Tensor):
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}"
+        )
+    if grad is t:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if grad._spec.dtype is not t._spec.dtype:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{grad._spec.dtype.c_name}' to a tensor with grad_dtype "
+            f"'{t._spec.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
+            "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. "
+            "Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+            "systems that assume they match."
+        )
+    if grad._spec.device != t._spec.device:
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{grad._spec.device.type}' to a tensor with device type "
+            f"'{t._spec.device.type}'. Please ensure that the gradient and the tensor are on the same device"
+        )
+    if grad._spec.shape != t._spec.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(grad._spec.shape)}' to a tensor of size "
+            f"'{list(t._spec.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )

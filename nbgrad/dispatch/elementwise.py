@@ -1,0 +1,580 @@
+"""The one point that every op passes: promote, decide the layout, launch, record.
+
+Promises the ops: from a record (`ElementwiseOp`, `Op`) a function with PyTorch's calling form. What depends on operands only
+through their specs is worked out once, as a `Plan`, and found again by one dictionary look-up, so a call costs a look-up, a
+buffer, a launch and a tensor. A tensor that a transform looks after carries a spec of its own, which no plan knows, so that
+transforms cost the short way nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.arguments import (
+    anew,
+    check,
+    definition,
+    guard,
+    missing,
+    named_operands,
+    other_names,
+    renamed,
+    unset,
+    unusual,
+)
+from nbgrad.core.op import ElementwiseOp, Op
+from nbgrad.core.plan import (
+    Plan,
+    check_out_dtype,
+    check_values,
+    dtypes_of,
+    keep,
+    launch,
+    number_type,
+    plan_for,
+)
+from nbgrad.core.tensor import (
+    OVERLAP,
+    PARTIAL,
+    Tensor,
+    as_inference,
+    check_write,
+    hooks,
+    new,
+    rebase,
+    requires,
+    storage_of,
+    view_of,
+    wrap,
+    written,
+)
+from nbgrad.dispatch import transforms
+from nbgrad.expr.node import Expr, is_bool, substitute
+from nbgrad.history.record import record, record_op, recorder
+from nbgrad.memory import backend, layout
+from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.storage import Spec, Storage
+from nbgrad.tape.modes import shared, state
+
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
+
+# ---------------------------------------------------------------- elementwise functions
+
+
+def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[..., Any]:
+    """The op as a function of tensors and numbers. As an operator it gives `foreign` (NotImplemented) for an operand that is neither."""
+    keep(op)
+
+    def known_as(path: str) -> Callable[..., Any]:
+        function = _made(op, path, foreign)
+        return renamed(function, op.function, path) if path else function
+
+    op.function = known_as("")
+    op.function.known_as = known_as  # type: ignore[attr-defined]
+    return op.function
+
+
+def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function with a keyword beside its operands the op as long as the keyword has its usual value."""
+    ((name, value),) = keyword.items()
+
+    def make(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        def known_as(path: str) -> Callable[..., Any]:
+            judged = guard(path, otherwise) if path else otherwise
+            return renamed(_made(op, path, None, name, value, judged), otherwise, path)
+
+        function = known_as("")
+        function.known_as = known_as  # type: ignore[attr-defined]
+        return function
+
+    return make
+
+
+def _made(
+    op: ElementwiseOp, path: str, foreign: Any, keyword: str = "", usual: Any = None, otherwise: Any = None
+) -> Callable[..., Any]:
+    """The short way of an op, for users (who know it under a path) with all names that PyTorch takes."""
+    numbers = tuple([p in op.settings or p in op.fits for p in op.params])
+    tensors = tuple([k == 0 or p in op.tensors for k, p in enumerate(op.params)])
+    fits = tuple([p in op.fits for p in op.params])
+    names, others = named_operands(
+        path.removeprefix("Tensor."), len(op.params), (keyword, "out") if keyword else ("out",)
+    )
+    make = _function_maker(
+        numbers,
+        tensors,
+        fits,
+        op.promote not in ("compare", "bool"),
+        foreign is not None,
+        keyword,
+        names,
+        others,
+    )
+
+    def again(given: dict[str, Any]) -> Any:
+        more = [
+            Parameter(n, Parameter.KEYWORD_ONLY, default=v) for n, v in ((keyword, usual), ("out", None)) if n
+        ]
+        every = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+        return anew(path, [*every, *more], function, given)
+
+    function: Callable[..., Any] = make(op, op.plans.get, foreign, usual, otherwise, path, again)
+    return function
+
+
+@lru_cache
+def _function_maker(
+    numbers: tuple[bool, ...],
+    tensors: tuple[bool, ...],
+    fits: tuple[bool, ...],
+    differentiable: bool,
+    operator: bool,
+    keyword: str,
+    names: tuple[str, ...],
+    others: tuple[str, ...],
+) -> Callable[..., Any]:
+    """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
+    call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
+    listed = ", ".join(names)
+    keys, values, lines = [], [], []
+    asked = " + ".join([f"{4**k} * {v}._rg" if k else f"{v}._rg" for k, v in enumerate(names) if tensors[k]])
+    if differentiable:
+        lines.append(f"asked = {asked}")
+    for k, v in enumerate(names):
+        if tensors[k]:
+            keys.append(f"{v}._spec")
+            values.append(f"{v}._buf")
+        elif numbers[k]:
+            keys.append(f"k{k}")
+            values.append(v)
+            lines += [f"k{k} = type({v})", f"if k{k} is int and not low <= {v} <= high:", f"    k{k} = None"]
+        else:
+            keys.append(f"k{k}")
+            values.append(f"b{k}")
+            lines += [
+                f"k{k} = type({v})",
+                f"if k{k} is float:",
+                f"    b{k} = {v}",
+                f"elif k{k} is int:",
+                f"    b{k} = {v}",
+                f"    if not low <= {v} <= high:",
+                f"        k{k} = None",
+                "else:",
+                f"    k{k}, b{k} = {v}._spec, {v}._buf",
+                *([f"    asked += {4**k} * {v}._rg"] if differentiable else []),
+            ]
+    named = [f"{keyword}=usual", "out=None"][not keyword :]
+    absent = _MISSING.format(missing=missing(names))
+    only = [
+        name for name in others if name not in other_names(names)
+    ]  # each that is asked for is time of every call
+    text = _FUNCTION.format(
+        signature=definition([f"{name}=_unset" for name in names], named, (), others),
+        unusual=unusual((), only),
+        missing=absent,
+        keyword=_KEYWORD.format(names=listed, keyword=keyword, missing=absent) if keyword else "",
+        names=listed,
+        operands="".join([f"            {line}\n" for line in lines]),
+        keys=", ".join(keys),
+        values=", ".join(values),
+        fit="".join([f" or not plan.low <= {v} <= plan.high" for v, fit in zip(names, fits) if fit]),
+        foreign=_FOREIGN if operator else "",
+        history=_HISTORY.format(names=listed) if differentiable else _CONSTANT,
+    )
+    scope: dict[str, Any] = dict(
+        __name__=__name__, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor
+    )
+    scope["_unset"] = unset
+    scope |= dict(
+        shared=shared, state=state, as_inference=as_inference, recorder=recorder, number_type=number_type
+    )
+    scope["check_room"] = backend.check_room
+    exec(text, scope)
+    return scope["make"]
+
+
+_FUNCTION = """
+def make(op, find, foreign, usual, otherwise, path, anew, low=-(2**63), high=2**64 - 1):
+    def function({signature}):
+        if {unusual}:
+            return anew(locals())
+{keyword}        try:
+{operands}            plan = find(({keys},))
+        except AttributeError:
+            plan = None
+        if plan is None or out is not None{fit}:
+{missing}{foreign}            return call(op, ({names},), out, path)
+        try:
+            buf = empty(plan.nbytes, bytes_)
+            plan.launch(plan.address, plan.n, buf, {values})
+        except OverflowError:
+            return call(op, ({names},))
+        except MemoryError as error:
+            check_room(error)
+            raise
+        t = new(Tensor)
+        t._buf, t._spec = buf, plan.out
+        t._storage = t._view = t._ad = None
+        t._nr = 0
+{history}        return t
+    return function
+"""
+_MISSING = """            if {missing}:
+                return anew(locals())
+"""
+_KEYWORD = """        if {keyword} is not usual:
+{missing}            return otherwise({names}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))
+"""
+_FOREIGN = """            if not isinstance(other, Tensor) and number_type(other) is None:
+                return foreign
+"""
+_HISTORY = """        if asked and state.grad:
+            (plan.recorders.get(asked) or recorder(plan, asked))(t, {names})
+        else:
+            t._rg, t._node = 0, None
+            if shared.rare and state.modes.inference:
+                as_inference(t)
+"""
+_CONSTANT = """        t._rg, t._node = 0, None
+        if shared.rare and state.modes.inference:
+            as_inference(t)
+"""
+
+
+def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for k, a in enumerate(args):
+        if isinstance(a, Tensor):
+            found.append(a._spec.plain)
+            continue
+        kind = number_type(a)
+        if kind is None or op.params[k] in op.tensors:
+            raise TypeError(
+                f"{op.name}(): argument '{op.params[k]}' (position {k + 1}) must be Tensor, not {type(a).__name__}"
+            )
+        if kind is int and not -(2**63) <= a < 2**64:
+            raise OverflowError(
+                "int too big to convert" if a > 0 else "can't convert negative int to unsigned"
+            )
+        found.append(kind)
+    return tuple(found)
+
+
+def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path: str = "") -> Tensor:
+    """The long way: any arity, numbers anywhere, `out`. It also makes the plan that the short way finds next time. `path` is the
+    name under which a user called the op."""
+    if len(args) != len(op.params):
+        raise TypeError(f"{op.name}() takes {len(op.params)} arguments but {len(args)} were given")
+    if any(isinstance(a, Expr) for a in args):  # in the body of another op, which is being traced
+        return substitute(op.body, dict(zip(op.params, args)))  # type: ignore[return-value]
+    if path:
+        check(path, tuple(args[path.startswith("Tensor.") :]), {} if out is None else {"out": out})
+    operands = operands_of(op, args)
+    if not any(isinstance(o, Spec) for o in operands):
+        args = (hooks.scalar(args[0]), *args[1:])
+        operands = operands_of(op, args)
+    if out is not None:
+        derived = op.promote not in ("compare", "bool")
+        check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact, derived)
+        check_apart(out, args)
+        result = call(op, args)
+        if any(a is out for a in args):  # what is read as well is not resized
+            layout.check_target(out._spec.shape, result._spec.shape)
+        return into(op.name, out, result, args, op.exact, derived=derived)
+    if state.active and transforms.wrapped(args):
+        return transforms.elementwise(op, args)
+    plan, buf = launched(op, args)
+    t = wrap(buf, plan.out)
+    if state.grad and any(isinstance(a, Tensor) and a._rg for a in args):
+        record(plan, t, args)
+    return t
+
+
+def launched(op: ElementwiseOp, args: Sequence[Any], over: Tensor | None = None) -> tuple[Plan, Any]:
+    """Run the op on these operands, into new memory or `over` the first. The plan is looked up here, by the operands that the
+    launch is given: a plan of any others, which lie otherwise in memory, would read beyond them."""
+    plan = plan_for(op, operands_of(op, args), None if over is None else over._spec)
+    check_values(plan, args)
+    if over is not None:
+        launch(plan, over._buf, args[1:])
+        return plan, over._buf
+    buf = backend.of(plan.out.device).empty(plan.nbytes)
+    launch(plan, buf, args)
+    return plan, buf
+
+
+def check_out(
+    name: str,
+    out: Tensor,
+    result: dtype,
+    inputs: Sequence[Any],
+    exact: str | None = None,
+    derived: bool = True,
+) -> None:
+    """Refuse an `out=` that cannot take the result. `exact` holds the words of an op that casts nothing; one that is not `derived` has
+    no gradient that would be lost."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    given = (out, *inputs)
+    if derived and state.grad and any(isinstance(a, Tensor) and requires(a) for a in given):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if state.duals and transforms.moves(given):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+        )
+    check_out_dtype(name, result, out._spec.dtype, exact)
+
+
+def check_apart(out: Tensor, tensors: Sequence[Any]) -> None:
+    """Refuse an `out=` that overlaps one of these in part."""
+    if any(isinstance(t, Tensor) and overlap(out, t) == "part" for t in tensors):
+        raise RuntimeError(PARTIAL)
+
+
+def into(
+    name: str,
+    out: Tensor,
+    result: Tensor,
+    inputs: Sequence[Any],
+    exact: str | None = None,
+    apart: Sequence[Tensor] = (),
+    derived: bool = True,
+) -> Tensor:
+    """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it.
+    `apart` are the tensors of which PyTorch refuses that `out` overlaps them in part."""
+    check_out(name, out, result._spec.dtype, inputs, exact, derived)
+    check_apart(out, apart)
+    if out._spec.repeats:
+        raise RuntimeError(OVERLAP)
+    if out._spec.shape != result._spec.shape:
+        dense = layout.is_dense(result._spec.shape, result._spec.strides)  # it lies as the result does
+        hooks.resize(out, result._spec.shape, result._spec.strides if dense else None)
+    recorded, state.grad = state.grad, state.grad and derived
+    try:
+        hooks.copy_(out, result)
+    finally:
+        state.grad = recorded
+    return out
+
+
+# ---------------------------------------------------------------- in place
+
+
+def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
+    """`args[0]` becomes the result. Nothing is changed before everything has been checked."""
+    t = args[0]
+    if _usual_write(op, t, args):
+        written(t)
+        return t
+    operands = operands_of(op, args)
+    if state.active and transforms.wrapped(args):
+        if is_bool(op.body) and not op.flat:
+            return hooks.copy_(t, op.function(*args))  # with what a copy makes of the history and the tangent
+        return transforms.inplace(op.function, *args)
+    recorded = state.grad and any(
+        isinstance(a, Tensor) and requires(a) for p, a in zip(op.params, args) if p not in op.flat
+    )
+    check_write(t, recorded)
+    read = [t, *(apart(t, a) for a in args[1:])]
+    node = None
+    if recorded:
+        mask = tuple(isinstance(a, Tensor) and requires(a) for a in args)
+        names = op.reads(tuple(p for p, m in zip(op.params, mask) if m))
+        before = list(
+            args
+        )  # as they were given: what is saved of an operand in the same memory has been written to
+        if op.params[0] in names:
+            kept = hooks.clone(t.detach())  # the rule reads what is about to be overwritten
+            kept._node, kept._nr, kept._rg = t._node, t._nr, 1 if t._node is not None else 0
+            before[0] = kept
+        plan = plan_for(op, operands, t._spec)
+        if before[0]._spec is not t._spec:
+            plan = plan_for(op, operands_of(op, before), t._spec, runs=False)
+        shadow = wrap(t._buf, t._spec)
+        shadow._storage = storage_of(t)
+        record(plan, shadow, before)
+        node = shadow._node
+    launched(op, read, t)
+    if node is None:
+        written(t)
+        return t
+    if node.rule.saves_output:  # saved as of after the write, unlike what the op read
+        *saved, last = node.versions[: len(node.rule.saved_names)]
+        node.versions = (*saved, last + 1)
+    rebase(t, node)
+    return t
+
+
+def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
+    """Run a write that was planned before and is usual: not recorded, no mode that looks at it, no operand in the same memory."""
+    storage = t._storage
+    if state.active or shared.rare or op.fits or (storage is not None and storage.inference):
+        return False
+    kinds: list[Any] = []
+    for a in args:
+        if isinstance(a, Tensor):
+            if a._rg and state.grad:
+                return False
+            other = a._storage
+            if a is not t and other is not None and storage is not None and _may_meet(storage, other):
+                return False
+            kinds.append(a._spec)
+        else:
+            kinds.append(type(a))
+    plan = op.plans.get((tuple(kinds), t._spec, True))
+    if plan is None:
+        return False
+    launch(plan, t._buf, args[1:])
+    return True
+
+
+def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
+    """`total += grad` for gradients: no history, no overlap, one dtype; a counted write."""
+    if total._spec.repeats:  # a user's
+        raise RuntimeError(OVERLAP)
+    plan = plan_for(op, (total._spec, grad._spec), total._spec)
+    plan.launch(plan.address, plan.n, total._buf, grad._buf)
+    written(total)
+    return total
+
+
+def _may_meet(storage: Storage, other: Storage) -> bool:
+    """Whether two storages may hold the same memory. What was not made here may be there under several names."""
+    a, b = storage.memory, other.memory
+    if a is b or (a.base is None and b.base is None):
+        return a is b
+    a, b = [m if m.base is None else m.base for m in (a, b)]
+    return a is b or any([not isinstance(m, np.ndarray) or m.base is not None for m in (a, b)])
+
+
+def overlap(t: Tensor, other: Tensor) -> str:
+    """How the memory of two tensors meets, as far as PyTorch looks: "none", "all" (they are the same), "part"; or "unknown", where it
+    does not look because one has gaps, or does not see it because they have two storages over one array of NumPy's."""
+    if other is t:
+        return "all"
+    a, b, sp, other_sp = t._storage, other._storage, t._spec, other._spec
+    if a is None or b is None or not _may_meet(a, b) or not sp.numel or not other_sp.numel:
+        return "none"
+    start, other_start = t.data_ptr(), other.data_ptr()
+    if start + sp.nbytes <= other_start or other_start + other_sp.nbytes <= start:
+        return "none"
+    dense = all(layout.is_dense(s.shape, s.strides) for s in (sp, other_sp))
+    if not dense or a.memory is not b.memory:
+        return "unknown"
+    same = start == other_start and sp.nbytes == other_sp.nbytes and sp.strides == other_sp.strides
+    return "all" if same else "part"
+
+
+def apart(t: Tensor, other: Any) -> Any:
+    """Refuse an operand that overlaps what is written in part, as PyTorch does where it can tell; where it cannot, read a copy."""
+    if not isinstance(other, Tensor):
+        return other
+    how = overlap(t, other)
+    if how == "part":
+        raise RuntimeError(PARTIAL)
+    in_step = other._spec is t._spec and other.data_ptr() == t.data_ptr()
+    return hooks.clone(other.detach()) if how == "unknown" and not in_step else other
+
+
+def no_overlap(t: Tensor, *others: Any) -> None:
+    """Refuse operands that share any memory with what is written out of order."""
+    for other in others:
+        if isinstance(other, Tensor) and overlap(t, other) in ("all", "part"):
+            raise RuntimeError(PARTIAL)
+
+
+# ---------------------------------------------------------------- all other ops
+
+
+def differentiable(
+    node_name: str,
+    raw: bool = False,
+    tangent: Callable[..., Any] | str | None = None,
+    batch: Callable[..., Any] | None = None,
+    unmoved: str | None = None,
+    **rules: Callable[..., Any],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make `forward(*tensors, **static)` an op with these rules (`Op` says which there are); it runs on the inputs with recording
+    off. `raw` says that it calls kernels only, nothing that would record."""
+
+    def make(forward: Callable[..., Any]) -> Callable[..., Any]:
+        name = node_name + "Backward0" if not node_name[-1].isdigit() else node_name
+        op = Op(forward, rules, name, tangent, batch, unmoved=unmoved)
+
+        def function(*tensors: Any, **static: Any) -> Any:
+            if state.active and transforms.wrapped(tensors):
+                return transforms.apply(op, function, tensors, static)
+            for t in tensors:
+                if t is not None and t._rg and state.grad:
+                    break
+            else:
+                return forward(*tensors, **static)
+            state.grad = False
+            try:
+                result = forward(*tensors, **static)
+            finally:
+                state.grad = True
+            return record_op(op, result, tensors, static)
+
+        def raw_function(*tensors: Any, **static: Any) -> Any:
+            if state.active and transforms.wrapped(tensors):
+                return transforms.apply(op, raw_function, tensors, static)
+            result = forward(*tensors, **static)
+            for t in tensors:
+                if t is not None and t._rg and state.grad:
+                    return record_op(op, result, tensors, static)
+            return result
+
+        if raw:
+            function = raw_function
+        function.op = op  # type: ignore[attr-defined]
+        function.__name__ = op.name
+        function.__doc__ = forward.__doc__
+        return function
+
+    return make
+
+
+def undifferentiable(
+    batch: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make `forward(*tensors, **static)` an op whose results have no gradient: to transforms, only a batch rule."""
+
+    def make(forward: Callable[..., Any]) -> Callable[..., Any]:
+        op = Op(forward, {}, "", batch=batch)
+
+        def function(*tensors: Any, **static: Any) -> Any:
+            if state.active and transforms.wrapped(tensors):
+                return transforms.apply(op, function, tensors, static)
+            return forward(*tensors, **static)
+
+        return function
+
+    return make
+
+
+def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = False) -> Tensor:
+    """A view of `base` as `sp`, from `offset` elements on; without history."""
+    buf = base._buf
+    if offset:
+        buf = backend.of(sp.device).view(buf, offset * sp.itemsize)
+    return view_of(base, buf, sp, created(multi), made_by)
+
+
+def created(multi: bool = False) -> str:
+    """How a view that is made now comes to be, which decides if it may be written to later."""
+    if state.grad:
+        return "multi" if multi else "default"
+    return "inference" if state.modes.inference else "no_grad"
+
+
+hooks.elementwise_function = elementwise_function

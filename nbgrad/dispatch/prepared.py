@@ -1,0 +1,355 @@
+"""Ops that are settled by how their tensors lie: reductions, scans, sorts, softmax; norms and losses.
+
+Promises them that whatever depends on a layout and on settings is worked out once. `prepared` makes an op of a function that, given a
+Spec and settings, returns what computes the op on tensors that lie so. `settled` makes a user's function of one that looks at
+its arguments and says which op they come to: that answer is kept too, so such a call costs one look-up, a launch and a record. An op
+of several tensors gives one result, and statistics that only its rules read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core import arguments
+from nbgrad.core.op import Op
+from nbgrad.core.plan import _PLANS
+from nbgrad.core.tensor import Tensor, as_inference, empty, new, wrap
+from nbgrad.dispatch import transforms
+from nbgrad.history.record import op_recorder
+from nbgrad.memory import dtypes
+from nbgrad.memory.layout import Size
+from nbgrad.memory.storage import Marked, Spec
+from nbgrad.tape.modes import shared, state
+
+Run = Callable[[Tensor], Any]
+RunSeveral = Callable[..., tuple[Tensor, ...]]  # of tensors, those not given being None
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
+
+
+class Prepared:
+    """An op, with settings, on tensors of one Spec (or several): `run` computes it. The rest is for the record: `recorders` by which
+    tensors want a gradient, what each node keeps beside tensors, and which of several results can have a gradient."""
+
+    __slots__ = ("kept", "op", "recorders", "results", "run", "spec", "static")
+
+    def __init__(self, op: Op, sp: tuple[Any, ...], static: dict[str, Any], run: Callable[..., Any]) -> None:
+        self.op, self.spec, self.static, self.run = op, sp, static, run
+        self.recorders: dict[int, Any] = {}
+        self.kept: Any = None
+        self.results: tuple[bool, ...] | None = ()  # none of one result, None if not even that has one
+
+    def recorder(self, asked: int, result: Any) -> Any:
+        """What records a first call of its kind."""
+        if self.kept is None:
+            several = not isinstance(result, Tensor)
+            specs = tuple([t._spec for t in (result if several else (result,))])
+            # Integers come last, and get no gradient; statistics none either.
+            can = [
+                sp.dtype.is_floating_point and not (k and self.op.statistics) for k, sp in enumerate(specs)
+            ]
+            self.results = tuple(can) if several else () if can[0] else None
+            self.kept = (self.static, self.spec, specs if several else specs[0])
+        return op_recorder(self, asked)
+
+    def record(self, result: Any, tensors: tuple[Any, ...]) -> None:
+        """Give new results their history."""
+        asked = shift = 0
+        for t in tensors:
+            asked |= (3 if t is None else t._rg) << shift
+            shift += 2
+        (self.recorders.get(asked) or self.recorder(asked, result))(result, *tensors)
+
+
+def prepared(
+    node_name: str = "",
+    tangent: Callable[..., Any] | str | None = None,
+    batch: Callable[..., Any] | None = None,
+    result: Callable[[Any], Any] | None = None,
+    **rules: Callable[..., Any],
+) -> Callable[[Callable[..., Run]], Callable[..., Any]]:
+    """Make `prepare(input, **static)` an op of one tensor, with rules as `differentiable` has them, none if it has no gradient; `input` is
+    the tensor's Spec. `result` makes what users get of several results."""
+
+    def make(prepare: Callable[..., Run]) -> Callable[..., Any]:
+        op = Op(
+            prepare, rules, node_name if node_name[-1:].isdigit() else node_name + "Backward0", tangent, batch
+        )
+        known: dict[Any, Prepared] = {}
+
+        def at(sp: Spec, static: dict[str, Any]) -> Prepared:
+            key = (sp, *static.items())
+            found = known.get(key)
+            if found is None:
+                if len(known) >= _PLANS:
+                    known.clear()
+                run = prepare(sp, **static)
+                found = known[key] = Prepared(
+                    op, (sp,), static, run if result is None else _then(run, result)
+                )
+            return found
+
+        def function(input: Tensor, **static: Any) -> Any:
+            if state.active and transforms.wrapped((input,)):
+                got = transforms.apply(op, function, (input,), static)
+                return got if result is None else result(got)
+            plan = at(input._spec, static)
+            got = plan.run(input)
+            if input._rg and state.grad:
+                plan.record(got, (input,))
+            return got
+
+        function.at, function.op = at, op  # type: ignore[attr-defined]
+        function.__name__, function.__doc__ = op.name, prepare.__doc__
+        return function
+
+    return make
+
+
+def prepared_several(
+    node_name: str,
+    tangent: Callable[..., Any] | str | None = None,
+    batch: Callable[..., Any] | None = None,
+    untrained: tuple[str, str] | None = None,
+    **rules: Callable[..., Any],
+) -> Callable[[Callable[..., RunSeveral]], Callable[..., Any]]:
+    """The same for `prepare(*tensors, **static)` of several tensors, some of which may be None."""
+
+    def make(prepare: Callable[..., RunSeveral]) -> Callable[..., Any]:
+        op = Op(prepare, rules, node_name + "Backward0", tangent, batch, statistics=True, untrained=untrained)
+        known: dict[Any, Prepared] = {}
+
+        def at(*tensors: Any, **static: Any) -> Prepared:
+            specs = tuple([None if t is None else t._spec for t in tensors])
+            key = (*specs, *static.values())
+            found = known.get(key)
+            if found is None:
+                if len(known) >= _PLANS:
+                    known.clear()
+                found = known[key] = Prepared(op, specs, static, prepare(*specs, **static))
+            return found
+
+        def function(*tensors: Any, **static: Any) -> Any:
+            if state.active and transforms.wrapped(tensors):
+                return transforms.apply(op, function, tensors, static)
+            plan = at(*tensors, **static)
+            got = plan.run(*tensors)
+            if state.grad and any([t is not None and t._rg for t in tensors]):
+                plan.record(got, tensors)
+            return got
+
+        function.at, function.op = at, op  # type: ignore[attr-defined]
+        function.__name__, function.__doc__ = op.name, prepare.__doc__
+        return function
+
+    return make
+
+
+def call_of(op: Any, input: Tensor, *others: Any, **static: Any) -> Any:
+    """What a settled function answers: the op with these settings. Within a transform it is the result itself."""
+    if not op.op.statistics:
+        return op(input, **static) if type(input._spec) is Marked else op.at(input._spec, static)
+    tensors = (input, *others)
+    return op(*tensors, **static)[0] if transforms.wrapped(tensors) else op.at(*tensors, **static)
+
+
+def _then(run: Run, result: Callable[[Any], Any]) -> Run:
+    return lambda t: result(run(t))
+
+
+def filled(
+    launch: Any, address: int, n: int, meta: Any, outs: Sequence[Spec], numbers: tuple[float, ...] = ()
+) -> Run:
+    """What runs a kernel whose arguments are `meta`, the results, the tensor, and numbers. One result and two are written out: what a
+    call on few elements costs are the interpreter's steps."""
+
+    def several(t: Tensor) -> Any:
+        made = [empty(sp) for sp in outs]
+        launch(address, n, meta, *[o._buf for o in made], t._buf, *numbers)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    if numbers or len(outs) > 2:
+        return several
+    out, size = outs[0], outs[0].nbytes
+
+    def one(t: Tensor) -> Tensor:
+        buf = _empty(size, _bytes)
+        launch(address, n, meta, buf, t._buf)
+        made: Tensor = new(Tensor)  # `wrap`, in line
+        made._buf, made._spec = buf, out
+        made._rg = made._nr = 0
+        made._storage = made._node = made._view = made._ad = None
+        if shared.rare and state.modes.inference:
+            as_inference(made)
+        return made
+
+    if len(outs) == 1:
+        return one
+    second, second_size = outs[1], outs[1].nbytes
+
+    def two(t: Tensor) -> tuple[Tensor, Tensor]:
+        buf, other = _empty(size, _bytes), _empty(second_size, _bytes)
+        launch(address, n, meta, buf, other, t._buf)
+        return wrap(buf, out), wrap(other, second)
+
+    return two
+
+
+# ---------------------------------------------------------------- users' functions
+
+_SETTLED = """
+def {name}({definition}):
+    if {unusual}:
+        return anew(locals())
+    try:
+{spread}        plan = find(({key}))
+    except (AttributeError, TypeError):
+        plan = None
+    try:
+        if plan is None{named}:
+            if {missing}:
+                return anew(locals())
+            {values} = judge({values})
+            plan = function({call})
+            if type(plan) is not Prepared:
+                return plan
+            keep(({key}), plan, {more})
+        result = plan.run({tensors})
+    except Exception as error:
+        refused_after(error, {values})
+        raise
+    if ({wants}) and state.grad:
+        asked = {asked}
+        (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
+    return result{first_result}
+"""
+_SPREAD = """        given = all_{name}
+        if len(given) == 1 and given[0].__class__ in sequences:
+            given = tuple(given[0])
+"""
+_PLAIN = {int, bool, float, str, type(None), type}
+_kept: list[dict[Any, Prepared]] = []
+
+
+def settled(function: Callable[..., Any]) -> Any:
+    """`function(input, settings, *, more)` checks its arguments and returns `call_of(op, input, ...)`, the op that the call comes to; or,
+    where it comes to more than one (`out=`, another dtype), the result. The answer may depend on the Specs of tensors and on the
+    settings alone; for a call that names no `more` it is not asked for again. `*settings` are taken one by one or as a sequence."""
+    return _settled(function, ())
+
+
+def settled_by(*others: str) -> Callable[[Callable[..., Any]], Any]:
+    """The same for a function of several tensors; `others` names those after the first. A tuple of ints may be a setting here."""
+    return partial(_settled, others=others)
+
+
+def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
+    plans: dict[Any, Prepared] = {}
+    _kept.append(plans)
+
+    def keep(key: tuple[Any, ...], plan: Prepared, more: bool) -> None:
+        """Of what other tuples hold the types are not known."""
+        settings = list(key[1:])
+        if spread:  # of which the types follow
+            settings = [n for part in settings for n in (part if type(part) is tuple else (part,))]
+        if not more and all([type(n) in plain or (type(n) is tuple and not n) for n in settings]):
+            if len(plans) >= _PLANS:
+                plans.clear()
+            plans[key] = plan
+
+    first, *rest = signature(function).parameters.values()
+    positional = [p for p in rest if p.kind is not p.KEYWORD_ONLY]
+    further = [p for p in positional if p.name in others]
+    spread = [p for p in positional if p.kind is p.VAR_POSITIONAL]
+    settings = [p for p in positional if p not in further + spread]
+    plain = _PLAIN | {tuple, Size, Spec} if others else _PLAIN
+    named = [p for p in rest if p.kind is p.KEYWORD_ONLY]
+    key = [
+        f"{p.name}._spec" if p.default is p.empty else f"None if {p.name} is None else {p.name}._spec"
+        for p in further
+    ]
+    key += [p.name for p in settings] + [
+        f"*map(type, {p.name})" if "Sequence" in str(p.annotation) else f"type({p.name})" for p in settings
+    ]  # 1 is neither True nor 1.0
+    for p in spread:  # none is not the same as an empty sequence
+        key += [f"given or all_{p.name}", "*map(type, given)"]
+    more = [f"{p.name} is not _{p.name}" for p in named]
+    wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
+    for p in further:
+        given = p.default is p.empty
+        wants.append(f"{p.name}._rg" if given else f"({p.name} is not None and {p.name}._rg)")
+        asked.append(f"{p.name}._rg" if given else f"(3 if {p.name} is None else {p.name}._rg)")
+    every = [first, *rest]
+    own = [p.name for p in every if p not in spread]
+    required = [p.name for p in every if p.default is p.empty and p not in spread]
+    before = "".join([p.name for p in spread])
+    listed = [f"{p.name}=_{p.name}" for p in every if p not in spread]
+    text = partial(
+        _SETTLED.format,
+        name=function.__name__,
+        spread="".join([_SPREAD.format(name=p.name) for p in spread]),
+        key=", ".join([f"{first.name}._spec", *key]) + ",",
+        named="".join(f" or {text}" for text in more),
+        more=" or ".join(more) or "False",
+        call=", ".join(
+            [
+                first.name,
+                *(f"*all_{p.name}" if p in spread else p.name for p in positional),
+                *(f"{p.name}={p.name}" for p in named),
+            ]
+        ),
+        tensors=", ".join([first.name, *(p.name for p in further)]),
+        wants=" or ".join(wants),
+        asked=" | ".join(f"{text} << {2 * k}" for k, text in enumerate(asked)),
+        first_result="[0]" * bool(others),
+        values="".join([f"{'all_' * (p in spread)}{p.name}, " for p in every]),
+    )
+    scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
+    scope |= dict(sequences=(tuple, list, Size), _unset=arguments.unset)
+    scope |= {f"_{p.name}": arguments.unset if p.default is p.empty else p.default for p in every}
+    scope["__name__"] = function.__module__
+
+    def known_as(path: str) -> Any:
+        """The function as users know it: a first call of its kind is held to PyTorch's signatures of that name."""
+        at = path.startswith("Tensor.")
+
+        def anew(given: dict[str, Any]) -> Any:
+            return arguments.anew(path, every, made, given)
+
+        def judge(*values: Any) -> tuple[Any, ...]:
+            if not path:
+                return values
+            arguments.check_bound(path, every[at:], values[at:])
+            return (*values[:at], *arguments.plain(path, every[at:], values[at:]))
+
+        def write(made: Any) -> str:
+            spellings = arguments.spellings(own, path)
+            end = len(positional) + 1 - len(spread)
+            return text(
+                definition=arguments.definition(listed[:end], listed[end:], required, spellings, before),
+                unusual=arguments.unusual(required, spellings, before),
+                missing=arguments.missing(required),
+            )
+
+        refused_after = partial(arguments.refused_after, path, every[at:], at)
+        here = {**scope, "judge": judge, "anew": anew, "refused_after": refused_after}
+        made = arguments.written_later(write, function.__name__, here, function, path)
+        return made
+
+    unnamed = known_as("")
+    unnamed.known_as = known_as
+    return unnamed
+
+
+def _forget() -> None:
+    """The default dtype, on which answers may rest, was changed."""
+    for plans in _kept:
+        plans.clear()
+
+
+dtypes.on_new_default.append(_forget)

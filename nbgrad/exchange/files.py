@@ -1,0 +1,478 @@
+"""Files of tensors: `save` and `load`.
+
+Promises users one format, PyTorch's own: what either writes, the other reads (`torch.load(..., weights_only=True)`). A file is a
+zip archive without compression that holds `data.pkl`, a pickle of the object in which a tensor is a record of (storage,
+offset, size, stride), and per storage its memory in `data/0`, `data/1`, ...; tensors that share memory share it again when loaded.
+
+Loading runs no code, unless the user says `weights_only=False` or trusts a class: the pickle is read by a machine that knows
+the opcodes of plain data and the few names in `_NAMES`, and refuses every other by name. Saving writes beside the target and
+renames, so that a failed save leaves the file that was there.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import pickle
+import sys
+import zipfile
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pickle import UnpicklingError
+from types import FunctionType
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, set_requires_grad, storage_of, wrap
+from nbgrad.memory import dtypes as _dtypes
+from nbgrad.memory.device import device
+from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.layout import Size, contiguous_strides
+from nbgrad.memory.storage import Storage, spec
+from nbgrad.nn.parameter import Parameter
+
+Path = str | os.PathLike[str]
+
+
+class StorageKind(NamedTuple):
+    """What PyTorch's files call `torch.FloatStorage` and its like."""
+
+    dtype: dtype
+
+
+class Stored(NamedTuple):
+    """Memory in a file."""
+
+    storage: Storage
+    kind: StorageKind
+    numel: int
+
+
+def rebuild_tensor(
+    stored: Stored,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    backward_hooks: object,
+    metadata: object = None,
+) -> Tensor:
+    """A tensor over stored memory, all of which it must lie in."""
+    shape, strides = tuple(size), tuple(stride)
+    numbers = (offset, *shape, *strides)
+    if type(stored) is not Stored or len(shape) != len(strides) or len(shape) > 64:
+        raise UnpicklingError("a tensor has no storage, or sizes and strides that do not fit each other")
+    if any(type(n) is not int or not 0 <= n < 2**62 for n in numbers):
+        raise UnpicklingError(f"a tensor has the offset, size and stride {offset}, {shape}, {strides}")
+    last = offset + sum(s * (n - 1) for n, s in zip(shape, strides))
+    if 0 not in shape and last >= stored.numel:
+        raise UnpicklingError(f"a tensor reaches element {last} of a storage of {stored.numel}")
+    sp = spec(stored.kind.dtype, shape, strides if prod(shape) else contiguous_strides(shape))
+    t = wrap(stored.storage.memory[offset * sp.itemsize :], sp)
+    t._storage = stored.storage
+    set_requires_grad(t, bool(requires_grad), "only Tensors of floating point dtype can require gradients")
+    return t
+
+
+def rebuild_parameter(data: object, requires_grad: bool, backward_hooks: object) -> Any:
+    if not isinstance(data, Tensor):
+        raise UnpicklingError("a parameter has no tensor")
+    return Parameter(data, bool(requires_grad))
+
+
+def encode(text: str, encoding: str) -> bytes:
+    """How the protocol that PyTorch uses spells bytes."""
+    if encoding != "latin1":
+        raise UnpicklingError(f"bytes are encoded as {encoding!r}")
+    return text.encode("latin1")
+
+
+def _kinds() -> dict[tuple[str, str], Any]:
+    dtypes = {("torch", d.name): d for d in _dtypes.all_dtypes}
+    return dtypes | {("torch", f"{d.scalar_name}Storage"): StorageKind(d) for d in _dtypes.all_dtypes}
+
+
+_NAMES: dict[tuple[str, str], Any] = {
+    ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+    ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
+    ("torch", "Size"): Size,
+    ("torch", "device"): device,
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "Counter"): Counter,
+    ("builtins", "set"): set,
+    ("builtins", "complex"): complex,
+    ("_codecs", "encode"): encode,
+} | _kinds()
+_SPELLED = {id(thing): name for name, thing in _NAMES.items()} | {id(codecs.encode): ("_codecs", "encode")}
+_KINDS = {d: _NAMES["torch", f"{d.scalar_name}Storage"] for d in _dtypes.all_dtypes}
+_safe: dict[tuple[str, str], Any] = {}  # what the user trusts
+
+
+def _spelled(thing: Any) -> tuple[str, str]:
+    """The name by which a file knows a class or function: nbgrad's own have PyTorch's."""
+    module, name = str(thing.__module__), thing.__qualname__
+    if not module.startswith("nbgrad."):
+        return module, name
+    if getattr(sys.modules["nbgrad"], name, None) is thing:  # wherever it was made
+        module = "nbgrad"
+    return "torch" + module.removeprefix("nbgrad"), name
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Let `load` make and call these classes and functions, each given as it is or with its full name in files."""
+    for thing in safe_globals:
+        if isinstance(thing, tuple):
+            found, name = thing
+            module, _, attribute = name.rpartition(".")
+            _safe[module, attribute] = found
+        else:
+            _safe[_spelled(thing)] = thing
+
+
+def get_safe_globals() -> list[Any]:
+    return list(_safe.values())
+
+
+def clear_safe_globals() -> None:
+    _safe.clear()
+
+
+@contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """The same, within the block."""
+    before = dict(_safe)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe.clear()
+        _safe.update(before)
+
+
+# ---------------------------------------------------------------- writing
+
+
+class _Writer(pickle._Pickler):
+    """Python's own pickler, for names of a library that need not be there."""
+
+    write: Any
+    memoize: Any
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file, 2)
+        self.storages: dict[int, tuple[str, Storage, dtype]] = {}
+
+    def reducer_override(self, obj: Any) -> Any:
+        if id(obj) in _SPELLED:
+            return _SPELLED[id(obj)][1]
+        return self._tensor(obj) if isinstance(obj, Tensor) else NotImplemented
+
+    def _tensor(self, t: Tensor) -> Any:
+        if isinstance(t, Parameter):
+            plain = t.detach()
+            return rebuild_parameter, (plain, t.requires_grad, OrderedDict())
+        stored = _Reference(storage_of(t), t.dtype)
+        place = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()))
+        return rebuild_tensor, (*place, t.requires_grad, OrderedDict())
+
+    def persistent_id(self, obj: Any) -> Any:
+        if type(obj) is not _Reference:
+            return None
+        memory = obj.storage.memory
+        key, _, seen = self.storages.setdefault(id(memory), (str(len(self.storages)), obj.storage, obj.dtype))
+        if seen is not obj.dtype:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types"
+            )
+        return "storage", _KINDS[seen], key, "cpu", memory.nbytes // seen.itemsize
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        if id(obj) in _SPELLED:
+            module, attribute = _SPELLED[id(obj)]
+        else:
+            module, attribute = _spelled(obj) if isinstance(obj, (type, FunctionType)) else ("", "")
+        if not module.startswith(("torch", "_codecs")):
+            super().save_global(obj, name)  # type: ignore[misc]
+            return
+        self.write(pickle.GLOBAL + f"{module}\n{attribute}\n".encode())
+        self.memoize(obj)
+
+    dispatch: ClassVar[dict[type, Any]] = pickle._Pickler.dispatch | {FunctionType: save_global}
+
+
+class _Reference(NamedTuple):
+    """Memory that goes into a file."""
+
+    storage: Storage
+    dtype: dtype
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` once it is whole and on disk; if that fails, nothing has changed."""
+    target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
+    part = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
+    try:
+        with open(part, "xb") as f:
+            yield f
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(part, target)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def save(
+    obj: object,
+    f: Path | BinaryIO,
+    pickle_module: object = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write an object and all that it holds to a file. What is made of tensors, plain data (numbers, text, bytes, None, dtypes,
+    sizes, devices) and containers of both can be loaded without running code.
+
+    Of PyTorch's further arguments none changes what is written.
+    """
+    if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
+        raise AttributeError(
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
+        )
+    if isinstance(f, (str, os.PathLike)):
+        with replacing(f) as file:
+            _write(obj, file, os.path.splitext(os.path.basename(f))[0] or "archive")
+    else:
+        _write(obj, f, "archive")
+
+
+def _write(obj: object, file: BinaryIO, root: str) -> None:
+    pickled = io.BytesIO()
+    writer = _Writer(pickled)
+    writer.dump(obj)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+
+        def put(name: str, data: Any) -> None:
+            # A fixed date: the same object gives the same file.
+            archive.writestr(zipfile.ZipInfo(f"{root}/{name}", (1980, 1, 1, 0, 0, 0)), data)
+
+        put("data.pkl", pickled.getvalue())
+        put("byteorder", sys.byteorder)
+        for key, storage, d in writer.storages.values():
+            whole = (
+                storage.memory.nbytes // d.itemsize * d.itemsize
+            )  # bytes beyond the last element are nobody's
+            put(f"data/{key}", memoryview(storage.memory)[:whole])
+        put("version", "3\n")
+
+
+# ---------------------------------------------------------------- reading
+
+_OPCODES = (
+    "PROTO STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_SET EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS ADDITEMS SETITEM SETITEMS "
+    "BINGET LONG_BINGET BINPUT LONG_BINPUT MEMOIZE GLOBAL REDUCE NEWOBJ BUILD BINPERSID NONE NEWTRUE NEWFALSE BININT BININT1 "
+    "BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES"
+)
+
+
+class _Unpickler(pickle._Unpickler):
+    """Python's own unpickler, which finds memory in the archive."""
+
+    stack: list[Any]
+    append: Any
+
+    def __init__(self, data: bytes, archive: _Archive) -> None:
+        super().__init__(io.BytesIO(data))
+        self.archive = archive
+
+    def persistent_load(self, pid: Any) -> Stored:
+        match pid:
+            case ("storage", StorageKind() as kind, str() as key, str(), int() as numel):
+                return self.archive.storage(kind, key, numel)
+        raise UnpicklingError(f"{pid!r} is no storage")
+
+
+class _TrustingReader(_Unpickler):
+    """Reads whatever pickle can, running what the file says."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _NAMES:
+            return _NAMES[module, name]
+        if module == "torch" or module.startswith("torch."):
+            module = "nbgrad" + module.removeprefix("torch")
+        return super().find_class(module, name)
+
+
+class _Reader(_Unpickler):
+    """Reads the opcodes of plain data, and the names that this module knows or the user trusts."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        # Python 2's names, in which the protocol that PyTorch uses spells some of Python's own.
+        module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+        found = _NAMES.get((module, name), _safe.get((module, name)))
+        if found is None:
+            raise UnpicklingError(_refusal(name if module == "builtins" else f"{module}.{name}"))
+        return found
+
+    def load_newobj(self) -> None:
+        """`OrderedDict.__new__(OrderedDict)` and its like: of the plain containers, and of classes that are trusted."""
+        args = self.stack.pop()
+        cls = self.stack.pop()
+        if not (_is_safe(cls) or (cls in (OrderedDict, Counter, set) and not args)):
+            raise UnpicklingError(f"a new object of {cls!r} is not allowed")
+        self.append(cls.__new__(cls, *args))
+
+    def load_reduce(self) -> None:
+        args = self.stack.pop()
+        function = self.stack[-1]
+        if not callable(function) or not (id(function) in _SPELLED or _is_safe(function)):
+            raise UnpicklingError(f"a call of {function!r} is not allowed")
+        self.stack[-1] = function(*args)
+
+    def load_build(self) -> None:
+        """Attributes are for an OrderedDict alone (a module's state_dict has `_metadata`) and for what is trusted."""
+        if _is_safe(type(self.stack[-2])):
+            return super().load_build()  # type: ignore[misc]
+        state = self.stack.pop()
+        made = self.stack[-1]
+        if type(made) is not OrderedDict or type(state) is not dict:
+            raise UnpicklingError(f"attributes of a {type(made).__name__} are not allowed")
+        made.__dict__.update(state)
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        getattr(pickle, name)[0]: pickle._Unpickler.dispatch[getattr(pickle, name)[0]]
+        for name in _OPCODES.split()
+    } | {pickle.NEWOBJ[0]: load_newobj, pickle.REDUCE[0]: load_reduce, pickle.BUILD[0]: load_build}
+
+
+def _is_safe(thing: Any) -> bool:
+    return any(thing is trusted for trusted in _safe.values())
+
+
+def _refusal(name: str) -> str:
+    return (
+        "Weights only load failed. This file can still be loaded, to do so you have two options, \033[1mdo those steps only if you "
+        "trust the source of the checkpoint\033[0m. \n\t(1) In PyTorch 2.6, we changed the default value of the `weights_only` "
+        "argument in `torch.load` from `False` to `True`. Re-running `torch.load` with `weights_only` set to `False` will likely "
+        "succeed, but it can result in arbitrary code execution. Do it only if you got the file from a trusted source.\n\t(2) "
+        "Alternatively, to load with `weights_only=True` please check the recommended steps in the following error message.\n\t"
+        f"WeightsUnpickler error: Unsupported global: GLOBAL {name} was not an allowed global by default. Please use "
+        f"`torch.serialization.add_safe_globals([{name}])` or the `torch.serialization.safe_globals([{name}])` context manager to "
+        "allowlist this global if you trust this class/function.\n\nCheck the documentation of torch.load to learn more about "
+        "types accepted by default with weights_only https://pytorch.org/docs/stable/generated/torch.load.html."
+    )
+
+
+class _Archive:
+    """The entries of a zip archive: stored, not compressed, and together no larger than the file."""
+
+    def __init__(self, file: zipfile.ZipFile, size: int) -> None:
+        self.file = file
+        self._storages: dict[str, Stored] = {}
+        entries = file.infolist()
+        if any(e.compress_type != zipfile.ZIP_STORED for e in entries):
+            raise RuntimeError("an entry of the archive is compressed")
+        if sum(e.file_size for e in entries) > size:
+            raise RuntimeError("the entries of the archive are larger than the archive")
+        pickles = [e.filename for e in entries if e.filename.endswith("/data.pkl")]
+        if not pickles:
+            raise RuntimeError("the archive has no data.pkl")
+        self.root = pickles[0].removesuffix("data.pkl")
+        self.names = set(file.namelist())
+        order = f"{self.root}byteorder"
+        if order in self.names and file.read(order).decode().strip() != sys.byteorder:
+            raise RuntimeError("the archive was written on a machine of another byte order")
+
+    def object(self, reader: type[_Unpickler]) -> Any:
+        return reader(self.file.read(f"{self.root}data.pkl"), self).load()
+
+    def storage(self, kind: StorageKind, key: str, numel: int) -> Stored:
+        found = self._storages.get(key)
+        if found is None:
+            name = f"{self.root}data/{key}"
+            if name not in self.names:
+                raise UnpicklingError(f"the archive has no storage {key!r}")
+            data = self.file.read(name)
+            if len(data) != numel * kind.dtype.itemsize:
+                raise UnpicklingError(f"storage {key!r} has {len(data)} bytes, and not {numel} elements")
+            memory = np.frombuffer(bytearray(data), np.uint8)
+            if kind.dtype is _dtypes.bool_:  # of which sums expect 0 and 1
+                np.minimum(memory, 1, out=memory)
+            found = self._storages[key] = Stored(Storage(memory), kind, numel)
+        if found.kind is not kind or found.numel != numel:
+            raise UnpicklingError(f"storage {key!r} is described in two ways")
+        return found
+
+
+def load(
+    f: Path | BinaryIO,
+    map_location: Any = None,
+    pickle_module: object = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: object,
+) -> Any:
+    """Read what `save` or `torch.save` wrote. By default that is tensors, plain data and containers of both, and no code is run; with
+    `weights_only=False` the file may name any class or function, which is then called: only for files that you trust.
+
+    Tensors come to the CPU from wherever they were.
+    """
+    if isinstance(map_location, (str, device)):
+        _check_location(str(map_location))
+    reader = _TrustingReader if weights_only is False else _Reader
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return _read(file, str(f), reader)
+    if not hasattr(f, "seek"):
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is seekable. Please "
+            "pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+        )
+    if mmap:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    return _read(f, "the file", reader)
+
+
+def _check_location(location: str) -> None:
+    kind = location.partition(":")[0]
+    if kind == "cuda":
+        raise RuntimeError(
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only "
+            "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+        )
+    if kind != "cpu":
+        raise RuntimeError(
+            f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
+        )
+
+
+def _read(file: BinaryIO, name: str, reader: type[_Unpickler]) -> Any:
+    try:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        with zipfile.ZipFile(file) as archive:
+            return _Archive(archive, size).object(reader)
+    except (UnpicklingError, MemoryError, OSError):
+        raise
+    except RuntimeError as error:
+        raise RuntimeError(f"load: {name} cannot be read: {error}") from error
+    except zipfile.BadZipFile as error:
+        raise RuntimeError(
+            f"load: {name} is no whole zip archive, as torch.save writes it: {error}"
+        ) from error
+    except Exception as error:  # what a class says, or a broken pickle makes the machine stumble over
+        if reader is _TrustingReader:
+            raise
+        raise UnpicklingError(f"load: {name} holds a broken pickle: {error!r}") from error
+
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]

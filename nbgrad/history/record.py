@@ -1,0 +1,300 @@
+"""History: what a call leaves on the tape.
+
+Promises the dispatcher recorders, which give an output its node. Who wants a gradient decides what is saved, and is the same at
+almost every call, so a recorder is made for each choice, as source without loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad.core.op import Op
+from nbgrad.core.plan import Plan
+from nbgrad.core.tensor import Tensor, accumulator, edge, new, rebase, requires, storage_of, wrap, written
+from nbgrad.history.backward import note_origin
+from nbgrad.history.rules import ElementwiseRule, OpRule
+from nbgrad.history.saved import Packed, of_packed, save, versions_of
+from nbgrad.tape.modes import shared, state
+from nbgrad.tape.node import HELD, Node, sequence
+
+# ---------------------------------------------------------------- recording
+
+
+def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
+    """Give `t`, a result of `args`, its history, if any of them wants a gradient."""
+    asked = sum([a._rg << 2 * k for k, a in enumerate(args) if isinstance(a, Tensor)])
+    recorder(plan, asked)(t, *args)
+
+
+def recorder(plan: Plan, asked: int) -> Callable[..., None]:
+    """The function of a result and the operands that records a call of this plan. `asked` holds the operands' `_rg`, two bits each, the
+    first lowest: who wants a gradient decides what is saved, so all that can be decided once is, here."""
+    found = plan.recorders.get(asked)
+    if found is None:
+        op = plan.op
+        flags = [0 if p in op.flat else asked >> 2 * k & 3 for k, p in enumerate(op.params)]
+        found = _constant
+        if any(flags) and plan.out.dtype.is_floating_point:
+            rule = rule_of(plan, tuple([flag != 0 for flag in flags]))
+            # With no derivative anywhere (sign, floor, a comparison in place) PyTorch still records.
+            # PyTorch's node that has no gradient knows only of inputs that want one.
+            listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
+            static = _tuple([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
+            saved = (*(f"a{k}" for k in rule.tensor_positions), *["y0"] * rule.saves_output)
+            saved = saved or ("HELD",) * rule.holds
+            found = _recorder_maker(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
+        plan.recorders[asked] = found
+    return found
+
+
+def _constant(t: Tensor, *args: Any) -> None:
+    t._rg, t._node = 0, None
+
+
+@lru_cache(maxsize=1024)
+def _recorder_maker(
+    flags: tuple[int, ...],
+    listed: tuple[int, ...],
+    saved: tuple[str, ...],
+    static: str,
+    results: tuple[bool, ...] = (),
+    given: str = "",
+    wants: str = "1",
+) -> Callable[..., Any]:
+    """Source of a recorder, without loops and without what does not apply: the interpreter's steps are what a small op costs. A view
+    (flag 2) is asked at each call if it wants a gradient; where it does not, another recorder is due. The node knows of the operands
+    `listed` and keeps `static` and what is `saved`: operands a0, a1 ..., results r0, r1 ... or, as y0, y1 ..., what lies in those; or HELD.
+    Of several `results` those get history for which True stands."""
+    given += ", ".join([f"a{k}" for k in range(len(flags))])
+    result = "results" if results else "r0"
+    lines = []
+    for k, flag in enumerate(flags):
+        if flag == 2:
+            lines += [
+                f"if a{k}._node is None and not requires(a{k}):",
+                f"    return recorder(owner, asked - {2 << 2 * k})({result}, {given})",
+            ]
+    lines.append("node = Node()")
+    asking = [k for k, flag in enumerate(flags) if flag in (1, 2)]
+    for k in asking:
+        held = f"a{k}" if k == asking[0] else f"(a{k}, node.leaves)"
+        if flags[k] == 2:
+            lines += [f"e{k}, n{k} = edge(a{k})", f"if a{k}._node is None: node.leaves = {held}"]
+        else:
+            lines += [
+                f"e{k} = a{k}._node",
+                f"if e{k} is None: e{k}, node.leaves = accumulator(a{k}), {held}",
+            ]
+    listed = listed[
+        : listed.index(asking[-1]) + 1
+    ]  # what lists the edges to a user adds those that lead nowhere
+    number = [{1: f"a{k}._nr", 2: f"n{k}"}.get(flags[k], "0") for k in listed]
+    if results:
+        lines.append(f"{_tuple([f'r{k}' for k in range(len(results))])} = results")
+    lines += [
+        f"node.next = {_tuple([f'e{k}' if k in asking else 'None' for k in listed])}",
+        f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {_tuple(number)}",
+    ]
+    changed = [f"{t}._storage is not None" for t in saved if t[0] == "a"]
+    recorded = [k for k, has in enumerate(results) if has]
+    for at in [t[1:] for t in saved if t[0] == "y"]:
+        # By another tensor over its memory: a node that holds its own output would be a cycle. `storage_of` lets it know of the record
+        # that the output gets when it is written to; what has no history is not seen there, so it gets one now.
+        lines += [
+            f"y{at} = new(Tensor)",
+            f"y{at}._buf, y{at}._spec = r{at}._buf, r{at}._spec",
+            f"y{at}._rg = y{at}._nr = 0",
+            f"y{at}._node = y{at}._view = y{at}._ad = None",
+            f"y{at}._storage = {f'r{at}._storage' if int(at) in (recorded or [0]) else f'storage_of(r{at})'}",
+        ]
+        changed.append(f"y{at}._storage is not None")
+    if saved == ("HELD",):
+        lines.append("node.saved = HELD")
+        saved = ()
+    elif saved:
+        lines.append(f"node.saved = {_tuple(saved)}")
+    if changed:
+        lines.append(f"if {' or '.join(changed)}: node.versions = versions(node.saved)")
+    if static:
+        lines.append(f"node.static = {static}")
+    lines += ["node.rule = rule", "node.seq = next(sequence)", "if shared.rare:"]
+    if saved:
+        lines.append("    node.saved, node.versions = save(node.saved)")
+        lines.append("    if type(node.saved[0]) is Packed: node.rule = of_packed(rule)")
+    lines.append("    note_origin(node)")
+    if len(recorded) > 1:
+        lines.append(f"node.outputs = {len(recorded)}")
+    lines += [f"r{k}._node, r{k}._nr = node, {k}" for k in recorded] or ["r0._node = node"]
+    lines += [f"r{k}._rg = {wants}" for k in recorded or [0]]
+    body = "".join([f"        {line}\n" for line in lines])
+    scope: dict[str, Any] = dict(
+        requires=requires,
+        edge=edge,
+        accumulator=accumulator,
+        Node=Node,
+        HELD=HELD,
+        new=new,
+        Tensor=Tensor,
+        storage_of=storage_of,
+    )
+    scope |= dict(versions=versions_of, sequence=sequence, shared=shared, save=save, note_origin=note_origin)
+    scope |= dict(Packed=Packed, of_packed=of_packed)
+    exec(
+        f"def make(rule, owner, asked, recorder):\n    def record({result}, {given}):\n{body}    return record",
+        scope,
+    )
+    return scope["make"]
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({', '.join(items)},)"
+
+
+def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
+    found = plan.rules.get(mask)
+    if found is None:
+        found = plan.rules[mask] = ElementwiseRule(plan, mask)
+    return found
+
+
+# ---------------------------------------------------------------- all other ops
+
+
+def op_recorder(owner: Any, asked: int) -> Callable[..., None]:
+    """As `recorder`, for an `Op` or what was prepared of one; 3 stands for an operand that is not there, and of an op of any number of
+    operands a 1 stands after the last. An op of one result is given its static arguments at each call, what was prepared knows
+    what to keep, and which of `results` can have history."""
+    found = owner.recorders.get(asked)
+    if found is None:
+        op, results = (owner, ()) if isinstance(owner, Op) else (owner.op, owner.results)
+        count = (asked.bit_length() - 1) // 2 if op.variadic else len(op.inputs)
+        flags = tuple([asked >> 2 * k & 3 for k in range(count)])
+        mask = tuple([flag in (1, 2) for flag in flags])
+        found = _nothing
+        if any(mask) and op.rules and results is not None:
+            rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), bool(results))
+            saved = [f"a{k}" for k in rule.inputs]
+            saved += [f"{'r' if k and op.statistics else 'y'}{k}" for k in rule.outputs]
+            saved = saved or ["HELD"] * rule.holds
+            every = tuple(range(len(flags)))
+            if owner is op:
+                specs = _tuple(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
+                own = (f"(static, {specs}, r0._spec)", (), "static, ", "1 if r0._view is None else 2")
+            else:
+                own = ("owner.kept", results, "", "2" if op.views else "1")
+            found = _recorder_maker(flags, every, tuple(saved), *own)(rule, owner, asked, op_recorder)
+        if op.untrained and mask[(k := op.inputs.index(op.untrained[1]))]:
+            found = _held_to(op.untrained, k, found)
+        owner.recorders[asked] = found
+    return found
+
+
+def _held_to(names: tuple[str, str], k: int, record: Callable[..., None]) -> Callable[..., None]:
+    def checked(result: Any, *args: Any) -> None:
+        check_untrained(names[0], **{names[1]: args[k]})
+        record(result, *args)
+
+    return checked
+
+
+def check_untrained(function: str, **inputs: Tensor | None) -> None:
+    """Refuse inputs that want a gradient which PyTorch's function of that name has not."""
+    for name, t in inputs.items():
+        if t is not None and t._rg and state.grad and t.requires_grad:
+            raise RuntimeError(
+                f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have "
+                "requires_grad True."
+            )
+
+
+def _nothing(*_: Any) -> None:
+    """The record of what nobody wants a gradient of."""
+
+
+def _op_rule(op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> OpRule:
+    found = op.rules_of.get((mask, given))
+    if found is None:
+        found = op.rules_of[mask, given] = OpRule(op, mask, given, several)
+    return found
+
+
+_WRITTEN_OUT = 16  # operands, as many as a recorder has by name
+
+
+def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> Any:
+    """Give the outputs of an `Op` their history."""
+    single = isinstance(result, Tensor)
+    if single and len(tensors) <= _WRITTEN_OUT:
+        if result._spec.dtype.is_floating_point:
+            asked = shift = 0
+            for t in tensors:
+                asked |= (3 if t is None else t._rg) << shift
+                shift += 2
+            if op.variadic:
+                asked |= 1 << shift
+            (op.recorders.get(asked) or op_recorder(op, asked))(result, static, *tensors)
+        return result
+    mask = tuple([t is not None and requires(t) for t in tensors])
+    if True not in mask:
+        return result
+    rule = _op_rule(op, mask, tuple([t is not None for t in tensors]), not single)
+    node = Node()
+    edges: list[Node | None] = []
+    numbers, layout = [], []
+    for t, wants in zip(tensors, rule.mask):
+        layout.append(None if t is None else t._spec)
+        if wants:
+            target, number = edge(t)  # of a view, after its history was brought up to date
+            edges.append(target)
+            numbers.append(number)
+            if t._node is None:
+                node.leaves = t, node.leaves
+        else:
+            edges.append(None)
+            numbers.append(0)
+    node.next, node.numbers = tuple(edges), tuple(numbers)
+    outs = (result,) if single else result
+    layouts = result._spec if single else tuple([o._spec for o in outs])
+    node.static = (static, tuple(layout), layouts)
+    if not single:  # integers come last, and get no gradient
+        node.outputs = 1 if op.statistics else sum([o._spec.dtype.is_floating_point for o in outs])
+    if rule.saved_names:
+        saved = [tensors[k] for k in rule.inputs]
+        for k in rule.outputs:
+            if k and op.statistics:
+                saved.append(outs[k])
+                continue
+            shadow = wrap(outs[k]._buf, outs[k]._spec)
+            shadow._storage = storage_of(outs[k])
+            saved.append(shadow)
+        node.saved, node.versions = save(saved)
+    elif rule.holds:
+        node.saved = HELD
+    node.rule = rule
+    node.seq = next(sequence)
+    if shared.rare:
+        note_origin(node)
+    for k, o in enumerate(outs[:1] if op.statistics else outs):
+        if o._spec.dtype.is_floating_point:
+            o._node, o._nr, o._rg = node, k, 2 if o._view is not None else 1
+    return result
+
+
+def record_view(out: Tensor, base: Tensor, op: Op, static: dict[str, Any]) -> Tensor:
+    if base._rg and state.grad:
+        record_op(op, out, (base,), static)
+    return out
+
+
+def written_by(t: Tensor, op: Op, tensors: Sequence[Any], static: dict[str, Any]) -> Tensor:
+    """Record an in-place op that is no elementwise one: `t` has been written to from `tensors`, the first of which is t."""
+    if state.grad and any(x is not None and requires(x) for x in tensors):
+        shadow = wrap(t._buf, t._spec)
+        record_op(op, shadow, tensors, static)
+        if shadow._node is not None:
+            rebase(t, shadow._node)
+            return t
+    written(t)
+    return t

@@ -1,0 +1,587 @@
+"""Rules: what turns the gradient of a recorded call into those of its inputs.
+
+Promises the engine `apply`, with two callers: the raw way launches on memory, the registered one (`graph`) calls ops and can be
+differentiated again. A rule is made once for an op and a choice of the inputs that want a gradient, and says what a node saves for
+it: no more than the wanted gradients read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cached_property, lru_cache
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.op import GRAD, OUT, ElementwiseOp, Op
+from nbgrad.core.plan import _PLANS, Kernel, Plan
+from nbgrad.core.tensor import Tensor, hooks, new, written_as
+from nbgrad.expr import diff
+from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
+from nbgrad.history.saved import SavedTensor, as_output, origin, read_saved, unpack
+from nbgrad.memory import layout as _layout
+from nbgrad.memory.dtypes import float64
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.tape.node import FREED, Node
+
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
+_REUSE_FROM = (
+    1 << 18
+)  # bytes of a gradient from which its memory is reused; smaller ones stay in the cache anyway
+_ENGINES_OWN = (
+    4  # references to a gradient that only the engine has, counted in `ElementwiseRule.raw`'s runner
+)
+
+# ---------------------------------------------------------------- elementwise ops
+
+
+def _order(names: Sequence[str], public: dict[str, str]) -> tuple[int, ...]:
+    """PyTorch's order of looking at what was saved, by name; its message is about the first that was written to."""
+    return tuple(sorted(range(len(names)), key=lambda k: public.get(names[k], names[k])))
+
+
+def _needed(mask: tuple[bool, ...], node: Node, needed: Any) -> tuple[bool, ...]:
+    """Those of the wanted inputs that lead to what was asked for; a node lists no edges after the last wanted input's."""
+    return tuple([m and n in needed for m, n in zip(mask, node.next)]) + mask[len(node.next) :]
+
+
+def hidden_edges(plan: Plan) -> tuple[int, ...]:
+    """The operands of which PyTorch's node knows nothing: conditions, settings, and the number of an overload that takes one."""
+    op = plan.op
+    return tuple(
+        k
+        for k, (p, o) in enumerate(zip(op.params, plan.operands))
+        if p in op.logical
+        or (not isinstance(o, Spec) and (p in op.settings or p in op.fits or op.number_node is not None))
+    )
+
+
+class ElementwiseRule:
+    """The gradient of one plan for one choice of inputs that want it. Two callers: raw, which launches one kernel for all of
+    them, and registered (`graph`), which calls an op per input and so can be differentiated again."""
+
+    def __init__(self, plan: Plan, mask: tuple[bool, ...]) -> None:
+        op = plan.op
+        self.plan, self.mask = plan, mask
+        self.edges = len(mask) if op.refuses is None else sum(mask)
+        self.node_name = op.node_name
+        if op.number_node is not None and not all(isinstance(o, Spec) for o in plan.operands):
+            self.node_name = op.number_node
+        self.wanted = tuple(p for p, w in zip(op.params, mask) if w)
+        self.hidden = hidden_edges(plan)
+        names = op.reads(self.wanted)
+        positions = {p: k for k, p in enumerate(op.params)}
+        self.tensors = tuple(n for n in names if n != OUT and isinstance(plan.operands[positions[n]], Spec))
+        self.saves_output = OUT in names
+        self.tensor_positions = tuple(positions[n] for n in self.tensors)
+        self.number_names = tuple(
+            n for n in names if n != OUT and not isinstance(plan.operands[positions[n]], Spec)
+        )
+        self.number_positions = tuple(positions[n] for n in self.number_names)
+        self.saved_names = (*self.tensors, *((OUT,) if self.saves_output else ()))
+        as_tensor = op.number_node is None and set(self.number_names).difference(op.settings, op.fits)
+        self.holds = bool(as_tensor)  # PyTorch saves a number that no overload takes as a tensor
+        self.order = _order(self.saved_names, op.public)
+        self.backs: dict[Any, Callable[..., Any]] = {}  # by how the gradient lies
+        self.by_ops: dict[tuple[bool, ...], Callable[..., Any]] = {}  # by which gradients are wanted
+
+    def made_by(self, node: Node, k: int) -> str:
+        """ ", which is output 0 of Exp," for a saved value that an op made."""
+        t = (node.saved or ())[k]
+        if self.saved_names[k] == OUT:
+            return f", which is output 0 of {written_as(node)},"
+        return origin(t)
+
+    def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
+        mask = self.mask
+        key: Any = g._spec
+        if needed is not None:
+            for wanted, target in zip(mask, node.next):
+                if wanted and target not in needed:
+                    mask = _needed(mask, node, needed)
+                    key = key, mask
+                    break
+        if graph:
+            return self.registered(node, unpack(node), g, mask)
+        run = self.backs.get(key)
+        if run is None:
+            if len(self.backs) >= _PLANS:
+                self.backs.clear()
+            run = self.backs[key] = self.raw(g._spec, mask)
+        return run(g, node)
+
+    @cached_property
+    def of_packed(self) -> ElementwiseRule:
+        """The same rule, of nodes whose saved values come out of hooks: those may lie otherwise than the kernels expect."""
+        rule = copy(self)
+        rule.__class__ = _OfPacked
+        return rule
+
+    def registered(self, node: Node, saved: tuple[Tensor, ...], g: Tensor, mask: tuple[bool, ...]) -> Any:
+        run = self.by_ops.get(mask)
+        if run is None:
+            run = self.by_ops[mask] = self.by_op(mask)
+        if self.saves_output:
+            saved = (*saved[:-1], as_output(saved[-1], node, 0))
+        return run((g, *saved, *node.static))
+
+    def by_op(self, mask: tuple[bool, ...]) -> Callable[..., Any]:
+        """The function that calls an op for each gradient that is wanted, on g, what is saved, and the numbers."""
+        op = self.plan.op
+        op.check_derivative(mask)
+        names = (GRAD, *self.saved_names, *self.number_names)
+        calls: list[tuple[Any, tuple[int, ...], Any]] = []
+        for p, wanted, operand in zip(op.params, mask, self.plan.operands):
+            function, read = partial_function(op, p) if wanted else (None, ())
+            calls.append((function, tuple([names.index(n) for n in read]), operand if wanted else None))
+
+        def run(values: tuple[Any, ...]) -> list[Tensor | None]:
+            results: list[Tensor | None] = []
+            for function, where, operand in calls:
+                if operand is None:
+                    results.append(None)
+                elif function is not None:
+                    results.append(_fit(function(*[values[k] for k in where]), operand))
+                else:
+                    results.append(_fit(values[where[0]], operand) if where else hooks.zeros(operand.dense()))
+            return results
+
+        return run
+
+    def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
+        """Build the function that turns g and the saved values into gradients: one launch for all that need computing."""
+        op, plan = self.plan.op, self.plan
+        op.check_derivative(mask)
+        by_name: dict[str, Any] = {GRAD: g, OUT: plan.out, **dict(zip(op.params, plan.operands))}
+        results: list[
+            tuple[str, Any, Any]
+        ] = []  # per input: how its gradient comes, from where, for which operand
+        exprs: list[Expr] = []
+        outs: list[Spec] = []
+        for p, wanted, operand in zip(op.params, mask, plan.operands):
+            partial = op.partials[p]
+            if not wanted:
+                results.append(("none", None, None))
+            elif partial is diff.ZERO:
+                results.append(("zero", None, operand))
+            elif partial is var(GRAD):
+                results.append(("g", None, operand))
+            else:
+                results.append(("made", len(exprs), operand))
+                exprs.append(partial)
+                same = operand.shape == plan.out.shape
+                outs.append(
+                    spec(
+                        operand.dtype if same else plan.out.dtype,
+                        tuple(plan.out.shape),
+                        None,
+                        plan.out.device,
+                    )
+                )
+        if not exprs:
+            if all(
+                how == "none" or (how == "g" and o.shape == g.shape and o.dtype is g.dtype)
+                for how, _, o in results
+            ):
+                wants = [how == "g" for how, _, _ in results]
+                if wants == [True, False]:
+                    return lambda grad, node: (grad, None)
+                if wants == [True, True]:
+                    return lambda grad, node: (grad, grad)
+            return lambda grad, node: [_plain(how, grad, operand) for how, _, operand in results]
+        names = [n for n in (GRAD, *self.saved_names, *self.number_names) if n in free_vars(*exprs)]
+        operands = [by_name[n] for n in names]
+        layout = [(o.shape, o.strides) for o in operands if isinstance(o, Spec)]
+        shape = plan.out.shape
+        strides = _layout.output_strides(tuple(shape), layout) if layout[0][0] == shape else None
+        if strides is not None:
+            outs = [spec(o.dtype, tuple(shape), strides, o.device) for o in outs]
+        where = [(GRAD, *self.saved_names).index(n) - 1 for n in names if n in (GRAD, *self.saved_names)]
+        keep = [self.number_names.index(n) for n in names if n in self.number_names]
+
+        def runner(over: int) -> Callable[..., Any]:
+            title = f"{op.name}_backward"
+            kernel = Kernel.of(title, tuple(exprs), names, op.logical, operands, outs, plan.kind, over)
+            return _runner(kernel, outs, where, keep, results, over >= 0, self.holds)
+
+        fresh = runner(-1)
+        large = outs[0].numel * outs[0].itemsize >= _REUSE_FROM
+        if not large or outs[0] is not g or GRAD not in names or any(how == "g" for how, _, _ in results):
+            return fresh
+        reuse = runner(names.index(GRAD))
+
+        def either(grad: Tensor, node: Node) -> Any:
+            """A large gradient that nobody else has gives its memory to the result: writing to cold memory costs twice."""
+            buf = grad._buf
+            if buf.base is None and getrefcount(buf) == 3 and getrefcount(grad) == _ENGINES_OWN:
+                del buf
+                return reuse(grad, node)
+            return fresh(grad, node)
+
+        return either
+
+    def read(self, node: Node, name: str, raw: bool) -> Any:
+        """`grad_fn._saved_<name>` by PyTorch's names: self, other, result. Where no overload of PyTorch's takes a number, it
+        saves one as a tensor."""
+        op = self.plan.op
+        if name in op.shown and not raw:
+            return op.shown[name]
+        wanted = self.names(node).get(name, "")
+        if wanted in self.number_names:
+            if self.holds and node.saved is None:
+                raise RuntimeError(FREED)
+            value = node.static[self.number_names.index(wanted)]
+            if wanted in op.settings or wanted in op.fits or op.number_node is not None:
+                return value
+            whole = isinstance(value, int)
+            return SavedTensor.of(node, None) if raw else hooks.scalar(value, None if whole else float64)
+        return read_saved(node, wanted, name, raw)
+
+    def names(self, node: Node) -> dict[str, str]:
+        op = self.plan.op
+        return {op.public.get(n, n): n for n in op.reads(op.params)} | dict.fromkeys(op.shown, "")
+
+    def output_at(self, node: Node, k: int) -> int | None:
+        return 0 if k >= len(self.tensors) else None
+
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        return (self.plan.out,)
+
+
+class _OfPacked(ElementwiseRule):
+    @cached_property
+    def known(self) -> list[Spec]:
+        """How the kernels expect the saved values to lie."""
+        return [self.plan.operands[k] for k in self.tensor_positions] + [self.plan.out] * self.saves_output
+
+    def apply(self, node: Node, g: Tensor, needed: Any, graph: bool) -> Any:
+        saved = unpack(node)
+        if graph or [t._spec for t in saved] != self.known:
+            mask = self.mask if needed is None else _needed(self.mask, node, needed)
+            return self.registered(node, saved, g, mask)
+        unpacked = Node()
+        unpacked.next, unpacked.static, unpacked.saved = node.next, node.static, saved
+        unpacked.versions = tuple([0 if t._storage is None else t._storage.version for t in saved])
+        return super().apply(unpacked, g, needed, graph)
+
+
+def _plain(how: str, g: Tensor, operand: Any) -> Tensor | None:
+    if how == "none":
+        return None
+    return _fit(g, operand) if how == "g" else hooks.zeros(operand.dense())
+
+
+def _fit(grad: Tensor, operand: Spec) -> Tensor:
+    """Undo broadcasting and promotion: the gradient in the shape and dtype of the input."""
+    if grad._spec.shape != operand.shape:
+        grad = hooks.sum_to(grad, operand.shape)
+    return grad if grad._spec.dtype is operand.dtype else hooks.to_dtype(grad, operand.dtype)
+
+
+def _runner(
+    kernel: Kernel,
+    outs: list[Spec],
+    where: list[int],
+    keep: list[int],
+    results: list[tuple[str, Any, Any]],
+    over: bool,
+    holds: bool,
+) -> Callable[..., Any]:
+    """`where` lists the tensors read: -1 is g, others index the saved; `keep` the numbers; `over`: write over g; `holds`: the node has
+    something to lose, be it no tensor."""
+    forms = []
+    for how, k, operand in results:
+        exact = how == "made" and outs[k].shape == operand.shape and outs[k].dtype is operand.dtype
+        forms.append("exact" if exact else how)
+    make = _runner_maker(
+        len(outs),
+        tuple(where),
+        tuple(keep),
+        tuple((f, k) for f, (_, k, _) in zip(forms, results)),
+        over,
+        holds,
+    )
+    sizes = [o.extent * o.itemsize for o in outs]
+    operands = [operand for _, _, operand in results]
+    return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)
+
+
+@lru_cache(maxsize=1024)
+def _runner_maker(
+    count: int,
+    where: tuple[int, ...],
+    keep: tuple[int, ...],
+    forms: tuple[tuple[str, Any], ...],
+    over: bool,
+    holds: bool,
+) -> Callable[..., Any]:
+    """Source of the few lines between a gradient's arrival and its kernel, without loops: measured 1 us a node less than with."""
+    lines = ["def make(launch, address, n, sizes, outs, operands):"]
+    names = ", ".join
+    for k in range(count):
+        lines.append(f"    size{k}, out{k} = sizes[{k}], outs[{k}]")
+    lines += [
+        f"    operand{k} = operands[{k}]"
+        for k, (form, _) in enumerate(forms)
+        if form not in ("exact", "none")
+    ]
+    lines.append("    def run(g, node):")
+    held = sorted({k for k in where if k >= 0})
+    if held:
+        lines += ["        saved = node.saved", "        if saved is None: unpack(node)"]
+    elif holds:
+        lines.append("        if node.saved is None: unpack(node)")
+    for k in held:  # what `unpack` checks, in line: no storage record, or no write since
+        lines += [f"        s{k} = saved[{k}]", f"        st{k} = s{k}._storage"]
+    if held:
+        written = " or ".join(f"(st{k} is not None and st{k}.version != node.versions[{k}])" for k in held)
+        lines.append(
+            f"        if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}"
+        )
+    lines += [
+        f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)
+    ]
+    read = ["g._buf" if k < 0 else f"s{k}._buf" for k in where if k >= 0 or not over]
+    read += [f"node.static[{k}]" for k in keep]
+    lines.append(f"        launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
+    given = []
+    for k, (form, at) in enumerate(forms):
+        if form in ("made", "exact"):
+            lines += [
+                f"        t{k} = new(Tensor)",
+                f"        t{k}._buf, t{k}._spec = b{at}, out{at}",
+                f"        t{k}._rg = t{k}._nr = 0",
+            ]
+            lines.append(f"        t{k}._storage = t{k}._node = t{k}._view = t{k}._ad = None")
+        given.append(
+            {"none": "None", "exact": f"t{k}", "made": f"fit(t{k}, operand{k})"}.get(
+                form, f"plain({form!r}, g, operand{k})"
+            )
+        )
+    lines += [f"        return ({names(given)},)", "    return run"]
+    scope: dict[str, Any] = {
+        "unpack": unpack,
+        "empty": _empty,
+        "bytes_": _bytes,
+        "new": new,
+        "Tensor": Tensor,
+        "fit": _fit,
+        "plain": _plain,
+    }
+    exec("\n".join(lines), scope)
+    return scope["make"]
+
+
+def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...]]:
+    """The gradient for one input as an op, and what it reads: what create_graph, hooks and transforms run."""
+    found: tuple[Any, tuple[str, ...]] | None = op._derived.get(param)
+    if found is None:
+        # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
+        node_name = op.node_name.removesuffix("0") + "Backward0"
+        found = op._derived[param] = derived(op, op.partials[param], f"{op.name}_{param}grad", node_name)
+    return found
+
+
+def derived(op: ElementwiseOp, e: Any, title: str, node_name: str) -> tuple[Any, tuple[str, ...]]:
+    """A gradient or tangent of `op` as a function, and what it reads; no function for one variable as it is, nothing read for 0."""
+    if e is diff.ZERO:
+        return None, ()
+    names = tuple(ordered_vars(e))
+    if e is var(names[0]):
+        return None, names
+    while _untraced:
+        known_op, known_function = _untraced.pop(0)
+        if tuple(ordered_vars(known_op.body)) == known_op.params and not known_op.logical:
+            _bodies.setdefault(_positional(known_op.body, known_op.params), (known_function, known_op.params))
+    known = _bodies.get(_positional(e, names))
+    if known is not None and len(known[1]) == len(names):
+        return known[0], names
+    # By position, as `g` and `y` are names that an op's own gradient takes.
+    params = {n: var(f"v{k}", n in op.logical) for k, n in enumerate(names)}
+    made = ElementwiseOp(
+        title,
+        substitute(e, params),
+        node_name=node_name,
+        params=tuple(f"v{k}" for k in range(len(names))),
+        logical=tuple(f"v{k}" for k, n in enumerate(names) if n in op.logical),
+    )
+    smooth = smooth_vars(e)
+    made.flat = frozenset(f"v{k}" for k, n in enumerate(names) if n not in smooth)
+    return hooks.elementwise_function(made), names
+
+
+def smooth_vars(e: Expr) -> set[str]:
+    """The variables that are read other than by comparisons."""
+    found, seen, left = set(), set(), [e]
+    while left:
+        node = left.pop()
+        if node in seen or is_bool(node):
+            continue
+        seen.add(node)
+        left += node.args
+        if not node.args:
+            found |= free_vars(node)
+    return found
+
+
+_bodies: dict[Expr, tuple[Callable[..., Tensor], tuple[str, ...]]] = {}
+
+
+def _positional(e: Expr, names: Sequence[str]) -> Expr:
+    return substitute(e, {n: var(f"v{k}") for k, n in enumerate(names)})
+
+
+_untraced: list[tuple[ElementwiseOp, Callable[..., Tensor]]] = []  # traced when a second order first asks
+
+
+def know_body(op: ElementwiseOp, function: Callable[..., Tensor]) -> None:
+    """Let gradients that have this very body be this op: the gradient of `exp` is a `mul`, and shows MulBackward0."""
+    _untraced.append((op, function))
+
+
+# ---------------------------------------------------------------- all other ops
+
+
+OWN = {
+    "place",
+    "parts",
+    "at",
+    "reverse",
+    "length",
+}  # what rules read here, and PyTorch's nodes do not know by any name
+
+
+class OpRule:
+    """The gradient of an `Op` for one choice of inputs that want it: what is saved, and the calls of its rules, written out as source
+    once, because collecting a rule's arguments by name at each call cost more than the rule."""
+
+    def __init__(self, op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> None:
+        """`given` says which of the inputs are there at all (an optional one may be None); `several`, that the op's result is a
+        tuple: its rules get a list of gradients, though only one of the outputs may have one."""
+        self.op, self.mask, self.node_name, self.single = op, mask, op.node_name, not several
+        self.edges = len(mask)
+        self.overwrites = any("own" in op.reads[n] for n in op.reads)
+        if "all" in op.rules:
+            asked = set(op.reads["all"])
+        else:
+            asked = {n for p, m in zip(op.inputs, mask) if m and p in op.rules for n in op.reads[p]}
+        names = [] if op.variadic else list(op.inputs)
+        self.hidden = () if "all" in op.rules else tuple(k for k, n in enumerate(names) if n not in op.rules)
+        self.inputs = tuple(k for k, n in enumerate(names) if n in asked and given[k])
+        self.outputs = tuple(
+            int(n[1:] or 0) for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())
+        )
+        self.saved_names = (
+            *(names[k] for k in self.inputs),
+            *(n for n in sorted(asked) if n == OUT or (n[0] == OUT and n[1:].isdigit())),
+        )
+        self.order = _order(self.saved_names, op.public)
+        self.holds = not asked.isdisjoint(op.held)
+        where = {GRAD: "g", "wanted": "wanted", "specs": "layout", "own": "own"}
+        where |= {n: f"saved[{k}]" for k, n in enumerate(self.saved_names)}
+        where |= {n: "None" for k, n in enumerate(names) if not given[k]}
+        where |= {f"{n}_spec": f"layout[{k}]" for k, n in enumerate(names)}
+
+        def call(rule: str) -> str:
+            return f"{rule}({', '.join(where.get(n) or f'static[{n!r}]' for n in op.reads[rule])})"
+
+        text = (
+            call("all")
+            if "all" in op.rules
+            else "".join(
+                (f"({call(n)}) if wanted[{k}] else None, " if m and n in op.rules else "None, ")
+                for k, (n, m) in enumerate(zip(op.inputs, mask))
+            )
+        )
+        scope: dict[str, Any] = dict(op.rules)
+        listed = "if type(g) is not list: g = [g]" if several and not op.statistics else ""
+        exec(
+            f"def run(g, saved, static, layout, wanted, own=False):\n    {listed}\n    return ({text})", scope
+        )
+        self.run = scope["run"]
+
+    def made_by(self, node: Node, k: int) -> str:
+        t = (node.saved or ())[k]
+        if k >= len(self.inputs):
+            if not t._spec.dtype.is_floating_point:
+                return ""
+            return f", which is output {self.outputs[k - len(self.inputs)]} of {written_as(node)},"
+        return origin(t)
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        saved = node.saved
+        if saved != ():
+            saved = unpack(node, alike=True)
+        mask = self.mask
+        if needed is not None:
+            mask = _needed(mask, node, needed)
+        if graph and saved:
+            first = len(self.inputs)
+            saved = (
+                *saved[:first],
+                *(
+                    t if k and self.op.statistics else as_output(t, node, k)
+                    for t, k in zip(saved[first:], self.outputs)
+                ),
+            )
+        static, layout, _ = node.static
+        own = False
+        if self.overwrites and not graph and g._rg == 0:
+            buf = g._buf
+            own = (
+                buf.base is None
+                and g._spec.numel * g._spec.itemsize >= _REUSE_FROM
+                and getrefcount(buf) == 3
+                and getrefcount(g) == _ENGINES_OWN - 1
+            )
+        return self.run(g, saved, static, layout, mask, own)
+
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        result = node.static[2]
+        return (result,) if isinstance(result, Spec) else result[: node.outputs]
+
+    def read(self, node: Node, name: str, raw: bool) -> Any:
+        if name in self.op.places:
+            if node.saved is None:
+                raise RuntimeError(FREED)
+            return _shown_places(node, self.op.places[name](node.static[0]["place"]), raw)
+        if name in self.op.shown and not raw:
+            how = self.op.shown[name]
+            return how(**node.static[0]) if callable(how) else how
+        wanted = self.names(node).get(name, "")
+        if wanted.endswith("_spec") and not raw:
+            return tuple(node.static[1][self.op.inputs.index(wanted.removesuffix("_spec"))].shape)
+        if wanted not in node.static[0]:
+            return read_saved(node, "" if wanted.endswith("_spec") else wanted, name, raw)
+        return read_saved(node, "", name, raw) if raw else node.static[0][wanted]
+
+    def names(self, node: Node) -> dict[str, str]:
+        """PyTorch calls an integer output `indices`, others by number if there are several."""
+        layouts = node.static[2]
+        public = dict(self.op.public)
+        for k, known in enumerate(() if isinstance(layouts, Spec) else layouts):
+            public[f"{OUT}{k}"] = f"result{k}" if known.dtype.is_floating_point else "indices"
+        for n in self.op.inputs:
+            public[f"{n}_spec"] = f"{public.get(n, n)}_sym_sizes"
+        read = {n for reads in self.op.reads.values() for n in reads} - OWN
+        return {
+            public.get(n, n): n
+            for n in sorted(read)
+            if n in public or n in self.op.inputs or n in node.static[0]
+        } | dict.fromkeys((*self.op.shown, *self.op.places), "")
+
+    def output_at(self, node: Node, k: int) -> int | None:
+        first = len(self.inputs)
+        if k < first or (self.op.statistics and self.outputs[k - first]):
+            return None
+        return self.outputs[k - first]
+
+
+def _shown_places(node: Node, found: Any, raw: bool) -> Any:
+    """Index tensors as a user sees them: a list of them has None for the dimensions without one."""
+    if isinstance(found, tuple):
+        return tuple([_shown_places(node, one, raw) for one in found])
+    return SavedTensor.showing(node, found) if raw else found

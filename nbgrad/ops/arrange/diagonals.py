@@ -1,0 +1,327 @@
+"""Diagonals read, written and made; blocks along a diagonal; and the parts of a tensor written over in a copy of it.
+
+Each is a view's geometry used the other way round: where the view would read, a copy is written, and the gradient is read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from nbgrad.core.op import LINEAR
+from nbgrad.core.tensor import Tensor, empty, wrap
+from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.return_types import EXPECTED
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.arrange.join import _checked
+from nbgrad.ops.reduce.sums import _sum
+from nbgrad.ops.views.copy import clone, contiguous, copy_memory, to_dtype, zeros
+from nbgrad.ops.views.views import (
+    _diagonal,
+    _diagonal_geometry,
+    _embed,
+    _read_at,
+    _select_geometry,
+    _slice_geometry,
+    as_strided,
+    as_strided_view,
+    diagonal,
+    expand,
+    narrow,
+    owned,
+    reshape,
+)
+
+# ---------------------------------------------------------------- a diagonal as a matrix, a matrix's diagonal
+
+
+def _of_diagonal(sp: Spec, offset: int, dim1: int, dim2: int) -> Spec:
+    """What has `sp` on the diagonal of its dimensions `dim1` and `dim2`."""
+    shape = list(tuple(sp.shape)[:-1])
+    n = sp.shape[-1] + abs(offset)
+    for d in sorted((dim1, dim2)):
+        shape.insert(d, n)
+    return spec(sp.dtype, tuple(shape), None, sp.device)
+
+
+@differentiable(
+    "DiagEmbed",
+    tangent=LINEAR,
+    batch=lambda x, offset, dim1, dim2: _diag_embed(x, offset=offset, dim1=dim1 + 1, dim2=dim2 + 1),
+    input=lambda g, offset, dim1, dim2: _diagonal(g, offset=offset, dim1=dim1, dim2=dim2),
+)
+def _diag_embed(input: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
+    base = _of_diagonal(input._spec, offset, dim1, dim2)
+    at, start = _diagonal_geometry(base, offset=offset, dim1=dim1, dim2=dim2)
+    return _embed(input, base=base, at=at, offset=start)
+
+
+@method
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    a, b = (layout.wrap_dim(d, input.ndim + 1) for d in (dim1, dim2))
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return _diag_embed(input, offset=offset, dim1=a, dim2=b)
+
+
+@differentiable(
+    "DiagonalBackward0",
+    tangent=LINEAR,
+    batch=lambda x, offset: clone(diagonal(x, offset, 1, 2)),
+    input=lambda g, input_spec, offset: _put_diagonal(g, input_spec, offset),
+)
+def _diagonal_copy(input: Tensor, *, offset: int) -> Tensor:
+    return clone(_diagonal(input, offset=offset, dim1=0, dim2=1))
+
+
+_diagonal_copy.op.node_name = "DiagonalBackward0_copy"  # type: ignore[attr-defined]
+
+
+def _put_diagonal(g: Tensor, input_spec: Spec, offset: int) -> Tensor:
+    base = input_spec.dense()
+    at, start = _diagonal_geometry(base, offset=offset, dim1=0, dim2=1)
+    return _embed(g, base=base, at=at, offset=start)
+
+
+_NOT_CAST = "diag: result type {want} can't be cast to the desired out= type {got}"
+
+
+@method
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    if input.ndim == 1:
+        result = diag_embed(input, diagonal)
+    else:
+        result = _diagonal_copy(input, offset=diagonal)
+    if out is None:
+        return result
+    castable = input.ndim == 2 or dtypes.can_cast(result.dtype, out.dtype)
+    return into("diag", out, result, (input,), EXPECTED if castable else _NOT_CAST)
+
+
+@method
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    return diag_embed(reshape(input, (-1,)), offset)
+
+
+def _trace_back(g: Tensor, input_spec: Spec) -> Tensor:
+    return _put_diagonal(expand(g, (min(input_spec.shape),)), input_spec, 0)
+
+
+@differentiable(
+    "Trace",
+    tangent=LINEAR,
+    batch=lambda x: diagonal(x, 0, 1, 2).sum(-1),
+    input=_trace_back,
+)
+def _trace(input: Tensor) -> Tensor:
+    return _sum(_diagonal(input, offset=0, dim1=0, dim2=1), dims=(0,), keepdim=False)
+
+
+@method
+def trace(input: Tensor) -> Tensor:
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+    return _trace(input)
+
+
+@method
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    shape = tuple(self.shape)
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    n, step = min(shape), sum(self.stride())
+    self.as_strided((n,), (step,), self.storage_offset()).fill_(fill_value)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        first = shape[1] + 1
+        more = -(-(self.numel() - first * shape[1]) // first)
+        below = self.storage_offset() + self.stride(0) * first
+        self.as_strided((more,), (step,), below).fill_(fill_value)
+    return self
+
+
+# ---------------------------------------------------------------- blocks along the diagonal
+
+
+def _block_shape(sp: Spec) -> Ints:
+    return (1,) * (2 - sp.ndim) + tuple(sp.shape)
+
+
+def _blocks_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool]) -> list[Tensor | None]:
+    found: list[Tensor | None] = []
+    row = column = 0
+    for sp, w in zip(specs, wanted):
+        rows, columns = _block_shape(sp)
+        if w:
+            part = narrow(narrow(g, 0, row, rows), 1, column, columns)
+            found.append(to_dtype(reshape(part, sp.shape), sp.dtype))
+        else:
+            found.append(None)
+        row, column = row + rows, column + columns
+    return found
+
+
+@differentiable("BlockDiag", tangent=LINEAR, all=_blocks_back)
+def _block_diag(*tensors: Tensor) -> Tensor:
+    shapes = [_block_shape(t._spec) for t in tensors]
+    d = reduce(dtypes.promote_types, [t._spec.dtype for t in tensors])
+    out = zeros(spec(d, (sum(r for r, _ in shapes), sum(c for _, c in shapes)), None, tensors[0].device))
+    row = column = 0
+    for t, (rows, columns) in zip(tensors, shapes):
+        if t.numel():
+            memory = backend.of(out.device).view(out._buf, (row * out.shape[1] + column) * out.itemsize)
+            copy_memory(
+                wrap(memory, out._spec.like((rows, columns), out._spec.strides)), reshape(t, (rows, columns))
+            )
+        row, column = row + rows, column + columns
+    return out
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    _checked("block_diag", tensors)
+    if not tensors:
+        return zeros(spec(dtypes.get_default_dtype(), (1, 0)))
+    for k, t in enumerate(tensors):
+        if t.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {t.ndim} dimensions"
+            )
+    return _block_diag(*tensors)
+
+
+# ---------------------------------------------------------------- a part written over in a copy
+
+Geometry = Callable[[Spec], tuple[Spec, int]]
+
+
+def _part_writer(node_name: str) -> Callable[..., Tensor]:
+    """A copy of the input with `src` where a view of that geometry would read."""
+
+    def input_back(g: Tensor, src_spec: Spec, at: Geometry) -> Tensor:
+        return written(g, zeros(src_spec.dense()), at=at)
+
+    def src_back(g: Tensor, at: Geometry) -> Tensor:
+        return as_strided_view(g, *at(g._spec.dense()))
+
+    @differentiable(node_name, tangent=LINEAR, input=input_back, src=src_back)
+    def written(input: Tensor, src: Tensor, *, at: Geometry) -> Tensor:
+        # As in PyTorch, even gaps of the input's layout are the copy's; but no element is stored twice.
+        own = input._spec.plain
+        out = empty(own.dense() if layout.overlaps(own.shape, own.strides) else own)
+        copy_memory(out, input)
+        sp, offset = at(out._spec)
+        if sp.numel:
+            memory = backend.of(out.device).view(out._buf, offset * out.itemsize)
+            copy_memory(wrap(memory, sp), src)
+        return out
+
+    return written
+
+
+_slice_written, _select_written = _part_writer("SliceScatter"), _part_writer("SelectScatter")
+_diagonal_written, _strided_written = _part_writer("DiagonalScatter"), _part_writer("AsStridedScatter")
+
+
+def _same_sizes(src: Tensor, want: Ints) -> None:
+    if tuple(src.shape) != tuple(want):
+        raise RuntimeError(
+            "expected src to have a size equal to the slice of self. src size = "
+            f"{list(src.shape)}, slice size = {list(want)}"
+        )
+
+
+@method
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    d = layout.wrap_dim(dim, input.ndim)
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    first, last, _ = slice(start, end).indices(input.shape[d])
+    length = max(0, -(-(last - first) // step))
+
+    def at(sp: Spec) -> tuple[Spec, int]:
+        return _slice_geometry(sp, dim=d, start=first, length=length, step=step)
+
+    _same_sizes(src, at(input._spec.dense())[0].shape)
+    result: Tensor = _slice_written(input, src, at=at)
+    return result if out is None else into("slice_scatter", out, result, (input, src))
+
+
+@method
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    n = input.shape[layout.wrap_dim(dim, input.ndim)]
+    if not -n <= index < n:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}"
+        )
+    d = layout.wrap_dim(dim, input.ndim)
+
+    def at(sp: Spec) -> tuple[Spec, int]:
+        return _select_geometry(sp, dim=d, index=index % n)
+
+    _same_sizes(src, at(input._spec.dense())[0].shape)
+    return _select_written(input, src, at=at)
+
+
+@method
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    a, b = (layout.wrap_dim(d, input.ndim) for d in (dim1, dim2))
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+
+    def at(sp: Spec) -> tuple[Spec, int]:
+        return _diagonal_geometry(sp, offset=offset, dim1=a, dim2=b)
+
+    _same_sizes(src, at(input._spec.dense())[0].shape)
+    return _diagonal_written(input, src, at=at)
+
+
+@method
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    at = as_strided(
+        input.detach(), size, stride, storage_offset
+    )  # which refuses what the storage does not hold
+    part, start = at._spec.plain, at.storage_offset() - input.storage_offset()
+    _same_sizes(src, part.shape)
+    if layout.overlaps(input._spec.shape, input._spec.strides):
+        input = contiguous(input)
+    base = input._spec.plain
+    if not part.numel or (base.contiguous and 0 <= start <= base.extent - part.extent):
+        return _strided_written(input, src, at=lambda sp: (part, start))
+    # What lies beside the input, or in its gaps, is written in a copy of that memory, and not read again.
+    before, after = max(0, -start), max(base.extent, start + part.extent)
+    memory = _embed(input, base=base.like((before + after,)), at=base, offset=before)
+    whole = _strided_written(memory, src, at=lambda sp: (part, before + start))
+    return owned(_read_at(whole, at=base, offset=before))
+
+
+__all__ = [
+    "as_strided_scatter",
+    "block_diag",
+    "diag",
+    "diag_embed",
+    "diagflat",
+    "diagonal_scatter",
+    "select_scatter",
+    "slice_scatter",
+    "trace",
+]

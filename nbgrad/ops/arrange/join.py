@@ -1,0 +1,288 @@
+"""Joining tensors: each is copied to its part of one new block; the gradient of a part is the part of the
+gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from nbgrad.core.op import LINEAR
+from nbgrad.core.tensor import Tensor, empty, hooks
+from nbgrad.dispatch.elementwise import check_out, differentiable, into, no_overlap
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.views.copy import copying, to_dtype, zeros
+from nbgrad.ops.views.views import _select, _slice, reshape, unsqueeze
+
+
+class Parts:
+    """Where each of the tensors to be joined goes: what the result looks like, and per tensor the bytes
+    from its start and what copies there; None for one that PyTorch lets pass in any company, 1-D without
+    elements."""
+
+    __slots__ = ("dim", "out", "places")
+
+    def __init__(
+        self, dim: int, out: Spec, specs: Sequence[Spec], places: list[tuple[int, Spec] | None]
+    ) -> None:
+        self.dim, self.out = dim, out
+        self.places = [
+            None if place is None else (place[0], copying(place[1], sp)) for place, sp in zip(places, specs)
+        ]
+
+
+_plans: dict[tuple[Any, ...], Parts] = {}
+
+
+def _remember(key: tuple[Any, ...], parts: Parts) -> Parts:
+    if len(_plans) > 4096:
+        _plans.clear()
+    _plans[key] = parts
+    return parts
+
+
+def _joined(tensors: Sequence[Tensor], parts: Parts) -> Tensor:
+    out = empty(parts.out)
+    buf, view = out._buf, backend.of(parts.out.device).view
+    for t, place in zip(tensors, parts.places):
+        if place is not None:
+            start, k = place
+            k.launch(k.address, k.n, view(buf, start) if start else buf, t._buf)
+    return out
+
+
+def _skipped(sp: Spec) -> bool:
+    return sp.shape == (0,)
+
+
+def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: Parts) -> list[Tensor | None]:
+    dim = parts.dim
+    out: list[Tensor | None] = []
+    start = 0
+    for sp, w in zip(specs, wanted):
+        length = 0 if _skipped(sp) and g._spec.ndim != 1 else tuple(sp.shape)[dim]
+        if not w:
+            out.append(None)
+        elif _skipped(sp) and g._spec.ndim != 1:
+            out.append(zeros(sp.dense()))
+        else:
+            out.append(to_dtype(_slice(g, dim=dim, start=start, length=length, step=1), sp.dtype))
+        start += length
+    return out
+
+
+def _spread_out(has: Sequence[bool], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Each example's own copy of what all share."""
+    size = next(tuple.__getitem__(t.shape, 0) for t, h in zip(tensors, has) if h)
+    return [t if h else hooks.expand(t, (size, *t.shape)) for t, h in zip(tensors, has)]
+
+
+def _cat_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
+    there = [k for k, place in enumerate(parts.places) if place is not None]
+    return cat(_spread_out([has[k] for k in there], [tensors[k] for k in there]), parts.dim + 1)
+
+
+@differentiable("Cat", raw=True, tangent=LINEAR, batch=_cat_each, all=_cat_back)
+def _cat(*tensors: Tensor, parts: Parts) -> Tensor:
+    return _joined(tensors, parts)
+
+
+def _common(specs: Sequence[Spec]) -> dtypes.dtype:
+    return reduce(dtypes.promote_types, [sp.dtype for sp in specs])
+
+
+def _stack_back(
+    g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: Parts
+) -> list[Tensor | None]:
+    return [
+        to_dtype(_select(g, dim=parts.dim, index=k), sp.dtype) if w else None
+        for k, (sp, w) in enumerate(zip(specs, wanted))
+    ]
+
+
+def _stack_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
+    return stack(_spread_out(has, tensors), parts.dim + 1)
+
+
+@differentiable("Stack", raw=True, tangent=LINEAR, batch=_stack_each, all=_stack_back)
+def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
+    return _joined(tensors, parts)
+
+
+def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
+        )
+    for k, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}")
+    return tensors
+
+
+def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
+    if not specs:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    for k, sp in enumerate(specs):
+        if not sp.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+    first = next((sp for sp in specs if not _skipped(sp)), specs[0])
+    d = 0 if _skipped(first) else layout.wrap_dim(dim, first.ndim)  # of nothing PyTorch asks no dimension
+    total, skip = 0, not _skipped(first)
+    starts: list[int | None] = []
+    for k, sp in enumerate(specs):
+        if skip and _skipped(sp):
+            starts.append(None)
+            continue
+        if sp.ndim != first.ndim:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {sp.ndim}")
+        for e, (a, b) in enumerate(zip(tuple(first.shape), tuple(sp.shape))):
+            if a != b and e != d:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {d}. Expected size {a} but "
+                    f"got size {b} for tensor number {k} in the list."
+                )
+        starts.append(total)
+        total += tuple(sp.shape)[d]
+    shape = (*tuple(first.shape)[:d], total, *tuple(first.shape)[d + 1 :])
+    out = spec(_common(specs), shape, None, first.device)
+    places: list[tuple[int, Spec] | None] = []
+    for sp, at in zip(specs, starts):
+        there = out.like(tuple(sp.shape), out.strides) if at is not None else None
+        places.append(None if at is None or there is None else (at * out.strides[d] * out.itemsize, there))
+    return Parts(d, out, specs, places)
+
+
+def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
+    tensors = _checked("cat", tensors)
+    key = ("cat", dim if axis is None else axis, *[t._spec for t in tensors])
+    result: Tensor = _cat(*tensors, parts=_plans.get(key) or _remember(key, _cat_parts(key[2:], key[1])))
+    if out is None:
+        return result
+    return _joined_into("cat", out, result, tensors)
+
+
+def _joined_into(name: str, out: Tensor, result: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    check_out(name, out, out._spec.dtype, tensors)  # of the graph, which PyTorch asks about before dtypes
+    if not dtypes.can_cast(result._spec.dtype, out._spec.dtype):
+        raise TypeError(
+            f"torch.cat(): input types can't be cast to the desired output type {out._spec.dtype.scalar_name}"
+        )
+    no_overlap(out, *tensors)
+    return into(name, out, result, tensors)
+
+
+concat = concatenate = cat
+
+
+def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
+    if not specs:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tuple(specs[0].shape)
+    d = layout.wrap_dim(dim, len(first) + 1)
+    for k, sp in enumerate(specs):
+        if sp.shape != first:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 "
+                f"and {list(sp.shape)} at entry {k}"
+            )
+    out = spec(_common(specs), (*first[:d], len(specs), *first[d:]), None, specs[0].device)
+    part = out.like(first, out.strides[:d] + out.strides[d + 1 :])
+    places = [(k * out.strides[d] * out.itemsize, part) for k in range(len(specs))]
+    return Parts(d, out, specs, list(places))
+
+
+def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    tensors = _checked("stack", tensors)
+    key = ("stack", dim, *[t._spec for t in tensors])
+    result: Tensor = _stack(*tensors, parts=_plans.get(key) or _remember(key, _stack_parts(key[2:], dim)))
+    return result if out is None else _joined_into("stack", out, result, tensors)
+
+
+hooks.stack = stack
+
+
+def _several(one: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
+    nested = len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
+    for k, t in enumerate(tensors[0] if nested else tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}")
+    if len(tensors) == 1:
+        if isinstance(tensors[0], (list, tuple)):
+            return tuple(one(t) for t in tensors[0])
+        return one(tensors[0])
+    return tuple(one(t) for t in tensors)
+
+
+def _at_least_1(t: Tensor) -> Tensor:
+    return reshape(t, (1,)) if t.ndim == 0 else t
+
+
+def _at_least_2(t: Tensor) -> Tensor:
+    return reshape(t, (1, 1)) if t.ndim == 0 else unsqueeze(t, 0) if t.ndim == 1 else t
+
+
+def _at_least_3(t: Tensor) -> Tensor:
+    if t.ndim == 0:
+        return reshape(t, (1, 1, 1))
+    if t.ndim == 1:
+        return unsqueeze(unsqueeze(t, 0), 2)
+    return unsqueeze(t, 2) if t.ndim == 2 else t
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    return _several(_at_least_1, tensors)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    return _several(_at_least_2, tensors)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    return _several(_at_least_3, tensors)
+
+
+def _some(name: str, tensors: Any) -> Sequence[Tensor]:
+    tensors = _checked(name, tensors)
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
+
+
+def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    parts = [_at_least_1(t) for t in _some("hstack", tensors)]
+    return cat(parts, 0 if parts[0].ndim == 1 else 1, out=out)
+
+
+def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    return cat([_at_least_2(t) for t in _some("vstack", tensors)], 0, out=out)
+
+
+row_stack = vstack
+
+
+def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    return cat([_at_least_3(t) for t in _some("dstack", tensors)], 2, out=out)
+
+
+def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    parts = [reshape(t, (t.numel(), 1)) if t.ndim <= 1 else t for t in _some("column_stack", tensors)]
+    return hstack(parts, out=out)
+
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "cat",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dstack",
+    "hstack",
+    "row_stack",
+    "stack",
+    "vstack",
+]

@@ -1,0 +1,246 @@
+"""The same elements turned, shifted, repeated, or cut to a triangle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.op import LINEAR
+from nbgrad.core.tensor import Tensor, empty, hooks, wrap
+from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.prepared import Run, prepared
+from nbgrad.memory import layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.index.place import Place, _Array, _index_select, _of_array, _roll
+from nbgrad.ops.pointwise.arithmetic import where as _where
+from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_memory, full, zeros
+from nbgrad.ops.views.views import (
+    _sizes,
+    broadcast_to,
+    expand,
+    reshape,
+    transpose,
+    unsqueeze,
+)
+
+# ---------------------------------------------------------------- the same elements turned, shifted, repeated
+
+
+@prepared(
+    "Flip",
+    tangent=LINEAR,
+    batch=lambda x, dims: _flip(x, dims=tuple([d + 1 for d in dims])),
+    input=lambda g, dims: _flip(g, dims=dims),
+)
+def _flip(input: Spec, *, dims: Ints) -> Run:
+    """A copy that reads these dimensions from their ends."""
+    strides = tuple([-s if d in dims else s for d, s in enumerate(input.strides)])
+    last = sum([(input.shape[d] - 1) * input.strides[d] for d in dims])
+    return copier(input.like(strides=strides), clone_spec(input), last)
+
+
+def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    order = _sizes(order if dims is None else (dims,))
+    wrapped = tuple([layout.wrap_dim(d, input.ndim) for d in order])
+    for d in wrapped:
+        if wrapped.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    return _flip(input, dims=wrapped if input.ndim else ())
+
+
+def fliplr(input: Tensor) -> Tensor:
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+def _roll_each(x: Tensor, shifts: Ints, dims: Ints) -> Tensor:
+    if dims:
+        return _rolled(x, shifts=shifts, dims=tuple(d + 1 for d in dims))
+    lines = reshape(x, (tuple.__getitem__(x.shape, 0), -1))
+    return reshape(_rolled(lines, shifts=shifts, dims=(1,)), x.shape)
+
+
+@differentiable(
+    "Roll",
+    tangent=LINEAR,
+    batch=_roll_each,
+    input=lambda g, shifts, dims: _rolled(g, shifts=tuple(-s for s in shifts), dims=dims),
+)
+def _rolled(input: Tensor, *, shifts: Ints, dims: Ints) -> Tensor:
+    """Without dimensions, the elements as one line."""
+    out = input if dims else reshape(input, (-1,))
+    for shift, d in zip(shifts, dims or (0,)):
+        n = tuple.__getitem__(out.shape, d)
+        if n:
+            out = _roll(out, place=Place((d,), [(np.arange(n) - shift) % n], (n,)))
+    out = clone(out) if not out.numel() else out
+    return wrap(out._buf, input._spec.dense())
+
+
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    by = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    along = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
+    if not by:
+        raise RuntimeError("`shifts` required")
+    if (along or len(by) != 1) and len(by) != len(along):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
+    if along and not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return _rolled(input, shifts=by, dims=tuple(layout.wrap_dim(d, input.ndim) for d in along))
+
+
+def _triangle(name: str, node_name: str, keep: Callable[[int, int, int], _Array]) -> Callable[..., Tensor]:
+    @differentiable(
+        node_name,
+        tangent=LINEAR,
+        batch=lambda x, diagonal: part(x, diagonal=diagonal),
+        input=lambda g, diagonal: part(g, diagonal=diagonal),
+    )
+    def part(input: Tensor, *, diagonal: int) -> Tensor:
+        rows, columns = tuple(input.shape)[-2:]
+        if not input._spec.canonical:
+            whole = empty(input._spec.dense())
+            copy_memory(whole, input)
+            input = whole
+        return _where(_of_array(keep(rows, columns, diagonal)), input, full(input._spec.like(()), 0))
+
+    def triangle(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+        if input.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        result: Tensor = part(input, diagonal=diagonal)
+        return result if out is None else into(name, out, result, (input,))
+
+    triangle.__name__ = name
+    return triangle
+
+
+tril = _triangle("tril", "Tril", lambda n, m, k: np.tri(n, m, k, bool))
+triu = _triangle("triu", "Triu", lambda n, m, k: ~np.tri(n, m, k - 1, bool))
+
+
+def _alternating(shape: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
+    """A repetition as an expansion: sizes with a 1, then the times, before each size; and what they make
+    together."""
+    shape = (1,) * (len(times) - len(shape)) + tuple(shape)
+    ones = tuple(n for size in shape for n in (1, size))
+    wide = tuple(n for t, size in zip(times, shape) for n in (t, size))
+    return ones, wide, tuple(t * n for t, n in zip(times, shape))
+
+
+def _repeat_back(g: Tensor, input_spec: Spec, times: Ints) -> Tensor:
+    ones, wide, _ = _alternating(tuple(input_spec.shape), times)
+    if 0 in times:
+        return zeros(input_spec.dense())
+    return reshape(hooks.sum_to(reshape(g, wide), ones), input_spec.shape)
+
+
+def _repeat_each(x: Tensor, times: Ints) -> Tensor:
+    n, *shape = x.shape
+    return _repeat(reshape(x, (n, *(1,) * (len(times) - len(shape)), *shape)), times=(1, *times))
+
+
+@differentiable("Repeat", tangent=LINEAR, batch=_repeat_each, input=_repeat_back)
+def _repeat(input: Tensor, *, times: Ints) -> Tensor:
+    ones, wide, shape = _alternating(tuple(input.shape), times)
+    out = clone(broadcast_to(reshape(input, ones), wide).contiguous())
+    return wrap(out._buf, spec(input.dtype, shape, None, input.device))
+
+
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    times = _sizes(repeats)
+    if len(times) < self.ndim:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
+    if any(n < 0 for n in times):
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(times)}: "
+            f"{list(_alternating(tuple(self.shape), times)[2])}"
+        )
+    return _repeat(self, times=times)
+
+
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    times = _sizes(dims)
+    return repeat(input, (1,) * (input.ndim - len(times)) + times)
+
+
+def repeat_interleave(
+    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    if dim is None:
+        input, dim = reshape(input, (-1,)), 0
+    d = layout.wrap_dim(dim, input.ndim)
+    n = tuple(input.shape)[d]
+    times = repeats._host().reshape(-1) if isinstance(repeats, Tensor) else np.array([repeats])
+    if times.dtype.kind not in "i":
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if (times < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if times.size not in (1, n):
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{times.size} and input.size({d}) = {n}"
+        )
+    if not isinstance(repeats, Tensor):
+        shape = tuple(input.shape)
+        copies = clone(expand(unsqueeze(input, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :])))
+        return reshape(copies, (*shape[:d], n * repeats, *shape[d + 1 :]))
+    count = sum(times.tolist()) * (1 if times.size == n else n)
+    input._spec.like((*input.shape[:d], count, *input.shape[d + 1 :]))  # is refused where it cannot be
+    index = np.repeat(np.arange(n), times if times.size == n else times[0])
+    return _index_select(input, place=Place((d,), [index], index.shape))
+
+
+@differentiable(
+    "Rot90Backward0",
+    tangent=LINEAR,
+    batch=lambda x, k, dims: _rot90(x, k=k, dims=tuple(d + 1 for d in dims)),
+    input=lambda g, k, dims: _rot90(g, k=-k % 4, dims=dims),
+)
+def _rot90(input: Tensor, *, k: int, dims: Ints) -> Tensor:
+    if k == 0:
+        return clone(input)
+    if k == 2:
+        return flip(input, *dims)
+    out = transpose(flip(input, dims[1] if k == 1 else dims[0]), *dims)
+    return wrap(out._buf, out._spec)  # laid out so, and no view
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    a, b = (layout.wrap_dim(d, input.ndim) for d in dims)
+    if a == b:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    return _rot90(input, k=k % 4, dims=(a, b))
+
+
+__all__ = [
+    "flip",
+    "fliplr",
+    "flipud",
+    "repeat_interleave",
+    "roll",
+    "rot90",
+    "tile",
+    "tril",
+    "triu",
+]
+
+for _function in (flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile, tril, triu):
+    setattr(Tensor, _function.__name__, _function)

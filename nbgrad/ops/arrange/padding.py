@@ -1,0 +1,164 @@
+"""Padding: more elements at the ends of dimensions, of one value or of those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, empty
+from nbgrad.dispatch.elementwise import differentiable, make_view
+from nbgrad.memory import dtypes
+from nbgrad.memory.layout import Ints
+from nbgrad.ops.index.place import Place, _picker
+from nbgrad.ops.views.copy import clone, fill_memory
+from nbgrad.ops.views.views import _slice_geometry, narrow
+
+# ---------------------------------------------------------------- of one value
+
+
+def _inside(shape: Ints, pad: Ints) -> list[tuple[int, int, int, int]]:
+    """Per dimension, from the last: where the input begins in the result, from where on it is read, how much of it."""
+    found = []
+    for k in range(len(pad) // 2):
+        d = len(shape) - 1 - k
+        low, high = pad[2 * k : 2 * k + 2]
+        cut = max(0, -low)
+        found.append((d, max(0, low), cut, shape[d] - cut - max(0, -high)))
+    return found
+
+
+def _padded_shape(shape: Ints, pad: Ints) -> Ints:
+    sizes = list(shape)
+    for k in range(len(pad) // 2):
+        d = len(shape) - 1 - k
+        sizes[d] += pad[2 * k] + pad[2 * k + 1]
+        if sizes[d] < 0 or shape[d] + min(pad[2 * k], 0) + min(pad[2 * k + 1], 0) < 0:
+            raise RuntimeError("narrow(): length must be non-negative.")
+    return tuple(sizes)
+
+
+@differentiable(
+    "ConstantPadNd",
+    tangent=lambda t, pad: _constant(t, pad=pad, value=0),
+    batch=lambda x, pad, value: _constant(x, pad=pad, value=value),
+    input=lambda g, pad: _constant(g, pad=tuple(-n for n in pad), value=0),
+)
+def _constant(input: Tensor, *, pad: Ints, value: Any) -> Tensor:
+    out = empty(input._spec.dense().like(_padded_shape(tuple(input.shape), pad)))
+    fill_memory(out, value)
+    inner, part = out, input
+    for d, begin, cut, length in _inside(tuple(input.shape), pad):
+        inner = make_view(inner, *_slice_geometry(inner._spec, dim=d, start=begin, length=length, step=1), "")
+        part = narrow(part, d, cut, length)
+    if part.numel():
+        inner.copy_(part)
+    out._storage = None
+    return out
+
+
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
+    sizes = tuple(pad)
+    if len(sizes) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(sizes)}")
+    if len(sizes) > 2 * input.ndim:
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
+            f"{len(sizes)} while the input has {input.ndim} dimensions."
+        )
+    if not any(sizes):
+        return clone(input)
+    kind = float if input.dtype.is_floating_point else int
+    return _constant(input, pad=sizes, value=kind(value))
+
+
+# ---------------------------------------------------------------- of what is there
+
+_reflected = [_picker(f"ReflectionPad{k}DBackward0", ties=True) for k in (1, 2, 3)]
+_replicated = [_picker(f"ReplicationPad{k}DBackward0", ties=True) for k in (1, 2, 3)]
+_circular = _picker("Index")
+_COMBINATIONS = (
+    "Supported combinations for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+    "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+    "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
+)
+
+
+def _check_left(mode: str, input: Tensor, dims: Sequence[int], pad: Ints) -> None:
+    """Whether negative sizes leave anything."""
+    sizes = [input.shape[d] for d in dims]
+    # PyTorch adds in 64 bits, which wrap.
+    left = [(n + low + high + 2**63) % 2**64 - 2**63 for n, low, high in zip(sizes, pad[-2::-2], pad[::-2])]
+    if mode == "circular":
+        if min(left) < 0:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
+        return
+    if max(left) < 1:
+        names = "DHW"[-len(dims) :]
+        had = [f"{name}: {n}" for name, n in zip(names, sizes)]
+        have = " ".join([f"{name}: {n}" for name, n in zip(names, left)])
+        shown = ", ".join(had) if len(had) < 3 else f"{had[0]} {had[1]}, {had[2]}"
+        raise RuntimeError(f"input ({shown}) is too small. Calculated output {have}")
+    if min(left) < 0:
+        shape = [*input.shape[: dims[0]], *left]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(left)}: {shape}")
+
+
+def _places(mode: str, input: Tensor, pad: Ints) -> Place:
+    """Which elements are read along each of the last dimensions."""
+    count = len(pad) // 2
+    dims = tuple(range(input.ndim - count, input.ndim))
+    lines = []
+    for k, d in enumerate(reversed(dims)):
+        n, low, high = input.shape[d], pad[2 * k], pad[2 * k + 1]
+        if mode == "reflect" and (low >= n or high >= n):
+            raise RuntimeError(
+                f"Argument #{2 * k + 4}: Padding size should be less than the corresponding input dimension, "
+                f"but got: padding ({low}, {high}) at dimension {d} of input {list(input.shape)}"
+            )
+        if mode == "circular" and (low > n or high > n):
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        at = np.arange(-low, n + high)
+        if mode == "reflect":
+            at = np.where(at < 0, -at, np.where(at >= n, 2 * (n - 1) - at, at))
+        elif mode == "replicate":
+            at = np.clip(at, 0, n - 1)
+        else:  # of what a negative size leaves
+            cut, left = max(-low, 0), n - max(-low, 0) - max(-high, 0)
+            at = cut + (at - cut) % max(left, 1)
+        lines.append(at)
+    _check_left(mode, input, dims, pad)
+    grid = np.meshgrid(*lines[::-1], indexing="ij")
+    return Place(dims, [np.ascontiguousarray(g) for g in grid], grid[0].shape)
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    sizes = tuple(pad)
+    if len(sizes) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(sizes) > 2 * input.ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(sizes)} and input of dimension {input.ndim}"
+        )
+    if mode == "constant":
+        return constant_pad_nd(input, sizes, 0 if value is None else value)
+    if value:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    count = len(sizes) // 2
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if not 1 <= count <= 3 or input.ndim - count not in (1, 2):
+        raise NotImplementedError(
+            f"Padding size {len(sizes)} is not supported for {input.ndim}D input tensor.\n{_COMBINATIONS}"
+        )
+    if input.dtype is dtypes.bool_ and mode != "circular":
+        kernel = {"reflect": "reflection", "replicate": "replication"}[mode] + f"_pad{count}d"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+    place = _places(mode, input, sizes)
+    op = {"reflect": _reflected, "replicate": _replicated}.get(mode)
+    return (_circular if op is None else op[count - 1])(input, place=place)
+
+
+__all__ = ["constant_pad_nd"]

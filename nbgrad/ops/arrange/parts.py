@@ -1,0 +1,295 @@
+"""Splitting unevenly, sliding windows, and the grids that several tensors span."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.backend import check_size
+from nbgrad.memory.layout import Size
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.arrange.join import cat, stack
+from nbgrad.ops.index.place import Place, _index_select, _spread_same
+from nbgrad.ops.views.copy import full, to_dtype
+from nbgrad.ops.views.views import _expand, _sizes, _slice, movedim, reshape, unsqueeze, view
+
+# ---------------------------------------------------------------- splitting
+
+
+def _cut(input: Tensor, dim: int, cuts: Sequence[int]) -> tuple[Tensor, ...]:
+    """Slices between the cuts, read as Python's slices are."""
+    n = input.shape[dim]
+    ranges = [slice(a, b).indices(n)[:2] for a, b in itertools.pairwise([0, *cuts, n])]
+    return tuple(_slice(input, dim=dim, start=a, length=max(0, b - a), step=1) for a, b in ranges)
+
+
+def _even_cuts(n: int, sections: int) -> list[int]:
+    size, more = divmod(n, sections)
+    return [k * size + min(k, more) for k in range(1, sections)]
+
+
+@method
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    if not input.ndim:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
+    given = indices_or_sections
+    if isinstance(given, Tensor):
+        if given.dtype is not dtypes.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{given.dtype.scalar_name}"
+            )
+        if given.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {given.ndim} dims"
+            )
+        given = given.tolist()
+    d = layout.wrap_dim(dim, input.ndim)
+    if not isinstance(given, int):
+        return _cut(input, d, tuple(given))
+    if given <= 0:
+        raise RuntimeError(f"number of sections must be larger than 0, got {given}")
+    return _cut(input, d, _even_cuts(input.shape[d], given))
+
+
+def _split_along(name: str, least: int, dim: int, input: Tensor, given: Any) -> tuple[Tensor, ...]:
+    if input.ndim < least:
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+            "dimensions!"
+        )
+    if isinstance(given, int) and (given <= 0 or input.shape[dim] % given):
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} "
+            f"is not divisible by the split_size {given}!"
+        )
+    return tensor_split(input, given, dim)
+
+
+@method
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    return _split_along("hsplit", 1, 0 if input.ndim == 1 else 1, input, indices_or_sections)
+
+
+@method
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    return _split_along("vsplit", 2, 0, input, indices_or_sections)
+
+
+@method
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    return _split_along("dsplit", 3, 2, input, indices_or_sections)
+
+
+# ---------------------------------------------------------------- sliding windows
+
+
+def _windows_back(g: Tensor, input_spec: Spec, dim: int, size: int, step: int) -> Tensor:
+    """Windows overlap: what an element got in each of them adds up."""
+    if not input_spec.ndim:
+        return reshape(g, ())
+    starts = step * np.arange(g.shape[dim])
+    place = Place((dim,), [starts[:, None] + np.arange(size)], (len(starts), size))
+    return _spread_same(movedim(g, -1, dim + 1), base=input_spec.dense(), place=place)
+
+
+@view(
+    "Unfold",
+    _windows_back,
+    batch=lambda x, dim, size, step: _windows(x, dim=dim + 1, size=size, step=step),
+)
+def _windows(sp: Spec, *, dim: int, size: int, step: int) -> tuple[Spec, int]:
+    if not sp.ndim:
+        return sp.like((size,), (1,)), 0
+    shape, strides = list(sp.shape), list(sp.strides)
+    shape[dim] = (shape[dim] - size) // step + 1
+    return sp.like(
+        (*shape, size), (*strides[:dim], strides[dim] * step, *strides[dim + 1 :], strides[dim])
+    ), 0
+
+
+def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    d = layout.wrap_dim(dimension, self.ndim)
+    n = self.shape[d] if self.ndim else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > n:
+        raise RuntimeError(f"maximum size for tensor at dimension {d} is {n} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return _windows(self, dim=d, size=size, step=step)
+
+
+Tensor.unfold = _unfold  # type: ignore[attr-defined]
+
+# ---------------------------------------------------------------- grids
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    found: list[int] = []
+    for k, given in enumerate(shapes):
+        if not isinstance(given, (int, tuple, list)):
+            raise RuntimeError(
+                f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {given}"
+            )
+        shape = (given,) if isinstance(given, int) else tuple(given)
+        if any(n < 0 for n in shape):
+            raise ValueError("Attempting to broadcast a dimension with negative length!")
+        found = [1] * (len(shape) - len(found)) + found
+        for i in range(-1, -1 - len(shape), -1):
+            if shape[i] == found[i] or shape[i] == 1:
+                continue
+            if found[i] != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[i]} at {i}! Mismatching argument at index "
+                    f"{k} had {given}; but expected shape should be broadcastable to {found}"
+                )
+            found[i] = shape[i]
+    return Size(tuple(found))
+
+
+def _all_tensors(tensors: tuple[Any, ...]) -> Sequence[Tensor]:
+    listed: Sequence[Tensor] = (
+        tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    )
+    for k, t in enumerate(listed):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(t).__name__}")
+    return listed
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    listed = _all_tensors(tensors)
+    shape = tuple(layout.broadcast_shapes(*(t._spec.shape for t in listed))) if listed else ()
+    return tuple(_expand(t, shape=shape) for t in listed)
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    listed = _all_tensors(tensors)
+    if not isinstance(indexing, (str, type(None))):
+        raise TypeError(f"meshgrid(): argument 'indexing' must be str, not {type(indexing).__name__}")
+    if indexing is None:
+        import warnings
+
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _grid(listed, "ij" if indexing is None else indexing)
+
+
+def _grid(listed: Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
+    if not listed:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for t in listed:
+        if t.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
+        if t.dtype is not listed[0].dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    if indexing not in ("xy", "ij"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    order = list(range(len(listed)))  # which dimension each varies along: its own inverse
+    if indexing == "xy":
+        order[:2] = order[:2][::-1]
+    shape = tuple(listed[k].numel() for k in order)
+    found = []
+    for d, t in zip(order, listed):
+        along = [1] * len(listed)
+        along[d] = t.numel()
+        found.append(_expand(reshape(t, along), shape=shape))
+    return tuple(found)
+
+
+def _vector_only(t: Tensor) -> None:
+    if t.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(t.shape)}")
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    listed = _all_tensors(tensors)
+    for t in listed:
+        _vector_only(t)
+    if len(listed) == 1:
+        return listed[0]
+    return stack([reshape(t, (-1,)) for t in _grid(listed)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    _vector_only(input)
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return full(input._spec.like((0,)), 0)
+    n = input.numel()
+    rows = math.comb(n + r - 1 if n and with_replacement else n, r)
+    check_size(rows * r * 8)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    chosen = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
+    columns = [Place((0,), [column], column.shape) for column in np.ascontiguousarray(chosen.T)]
+    return stack([_index_select(input, place=place) for place in columns], 1)
+
+
+# ---------------------------------------------------------------- powers of a vector
+
+
+def _powers(x: Tensor, n: int) -> Tensor:
+    ones = full(x._spec.dense().like((*x.shape, min(n, 1))), 1)
+    if n < 2:
+        return ones
+    return cat([ones, unsqueeze(x, -1).expand(*x.shape, n - 1).cumprod(-1)], -1)
+
+
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    if x.dtype in (dtypes.bool_, dtypes.float16):
+        raise RuntimeError(
+            f"linalg.vander supports floating point, complex, and integer tensors, but got {x.dtype.scalar_name}"
+        )
+    n = N if N is not None else x.shape[-1] if x.ndim else 1
+    if n <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    return _powers(x if x.ndim else unsqueeze(x, 0), n)
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    n = x.numel() if N is None else N
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = _powers(to_dtype(x, x.dtype if x.dtype.is_floating_point else dtypes.int64), n)
+    return powers if increasing or n < 2 else powers.flip(1)
+
+
+@method
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    shape = _sizes(size, "sum_to_size")
+    own = tuple(self.shape)
+    lead = len(own) - len(shape)
+    if lead < 0 or any(a not in (1, b) for a, b in zip(shape, own[lead:])):
+        raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(own)}}}.")
+    return hooks.sum_to(self, shape) if shape else self.sum()
+
+
+__all__ = [
+    *(
+        "broadcast_shapes",
+        "broadcast_tensors",
+        "cartesian_prod",
+        "combinations",
+        "dsplit",
+        "hsplit",
+        "meshgrid",
+    ),
+    *("tensor_split", "vander", "vsplit"),
+]

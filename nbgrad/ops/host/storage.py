@@ -1,0 +1,367 @@
+"""The memory behind tensors: another size of it, another memory for a tensor, and the storages that users see.
+
+Promises that all tensors of one memory go on sharing it whatever becomes of it: memory that grows is found by every one of them, or the
+call is refused. Who shares memory is asked here, at a call that is rare, and not noted where a view is made, which has to be quick.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.op import Op
+from nbgrad.core.tensor import Tensor, check_write, hooks, move, requires, storage_of, wrap, written
+from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.transforms import moves
+from nbgrad.history.record import written_by
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.device import cpu, device
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.storage import Batched, Spec, Storage, spec
+from nbgrad.ops.views.views import _sizes
+from nbgrad.tape.modes import state
+
+# ---------------------------------------------------------------- memory that changes its size
+
+_FIXED = "Trying to resize storage that is not resizable"
+_one_at_a_time = threading.RLock()
+
+
+def _allot(storage: Storage, nbytes: int, at_least: bool = False) -> None:
+    """Give the memory of a storage another size, and the new memory to every tensor that has the old."""
+    with _one_at_a_time:
+        if at_least and nbytes <= len(storage.memory):
+            return  # another thread was here
+        tensors, records = _sharers(storage)
+        start, fresh = _address(storage.memory), backend.of(cpu).empty(nbytes)
+        at = [_address(t._buf) - start for t in tensors]
+        for t, offset in zip(tensors, at):
+            if t._spec.numel and offset + t._spec.nbytes > nbytes:
+                raise RuntimeError(
+                    f"a tensor of shape {list(t.shape)} reads past the first {nbytes} bytes of its storage"
+                )
+        kept = min(nbytes, len(storage.memory))
+        fresh[:kept] = storage.memory[:kept]
+        buffers = {offset: backend.of(cpu).view(fresh, offset) for offset in at}
+        for record in records:
+            record.memory = fresh
+        for t, offset in zip(tensors, at):
+            t._buf = buffers[offset]
+
+
+def _address(buffer: Any) -> int:
+    return int(buffer.__array_interface__["data"][0])
+
+
+def _sharers(storage: Storage) -> tuple[list[Tensor], list[Storage]]:
+    """All tensors over a storage's memory and all records of it, if nothing else has it. Python's collector knows which objects refer to
+    which; an array of NumPy's, an exported buffer or a tensor that was not found shows in the number of references."""
+    near = gc.get_referrers(storage.memory)
+    records = [r for r in near if issubclass(type(r), Storage)]
+    if any(getattr(r, "lent", False) for r in records):
+        raise RuntimeError(_FIXED)
+    found = {id(x): x for x in (*near, *gc.get_referrers(*records)) if issubclass(type(x), Tensor)}
+    del near
+    tensors = [t for t in found.values() if type(getattr(t, "_buf", None)) is np.ndarray]
+    given = (storage.memory, storage.memory.base, *[t._buf for t in tensors])
+    arrays = {id(b): b for b in given if type(b) is np.ndarray}
+    del given
+    known = Counter(
+        [id(r.memory) for r in records]
+        + [id(t._buf) for t in tensors]
+        + [id(b.base) for b in arrays.values()]
+    )
+    if not _all_known(arrays, known):
+        # An optimiser lists the buffers that it has seen, to know them again.
+        lists = [x for x in gc.get_referrers(*arrays.values()) if type(x) is list]
+        known.update([id(b) for x in lists for b in x])
+        if not _all_known(arrays, known):
+            raise RuntimeError(_FIXED)
+    return tensors, records
+
+
+def _all_known(arrays: dict[int, Any], known: Counter[int]) -> bool:
+    """Whether that many references to each array are all: but for those of `arrays` and of getrefcount's argument."""
+    return all(sys.getrefcount(arrays[key]) == known[key] + 2 for key in arrays)
+
+
+def _alone(t: Tensor, storage: Storage) -> bool:
+    """Whether this tensor is all that has its memory, seen without a search. Counted are the buffer's places in the tensor and in its
+    record, and the argument; of the array that it was made of, its own and the argument."""
+    if t._buf is not storage.memory or sys.getrefcount(t._buf) != 3 or hasattr(storage, "lent"):
+        return False
+    return type(t._buf.base) is not np.ndarray or sys.getrefcount(t._buf.base) == 2
+
+
+def _make_room(t: Tensor, nbytes: int) -> None:
+    """See that the memory of `t` has so many bytes."""
+    storage = storage_of(t)
+    if nbytes <= len(storage.memory):
+        return
+    if _alone(t, storage):
+        fresh = backend.of(cpu).empty(nbytes)
+        fresh[: len(t._buf)] = t._buf
+        t._buf = storage.memory = fresh
+    else:
+        _allot(storage, nbytes, at_least=True)
+
+
+def _lay(t: Tensor, sp: Spec, start: int) -> None:
+    """Let `t` read its storage as `sp`, from an element on."""
+    offset = start * sp.itemsize
+    _make_room(t, offset + sp.nbytes if sp.numel else 0)
+    t._buf = backend.of(cpu).view(storage_of(t).memory, offset)
+    t._spec = sp
+
+
+def _check_sizes(shape: Sequence[int], itemsize: int) -> None:
+    numel = 1
+    for n in shape:
+        numel *= n
+        if n < 0 or numel > layout.MAX_NUMEL:
+            raise RuntimeError("numel: integer multiplication overflow")
+    if numel * itemsize > layout.MAX_NUMEL:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+
+
+def _resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
+    """Another shape over the same memory, which grows if it must; what is new in it is not set. No count."""
+    _check_sizes(shape, t._spec.itemsize)
+    if tuple(t._spec.shape) != shape:
+        _lay(t, t._spec.like(shape, strides), t.storage_offset())
+
+
+def resize(out: Tensor, shape: Any, strides: tuple[int, ...] | None = None) -> None:
+    """Give `out=` the shape (and strides) of the result; PyTorch warns unless it was empty."""
+    if out._spec.numel:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out._spec.shape)}, which does not match the "
+            f"required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be "
+            "resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+            "elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=4,
+        )
+    _resize(out, tuple(shape), strides)
+
+
+hooks.resize = resize
+
+
+@method
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
+    shape = _sizes(sizes if size is None else (size,), "resize_")
+    if requires(self) and not state.modes.inference:
+        raise RuntimeError("cannot resize variables that require grad")
+    if state.duals and moves((self,)):
+        raise RuntimeError("cannot resize variables that has a forward grad")
+    if tuple(self._spec.shape) == shape:
+        return self
+    if type(self._buf) is Batched:
+        raise RuntimeError("vmap: resize_ of a tensor that is mapped over is not supported")
+    check_write(self, False, filled=True)
+    _resize(self, shape)
+    written(self)
+    return self
+
+
+@method
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    return resize_(self, tuple(the_template.shape))
+
+
+# ---------------------------------------------------------------- storages
+
+
+class UntypedStorage:
+    """The memory behind tensors, in bytes: so many new ones, or those of a sequence."""
+
+    dtype: _dtype = dtypes.uint8
+
+    def __init__(self, content: Any = 0) -> None:
+        counted = isinstance(content, int)
+        memory = np.empty(content, np.uint8) if counted else np.array(list(content), np.uint8)
+        self._record = Storage(memory)
+
+    @classmethod
+    def _of(cls, record: Storage, dtype: _dtype) -> Any:
+        made = cls.__new__(cls)
+        made._record = record
+        return made
+
+    @property
+    def device(self) -> device:
+        return cpu
+
+    def data_ptr(self) -> int:
+        return _address(self._record.memory) if len(self._record.memory) else 0
+
+    def nbytes(self) -> int:
+        return len(self._record.memory)
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def size(self) -> int:
+        return self.nbytes() // self.element_size()
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def _elements(self) -> Any:
+        return self._record.memory[: self.size() * self.element_size()].view(self.dtype.np)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._elements()[index]
+        return found if isinstance(index, slice) else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements()[index] = value
+
+    def tolist(self) -> list[Any]:
+        listed: list[Any] = self._elements().tolist()
+        return listed
+
+    def fill_(self, value: Any) -> Any:
+        self[:] = value
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other._record.memory is self._record.memory
+
+    def __hash__(self) -> int:
+        return id(self._record.memory)
+
+    def untyped(self) -> UntypedStorage:
+        return UntypedStorage._of(self._record, self.dtype)
+
+    def resizable(self) -> bool:
+        return not getattr(self._record, "lent", False)
+
+    def is_shared(self) -> bool:
+        return False
+
+    def resize_(self, size: int) -> Any:
+        """Another size, in place of all tensors over it; none of them may read past the end of it."""
+        if not self.resizable():
+            raise RuntimeError(_FIXED)
+        _allot(self._record, size * self.element_size())
+        return self
+
+    def __repr__(self) -> str:
+        listed = "".join([f" {x}\n" for x in self.tolist()])
+        return f"{listed}[torch.storage.UntypedStorage(device={self.device}) of size {self.size()}]"
+
+
+class TypedStorage(UntypedStorage):
+    """The memory behind tensors, in elements."""
+
+    @classmethod
+    def _of(cls, record: Storage, dtype: _dtype) -> Any:
+        made = super()._of(record, dtype)
+        made.dtype = dtype
+        return made
+
+    def resize_(self, size: int) -> None:
+        super().resize_(size)
+
+    def __repr__(self) -> str:
+        listed = "".join([f" {x}\n" for x in self.tolist()])
+        return f"{listed}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+
+
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    return UntypedStorage._of(storage_of(self), self.dtype)
+
+
+@method
+def storage(self: Tensor) -> TypedStorage:
+    return TypedStorage._of(storage_of(self), self.dtype)
+
+
+# ---------------------------------------------------------------- a tensor that moves
+
+
+def _unknown(g: Tensor) -> Tensor:
+    raise RuntimeError("derivative for aten::set_ is not implemented")
+
+
+def _never(input: Tensor, source: Tensor) -> Tensor:
+    raise AssertionError("a write is recorded, not called")
+
+
+_set_op = Op(_never, {"input": _unknown, "source": _unknown}, "NotImplemented")
+_NOTHING: Any = object()
+
+
+@method
+def set_(
+    self: Tensor,
+    source: Any = _NOTHING,
+    storage_offset: int | None = None,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] = (),
+) -> Tensor:
+    """Read another memory from now on: that of a tensor as it lies, that of a tensor or a storage from an offset, or none. The version
+    counter stays the tensor's own."""
+    if source is _NOTHING:
+        source = wrap(np.empty(0, np.uint8), spec(self.dtype, (0,)))
+    if not isinstance(source, (Tensor, UntypedStorage)) or (storage_offset is None) is not (size is None):
+        given = [type(a).__name__ for a in (source, storage_offset, size) if a is not None or a is source]
+        raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(given)})")
+    if isinstance(source, Tensor):
+        if size is not None and not source.is_contiguous():
+            raise RuntimeError("passed in tensor to be used as storage must be contiguous")
+        if size is None and source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {source.dtype.c_name} to a tensor of type {self.dtype.c_name}"
+            )
+        record = storage_of(source)
+    else:
+        if type(source) is TypedStorage and source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {self.dtype.c_name} or an UntypedStorage, but got type {source.dtype.scalar_name} for "
+                "argument 1 'storage'"
+            )
+        record = source._record
+    tensors = (self, source if isinstance(source, Tensor) and size is None else None)
+    check_write(self, state.grad and any(t is not None and requires(t) for t in tensors), filled=True)
+    start = source.storage_offset() if isinstance(source, Tensor) else 0
+    if size is not None and storage_offset is not None:
+        start += storage_offset
+        same = not stride and tuple(size) == tuple(self._spec.shape)  # PyTorch leaves these strides
+        at = _placed(self.dtype, size, self._spec.strides if same else stride, start)
+    elif isinstance(source, Tensor):
+        at = source._spec.plain
+    else:
+        at = spec(self.dtype, (len(record.memory) // self.element_size(),))
+    seen = wrap(record.memory, spec(self.dtype, (0,)))
+    seen._storage = record
+    _lay(seen, at, start)
+    move(self, seen)
+    return written_by(self, _set_op, tensors, {})
+
+
+def _placed(d: _dtype, size: Sequence[int], stride: Sequence[int], start: int) -> Spec:
+    shape, strides = tuple(size), tuple(stride) or None
+    if strides is not None and len(strides) != len(shape):
+        raise RuntimeError(f"unequal size length ({len(shape)}) and stride length ({len(strides)})")
+    if start < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {start}")
+    _check_sizes(shape, d.itemsize)
+    if strides is not None and min(strides, default=0) < 0:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}"
+        )
+    return spec(d, shape, strides)
+
+
+__all__ = ["TypedStorage", "UntypedStorage", "resize_as_"]

@@ -1,0 +1,490 @@
+"""What needs values on the host: numbers, lists, arrays, truth, comparison of whole tensors, copies and
+pickles.
+
+Promises users PyTorch's conversions and refusals, and the ops that this is where values are looked at:
+everything asks `_host()`.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.plan import common_dtype, number_type
+from nbgrad.core.tensor import Tensor, check_write, meta, new, requires, storage_of, wrap, written
+from nbgrad.dispatch.elementwise import into
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory.device import cpu
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.storage import Storage, spec
+from nbgrad.ops.arrange.orders import flip
+from nbgrad.ops.pointwise.arithmetic import abs as _abs
+from nbgrad.ops.pointwise.arithmetic import add, eq, isfinite, isnan, le, logical_and, logical_or, mul, sub
+from nbgrad.ops.views.copy import copy_memory, to_dtype
+from nbgrad.ops.views.views import unbind
+from nbgrad.tape.modes import state
+
+
+def of_array(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor that shares a contiguous array's memory."""
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    return wrap(backend.from_host(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape))
+
+
+# ---------------------------------------------------------------- numbers and truth
+
+# What a vmap, which has no one value, says to who asks for it.
+_NO_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try to "
+    "rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please file a bug "
+    "report."
+)
+_NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
+
+
+@method
+def item(self: Tensor) -> Any:
+    if self._spec.numel != 1:
+        raise RuntimeError(f"a Tensor with {self._spec.numel} elements cannot be converted to Scalar")
+    if self._spec.ndim > 64:
+        self = wrap(self._buf, self._spec.like(()))
+    return self._host(_NO_ITEM).item()
+
+
+@method
+def tolist(self: Tensor) -> Any:
+    return self._host(_NO_MEMORY).tolist()
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    n = input._spec.numel
+    if n != 1:
+        raise RuntimeError(
+            f"Boolean value of Tensor with {'more than one value' if n else 'no values'} is ambiguous"
+        )
+    return bool(input._host().item())
+
+
+def _number(self: Tensor) -> Any:
+    if self._spec.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    if state.grad and requires(self):
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+            "Consider using tensor.detach() first.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return self._host(_NO_ITEM).item()
+
+
+def _float(self: Tensor) -> float:
+    return float(_number(self))
+
+
+def _complex(self: Tensor) -> complex:
+    return complex(_number(self))
+
+
+def _int(self: Tensor) -> int:
+    if self._spec.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return int(self._host(_NO_ITEM).item())
+
+
+def _index(self: Tensor) -> int:
+    if self._spec.numel != 1 or self._spec.dtype.is_floating_point:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(self._host(_NO_ITEM).item())
+
+
+def _len(self: Tensor) -> int:
+    if not self._spec.ndim:
+        raise TypeError("len() of a 0-d tensor")
+    return int(tuple.__getitem__(self._spec.shape, 0))
+
+
+def _iter(self: Tensor) -> Any:
+    if not self._spec.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self, 0))
+
+
+def _reversed(self: Tensor) -> Tensor:
+    return flip(self, 0) if self.ndim else self
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if not isinstance(element, Tensor) and number_type(element) is None:
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+        )
+    return bool(eq(self.detach(), element)._host().any())
+
+
+def _format(self: Tensor, format_spec: str) -> str:
+    if self.ndim == 0 and type(self) is Tensor:
+        return format(self._host(_NO_ITEM).item(), format_spec)
+    return object.__format__(self, format_spec)
+
+
+for _name, _method in {
+    "__bool__": is_nonzero,
+    "__float__": _float,
+    "__int__": _int,
+    "__index__": _index,
+    "__complex__": _complex,
+    "__len__": _len,
+    "__iter__": _iter,
+    "__reversed__": _reversed,
+    "__contains__": _contains,
+    "__format__": _format,
+}.items():
+    setattr(Tensor, _name, _method)
+
+
+# ---------------------------------------------------------------- arrays
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
+    """The tensor's memory as an array."""
+    if not force and state.grad and requires(self):
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    array = self._host(_NO_MEMORY)
+    storage_of(self).lent = True
+    return array
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    array = numpy(self)
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """What NumPy's functions of tensors give."""
+    return of_array(np.asarray(array))
+
+
+for _name, _method in {"__array__": _array, "__array_wrap__": _array_wrap}.items():
+    setattr(Tensor, _name, _method)
+
+
+# ---------------------------------------------------------------- where, and whether
+
+
+DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+
+
+@method
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    array = input._host(DYNAMIC.format("nonzero"))
+    if as_tuple:
+        if out is not None:
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+        return tuple(of_array(i) for i in np.atleast_1d(array).nonzero())
+    found = np.empty((np.count_nonzero(array), array.ndim), np.int64)
+    if array.ndim:
+        for d, i in enumerate(array.nonzero()):
+            found[:, d] = i
+    return _places_into("nonzero", out, of_array(found))
+
+
+def _places_into(name: str, out: Tensor | None, result: Tensor) -> Tensor:
+    exact = f"{name}: Expected out tensor to have scalar type {{want}} but got scalar type{{got}}"
+    return result if out is None else into(name, out, result, (), exact)
+
+
+@method
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
+    """Of the places, so many: the rest of them are not there, or missing ones are all `fill_value`."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    found = nonzero(input)._host()[:size]
+    rows = np.full((size, found.shape[1]), fill_value, np.int64)
+    rows[: len(found)] = found
+    return _places_into("nonzero_static", out, of_array(rows))
+
+
+@method
+def argwhere(input: Tensor) -> Tensor:
+    return nonzero(input)
+
+
+def _pair(name: str, input: Any, other: Any) -> None:
+    for k, (word, x) in enumerate((("input", input), ("other", other))):
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{word}' (position {k + 1}) must be Tensor, not {type(x).__name__}"
+            )
+
+
+@method
+def equal(input: Tensor, other: Tensor) -> bool:
+    _pair("equal", input, other)
+    return input._spec.shape == other._spec.shape and bool(
+        eq(input.detach(), other.detach()).reshape(-1)._host().all()
+    )
+
+
+@method
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    _pair("isclose", input, other)
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{input.dtype.scalar_name} did not match {other.dtype.scalar_name}")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+    a, b = input.detach(), other.detach()
+    close: Tensor = eq(a, b)
+    if equal_nan and a.dtype.is_floating_point:
+        close = logical_or(close, logical_and(isnan(a), isnan(b)))
+    if rtol == 0 and atol == 0:
+        return close
+    if not a.dtype.is_floating_point:
+        a, b = to_dtype(a, dtypes.get_default_dtype()), to_dtype(b, dtypes.get_default_dtype())
+    off = _abs(sub(a, b))
+    allowed = add(_abs(mul(b, rtol)), atol)
+    return logical_or(close, logical_and(isfinite(off), le(off, allowed)))
+
+
+@method
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    _pair("allclose", input, other)
+    return bool(isclose(input, other, rtol, atol, equal_nan)._host().all())
+
+
+def is_tensor(obj: Any, /) -> bool:
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input._spec.numel
+
+
+def is_floating_point(input: Tensor) -> bool:
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"is_floating_point(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    return input._spec.dtype.is_floating_point
+
+
+def is_complex(input: Tensor) -> bool:
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"is_complex(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    return False
+
+
+_RESULT_TYPE = (
+    ("Tensor tensor", "Tensor other"),
+    ("Number scalar", "Tensor tensor"),
+    ("Tensor tensor", "Number other"),
+    ("Number scalar1", "Number scalar2"),
+)
+
+
+def result_type(tensor1: Any, tensor2: Any, /) -> _dtype:
+    """The dtype in which an op of the two computes."""
+    given = (tensor1, tensor2)
+    operands = [x._spec if isinstance(x, Tensor) else number_type(x) for x in given]
+    if None in operands:
+        got = [type(x).__name__ for x in given]
+        text = f"result_type() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n"
+        for form in _RESULT_TYPE:
+            fits = [
+                f.startswith("Tensor") and isinstance(x, Tensor) for f, x in zip(form, given)
+            ]  # PyTorch marks numbers
+            marked = [g if fit else f"!{g}!" for fit, g in zip(fits, got)]
+            text += f" * ({', '.join(form)})\n      didn't match because some of the arguments have invalid types: "
+            text += f"({', '.join(marked)})\n"
+        raise TypeError(text)
+    return common_dtype(operands)
+
+
+@method
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    return input._spec.shape == other._spec.shape
+
+
+@method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both read the same memory in the same way."""
+    a, b = self._spec, tensor._spec
+    same = storage_of(self).memory is storage_of(tensor).memory
+    return (
+        same
+        and (a.shape, a.strides) == (b.shape, b.strides)
+        and self.storage_offset() == tensor.storage_offset()
+    )
+
+
+# ---------------------------------------------------------------- a Python function of each element
+
+
+def _of_each(name: str) -> None:
+    """Write over each element what a function gives for it and for those of other tensors at its place."""
+
+    def method_of_each(self: Tensor, *args: Any) -> Tensor:
+        if name == "apply_" and len(args) != 1:  # the others are looked at by PyTorch's parser
+            raise TypeError(f"TensorBase.apply_() takes exactly one argument ({len(args)} given)")
+        *others, function = args
+        if any(requires(t) for t in (self, *others)):
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+            )
+        for k, t in enumerate(others):
+            if t.dtype is not self.dtype:
+                words = (
+                    f"'other' (got {_legacy(t)})"
+                    if len(others) == 1
+                    else f"argument '{'xy'[k]}' (got {t.dtype.scalar_name})"
+                )
+                raise TypeError(f"{name}: expected {_legacy(self)} for {words}")
+        if not callable(function):
+            raise TypeError(f"'{type(function).__name__}' object is not callable")
+        check_write(self, False)
+        spread = [t.expand(self.shape) for t in others]
+        own = [np.asarray(t._host()).reshape(-1).tolist() for t in (self, *spread)]
+        values = np.array([_as_c_takes(function(*v), self.dtype) for v in zip(*own)], self.dtype.np)
+        copy_memory(self, of_array(values.reshape(tuple(self.shape))))
+        written(self)
+        return self
+
+    names = {"apply_": ["callable"], "map_": ["other", "callable"], "map2_": ["x", "y", "callable"]}[name]
+    method_of_each.__name__ = method_of_each.__qualname__ = name
+    method_of_each.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("self", *names)]
+    )
+    setattr(Tensor, name, method_of_each)
+
+
+def _legacy(t: Tensor) -> str:
+    return str(t.type())
+
+
+def _as_c_takes(value: Any, d: Any) -> Any:
+    floats = d.is_floating_point
+    if isinstance(value, complex) or not (
+        hasattr(value, "__index__") or hasattr(value, "__float__" if floats else "__int__")
+    ):
+        kind = type(value).__name__
+        raise TypeError(
+            f"must be real number, not {kind}"
+            if floats
+            else f"'{kind}' object cannot be interpreted as an integer"
+        )
+    return float(value) if floats else int(value)
+
+
+for _name in ("apply_", "map_", "map2_"):
+    _of_each(_name)
+
+
+# ---------------------------------------------------------------- copies of whole objects
+
+
+def _remade(
+    cls: type,
+    memory: Any,
+    offset: int,
+    d: _dtype,
+    shape: Any,
+    strides: Any,
+    requires_grad: bool,
+    attributes: Any,
+) -> Tensor:
+    """Read `memory` as a tensor of class `cls`: what pickles and `copy.copy` call."""
+    out: Tensor = new(cls)
+    sp = spec(d, tuple(shape), tuple(strides), cpu)
+    out._buf, out._spec = backend.of(cpu).view(memory, offset * sp.itemsize), sp
+    out._storage = Storage(memory)
+    out._storage.inference = state.modes.inference
+    out._rg, out._node, out._nr, out._view, out._ad = int(requires_grad), None, 0, None, None
+    if attributes:
+        out.__dict__.update(attributes)
+    return out
+
+
+def _reduce_ex(self: Tensor, protocol: Any) -> Any:
+    sp = self._spec
+    args = (
+        type(self),
+        storage_of(self).memory,
+        self.storage_offset(),
+        sp.dtype,
+        tuple(sp.shape),
+        sp.strides,
+        requires(self),
+    )
+    return _remade, (*args, dict(self.__dict__))
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were "
+            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    known = memo.get(id(self))
+    if known is not None:
+        return known
+    memory = storage_of(self).memory
+    copied = memo.get(id(memory))  # what shared memory shares it again
+    if copied is None:
+        copied = memo[id(memory)] = np.array(memory)
+        memo.setdefault(id(memo), []).append(memory)
+    sp = self._spec
+    out = _remade(
+        type(self), copied, self.storage_offset(), sp.dtype, sp.shape, sp.strides, requires(self), None
+    )
+    memo[id(self)] = out
+    out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    if self._ad is not None and self._ad.grad is not None:
+        meta(out).grad = copy.deepcopy(self._ad.grad, memo)
+    return out
+
+
+for _name, _method in {"__reduce_ex__": _reduce_ex, "__deepcopy__": _deepcopy}.items():
+    setattr(Tensor, _name, _method)
+
+__all__ = [
+    "allclose",
+    "argwhere",
+    "equal",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_same_size",
+    "is_tensor",
+    "isclose",
+    "nonzero",
+    "nonzero_static",
+    "numel",
+    "result_type",
+]

@@ -1,0 +1,532 @@
+"""What stands between brackets: `x[...]`, `x[...] = y`, and `index_put`.
+
+Promises users PyTorch's (NumPy's) meaning of every index: basic indices are views, all others are reads and writes at places.
+"""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from collections.abc import Callable, Sequence
+from math import prod
+from operator import index as _to_int
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.plan import number_type
+from nbgrad.core.tensor import OVERLAP, Tensor
+from nbgrad.dispatch.elementwise import make_view, no_overlap
+from nbgrad.dispatch.stanza import method
+from nbgrad.history.record import record_op
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Batched, Marked, Spec
+from nbgrad.ops.index.gather import _fill_marked, _masked_put
+from nbgrad.ops.index.place import (
+    Place,
+    _Array,
+    _as_kind,
+    _bounds,
+    _checked,
+    _host_index,
+    _index,
+    _index_put,
+    _index_put_add,
+    _kept,
+    _levels,
+    _of_array,
+    _put_,
+    warn_expanded,
+)
+from nbgrad.ops.views.copy import copy_, fill_, scalar, to_dtype
+from nbgrad.ops.views.views import (
+    _select,
+    _select_geometry,
+    _slice,
+    _slice_geometry,
+    _unsqueeze,
+    alias,
+    expand,
+    reshape,
+)
+from nbgrad.tape.modes import state
+
+# ---------------------------------------------------------------- what stands between the brackets
+
+_ONLY = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
+_NOT_INDEX = "tensors used as indices must be long, int, byte or bool tensors"
+
+
+def _is_sequence(x: Any) -> bool:
+    return isinstance(x, (list, tuple, str, builtins.range))
+
+
+def _as_items(index: Any) -> tuple[Any, ...]:
+    """One item per position. A list that itself holds sequences, slices, None or ... is taken for a
+    tuple, as PyTorch still does."""
+    if type(index) is tuple:
+        return index
+    if isinstance(index, tuple):
+        return tuple(index)
+    if isinstance(index, list) and len(index) < 32 and any(map(_makes_tuple, index)):
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch "
+            "2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+            "x[torch.tensor(seq)], which will result either in an error or a different result",
+            UserWarning,
+            stacklevel=4,
+        )
+        return tuple(index)
+    return (index,)
+
+
+def _makes_tuple(x: Any) -> bool:
+    return x is None or x is Ellipsis or isinstance(x, (Tensor, slice, np.ndarray)) or _is_sequence(x)
+
+
+def _as_item(x: Any) -> Any:
+    """An int, slice, None, Ellipsis or bool as it is; anything else as an array of integers or bools."""
+    kind = type(x)
+    if kind is int or kind is slice or x is None or x is Ellipsis or kind is bool:
+        return x
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, np.ndarray):
+        mask = dtypes.from_numpy_dtype(x.dtype) is dtypes.uint8
+        return _of_array(x) if mask else _from_sequence(x)
+    if _is_sequence(x):
+        if _holds_text(x):
+            raise TypeError("new(): invalid data type 'str'")
+        values = [_unwrapped(v) for v in x]
+        return _from_sequence(np.array(values, None if values else np.int64))
+    if isinstance(x, np.integer) or (hasattr(x, "__index__") and not isinstance(x, np.bool_)):
+        return _to_int(x)
+    raise IndexError(_ONLY.format("numpy.bool" if isinstance(x, np.bool_) else kind.__name__))
+
+
+def _holds_text(x: Any) -> bool:
+    return isinstance(x, str) or (_is_sequence(x) and any(_holds_text(v) for v in x))
+
+
+def _unwrapped(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return x._host()
+    return [_unwrapped(v) for v in x] if isinstance(x, (list, tuple)) else x
+
+
+def _from_sequence(array: _Array) -> Tensor:
+    """PyTorch makes an index of any numbers by truncating them."""
+    if array.dtype.kind != "b":
+        array = array.astype(np.int64)
+    return _of_array(array)
+
+
+def _dims_taken(x: Any) -> int:
+    if x is None or x is Ellipsis or type(x) is bool:
+        return 0
+    return x.ndim if isinstance(x, Tensor) and x._spec.dtype is dtypes.bool_ else 1
+
+
+def _masked_bytes(x: Tensor) -> Tensor:
+    """An index of uint8 is a mask, as all were before PyTorch had bool."""
+    if x._spec.ndim:
+        warnings.warn(
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return to_dtype(x, dtypes.bool_)
+
+
+def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
+    """Apply what is a view, and leave the rest: per dimension of the view, an index tensor or None."""
+    given = _as_items(index)
+    items = [x if isinstance(x, (str, float)) else _as_item(x) for x in given]
+    items = [
+        _masked_bytes(x) if isinstance(x, Tensor) and x._spec.dtype is dtypes.uint8 else x for x in items
+    ]
+    taken = sum(_dims_taken(x) for x in items)
+    if taken > self._spec.ndim:
+        if len(items) == 1 and type(items[0]) is int and index is not given:
+            raise _no_item(items[0])
+        if len(items) == 1 and type(items[0]) is slice and index is not given:
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        if len(items) == 1 and isinstance(items[0], str):
+            _as_item(items[0])
+        raise IndexError(f"too many indices for tensor of dimension {self._spec.ndim}")
+    out, dim = self, 0
+    rest: dict[int, Tensor] = {}
+    for position, x in enumerate(items):
+        if x is None:
+            out = _unsqueeze(out, dim=dim)
+            dim += 1
+        elif x is Ellipsis:
+            dim += self._spec.ndim - taken
+        elif type(x) is int:
+            out = _select_at(out, dim, x, position)
+        elif type(x) is slice:
+            start, length, step = _slice_of(x, tuple.__getitem__(out._spec.shape, dim))
+            if start or step != 1 or length != tuple.__getitem__(out._spec.shape, dim) or index is x:
+                out = _slice(out, dim=dim, start=start, length=length, step=step)
+            dim += 1
+        elif type(x) is bool:
+            out = _unsqueeze(out, dim=dim)
+            rest[dim] = _of_array(np.zeros(1 if x else 0, np.int64))
+            dim += 1
+        elif isinstance(x, Tensor):
+            if x._spec.dtype.is_floating_point:
+                raise IndexError(_NOT_INDEX)
+            if x._spec.ndim == 0 and type(x._buf) is not Batched:
+                if x._spec.dtype is dtypes.bool_:
+                    out = _unsqueeze(out, dim=dim)
+                    rest[dim] = _of_array(np.zeros(1 if x._host() else 0, np.int64))
+                    dim += 1
+                else:
+                    out = _select_at(out, dim, int(x._host()), position)
+                continue
+            rest[dim] = x
+            dim += x._spec.ndim if x._spec.dtype is dtypes.bool_ else 1
+        else:
+            _as_item(x)  # raises
+    return out, [rest.get(d) for d in builtins.range(max(rest) + 1)] if rest else []
+
+
+def _no_item(index: int) -> IndexError:
+    """Why a tensor without dimensions has no item: PyTorch gives a hint to who asks for the first."""
+    return IndexError(f"index {index} is out of bounds for dimension 0 with size 0" if index else _ZERO_DIM)
+
+
+_ZERO_DIM = (
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert "
+    "a 0-dim tensor to a number"
+)
+
+
+def _select_at(t: Tensor, dim: int, i: int, position: int) -> Tensor:
+    n = tuple.__getitem__(t._spec.shape, dim)
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of bounds for dimension {position} with size {n}")
+    return _select(t, dim=dim, index=i + n if i < 0 else i)
+
+
+def _slice_of(x: slice, size: int) -> tuple[int, int, int]:
+    start, stop, step = x.indices(size)
+    if step < 0:
+        raise ValueError("step must be greater than zero")
+    return start, max(0, (stop - start + step - 1) // step), step
+
+
+def _check_mask(mask: Tensor, shape: Ints, dim: int) -> None:
+    for j, n in enumerate(tuple(mask._spec.shape)):
+        if dim + j >= len(shape) or shape[dim + j] != n:
+            raise IndexError(
+                f"The shape of the mask {list(mask._spec.shape)} at index {j} does not match the "
+                "shape of the indexed tensor "
+                f"{list(shape)} at index {dim + j}"
+            )
+
+
+def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
+    """Where index tensors and masks point, after they have been checked against `t`'s shape."""
+    shape = tuple(t._spec.shape)
+    dims: list[int] = []
+    arrays: list[_Array] = []
+    mapped = [x for x in indices if x is not None and type(x._buf) is Batched]
+    if mapped:
+        return _own_places(t, indices, mapped, kept)
+    dim = 0
+    for x in indices:
+        if x is None:
+            dim += 1
+        elif x._spec.dtype is dtypes.bool_:
+            _check_mask(x, shape, dim)
+            for found in x._host().nonzero():
+                dims.append(dim)
+                arrays.append(found)
+                dim += 1
+        elif x._spec.dtype not in (dtypes.int64, dtypes.int32):
+            raise IndexError(_NOT_INDEX)
+        else:
+            if dim >= len(shape):
+                raise IndexError(
+                    f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
+                )
+            arrays.append(_checked(_host_index(x, kept), shape[dim], _outside(dim, shape[dim])))
+            dims.append(dim)
+            dim += 1
+    if len(arrays) == 1:
+        return Place(tuple(dims), arrays, arrays[0].shape)
+    try:
+        block = np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        shapes = ", ".join(str(list(a.shape)) for a in arrays)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+        ) from None
+    return Place(tuple(dims), arrays, block)
+
+
+def _outside(dim: int, size: int) -> Callable[[int], Exception]:
+    if size:
+        return _bounds(IndexError, dim, size)
+    return lambda i: IndexError("index is out of bounds for dimension with size 0")
+
+
+def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Tensor], kept: bool) -> Place:
+    """The same where a vmap's examples have indices of their own."""
+    levels = tuple(sorted({v for x in mapped for v in _levels(x)}, key=lambda v: v.index))
+    dims = tuple([d for d, x in enumerate(indices) if x is not None])
+    if dims and dims[-1] >= t._spec.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {t._spec.ndim} (got {len(indices)})")
+    given = [x for x in indices if x is not None]
+    block = tuple(layout.broadcast_shapes(*(x._spec.shape for x in given)))
+    arrays = []
+    for d, x in zip(dims, given):
+        if x._spec.dtype is dtypes.bool_:
+            raise RuntimeError(
+                "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "
+                "boolean mask."
+            )
+        n, own = tuple.__getitem__(t._spec.shape, d), _levels(x)
+        array = _checked(_host_index(x, kept), n, _outside(d, n))
+        shape = tuple(x._spec.shape)
+        lead = tuple([v.size if v in own else 1 for v in levels])
+        arrays.append(array.reshape(*lead, *(1,) * (len(block) - len(shape)), *shape))
+    return Place(dims, arrays, block, levels, max(mapped, key=lambda x: len(_levels(x))))
+
+
+# ---------------------------------------------------------------- x[...]
+
+_views: dict[
+    tuple[Any, ...], tuple[Spec, int, Any]
+] = {}  # what a basic index of a spec shows, from where, and the record's statics
+_VIEWS = 8192  # x[i] in a loop over a long dimension makes many; the table is begun anew
+_PLAIN = frozenset((int, type(None)))
+
+
+def _getitem(self: Tensor, index: Any) -> Tensor:
+    kind: Any = type(index)
+    if type(self._spec) is Marked:
+        kind = None  # what a transform looks after goes through the ops, one by one
+    if kind is int:
+        found = _views.get((self._spec, index)) or _picked(self._spec, index)
+        out = make_view(self, found[0], found[1], "SelectBackward0")
+        if self._rg and state.grad:
+            record_op(_select.op, out, (self,), found[2])  # type: ignore[attr-defined]
+        return out
+    if kind is slice:
+        if type(index.start) in _PLAIN and type(index.stop) in _PLAIN and type(index.step) in _PLAIN:
+            found = _views.get((self._spec, index.start, index.stop, index.step)) or _sliced(
+                self._spec, index
+            )
+            out = make_view(self, found[0], found[1], "SliceBackward0")
+            if self._rg and state.grad:
+                record_op(_slice.op, out, (self,), found[2])  # type: ignore[attr-defined]
+            return out
+    elif kind is tuple and not (self._rg and state.grad):
+        key = _key(self._spec, index)
+        if key is not None:
+            return _unrecorded(self, key, index)
+    elif kind is Tensor and index._spec.ndim and index._spec.dtype is dtypes.int64 and self._spec.ndim:
+        return _index(self, place=_place(self, (index,), _kept(self)))
+    out, rest = _basic(self, index)
+    if rest:
+        return _index(out, place=_place(out, rest, _kept(out)))
+    return alias(out) if out is self else out
+
+
+def _unrecorded(self: Tensor, key: tuple[Any, ...], index: Any) -> Tensor:
+    """A chain of views in one step, where there is no history to show the chain."""
+    found = _views.get(key)
+    if found is None:
+        out, _ = _basic(self, index)
+        found = _remember(key, out._spec, out.storage_offset() - self.storage_offset(), None)
+    return make_view(self, found[0], found[1], "SliceBackward0")
+
+
+def _key(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What a tuple of plain integers, slices, None and ... is known by."""
+    key: list[Any] = [sp, None, None]  # longer than the keys of single indices
+    for x in index:
+        kind = type(x)
+        if kind is int or x is None or x is Ellipsis:
+            key.append(x)
+        elif kind is slice and type(x.start) in _PLAIN and type(x.stop) in _PLAIN and type(x.step) in _PLAIN:
+            key.append((x.start, x.stop, x.step))
+        else:
+            return None
+    key.append(...)
+    return tuple(key)
+
+
+def _picked(sp: Spec, index: int) -> tuple[Spec, int, Any]:
+    if not sp.ndim:
+        raise _no_item(index)
+    n = tuple.__getitem__(sp.shape, 0)
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")
+    static = {"dim": 0, "index": index % n}
+    return _remember((sp, index), *_select_geometry(sp, **static), static)
+
+
+def _sliced(sp: Spec, index: slice) -> tuple[Spec, int, Any]:
+    if not sp.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    start, length, step = _slice_of(index, tuple.__getitem__(sp.shape, 0))
+    static = {"dim": 0, "start": start, "length": length, "step": step}
+    return _remember((sp, index.start, index.stop, index.step), *_slice_geometry(sp, **static), static)
+
+
+def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> tuple[Spec, int, Any]:
+    if len(_views) >= _VIEWS:
+        _views.clear()
+    _views[key] = found = (sp, offset, static)
+    return found
+
+
+def _setitem(self: Tensor, index: Any, value: Any) -> None:
+    if not isinstance(value, Tensor) and number_type(value) is None:
+        if isinstance(value, complex):
+            raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")
+        name = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
+        raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
+    rest: list[Tensor | None] = []
+    kind = type(index)
+    key = None
+    if type(self._spec) is Marked:
+        out, rest = _basic(self, index)
+    elif kind is tuple and not (self._rg or (isinstance(value, Tensor) and value._rg)):
+        key = _key(self._spec, index)
+    if type(self._spec) is Marked:
+        pass
+    elif key is not None:
+        out = _unrecorded(self, key, index)
+    elif kind is int or (kind is slice and not (index.start is None and index.stop is None)):
+        out = _getitem(self, index)
+    elif kind is bool:
+        if not index:
+            return
+        out = _unsqueeze(self, dim=0)
+    elif kind is Tensor and index._spec.ndim and index._spec.dtype is dtypes.int64 and self._spec.ndim:
+        out, rest = self, [index]
+    else:
+        out, rest = _basic(self, (index,) if kind is slice else index)
+    if not rest:
+        if not isinstance(value, Tensor) or value._spec.ndim == 0:
+            if out._spec.repeats:
+                raise RuntimeError(OVERLAP)  # `fill_` would allow it
+            fill_(
+                out,
+                value
+                if isinstance(value, Tensor) or not (out._rg and state.grad)
+                else scalar(value, out._spec.dtype),
+            )
+        else:
+            copy_(out, _fitted(value, out._spec.shape))
+        return
+    if not isinstance(value, Tensor):
+        value = scalar(_as_kind(value, out), out._spec.dtype)
+    mask = rest[-1]
+    if (
+        mask is not None
+        and mask._spec.dtype is dtypes.bool_
+        and value._spec.numel == 1
+        and rest.count(None) == len(rest) - 1
+    ):
+        _check_mask(mask, tuple(out._spec.shape), len(rest) - 1)
+        behind = out._spec.ndim - mask._spec.ndim - len(rest) + 1
+        mask = reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask
+        if out._spec.repeats:
+            warn_expanded("index_put_", "tensor[indices] = tensor")
+        value = reshape(value, ()) if value._spec.ndim else value
+        _fill_marked(_masked_put, out, mask, to_dtype(value, out._spec.dtype))
+        return
+    place = _place(out, rest, _kept(out, value))
+    value = _without_ones(value, place.of(out._spec).out.ndim)
+    _check_put(out, value, place)
+    _put_(_index_put, out, value, place)
+
+
+def _without_ones(value: Tensor, ndim: int) -> Tensor:
+    """The value without leading dimensions of size 1 that what it is written to does not have."""
+    shape = tuple(value._spec.shape)
+    extra = len(shape) - ndim
+    return reshape(value, shape[extra:]) if extra > 0 and prod(shape[:extra]) == 1 else value
+
+
+def _fitted(value: Tensor, to: Ints) -> Tensor:
+    shape = tuple(value._spec.shape)
+    while len(shape) > len(to) and shape[0] == 1:
+        shape = shape[1:]
+    if shape != tuple(value._spec.shape):
+        value = reshape(value, shape)
+    return value if shape == tuple(to) else expand(value, tuple(to))
+
+
+def _check_put(t: Tensor, value: Tensor, place: Place) -> None:
+    if value._spec.dtype is not t._spec.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{t._spec.dtype.scalar_name} for the destination and "
+            f"{value._spec.dtype.scalar_name} for the source."
+        )
+    have, want = tuple(value._spec.shape), tuple(place.of(t._spec).out.shape)
+    if len(have) > len(want) or any(a not in (1, b) for a, b in zip(have[::-1], want[::-1])):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value._spec.shape)} cannot be broadcast "
+            f"to indexing result of shape {list(want)}"
+        )
+
+
+def _delitem(self: Tensor, index: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
+for _name, _method in {"__getitem__": _getitem, "__setitem__": _setitem, "__delitem__": _delitem}.items():
+    setattr(Tensor, _name, _method)
+
+
+# ---------------------------------------------------------------- index_put
+
+
+def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: bool) -> tuple[Tensor, Place]:
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(
+            f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not "
+            f"{type(indices).__name__}"
+        )
+    for k, x in enumerate(indices):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
+    if not isinstance(values, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}"
+        )
+    if not indices and self.numel():
+        raise RuntimeError("at least one index must be provided")
+    indices = [_masked_bytes(x) if x.dtype is dtypes.uint8 else x for x in indices]
+    taken = sum(x.ndim if x.dtype is dtypes.bool_ else 1 for x in indices)
+    if taken > self.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {taken})")
+    place = _place(self, indices, _kept(self, values))
+    _check_put(self, values, place)
+    return values, place
+
+
+@method
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    values, place = _indices("index_put", input, indices, values, accumulate)
+    return (_index_put_add if accumulate else _index_put)(input, values, place=place)
+
+
+@method
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    values, place = _indices("index_put_", input, indices, values, accumulate)
+    no_overlap(input, *indices)
+    return _put_(
+        _index_put_add if accumulate else _index_put, input, values, place, "add" if accumulate else "write"
+    )
+
+
+__all__ = ["index_put", "index_put_"]

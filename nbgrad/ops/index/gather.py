@@ -1,0 +1,588 @@
+"""Reads and writes that a tensor of indices or a mask guides, by name: gather, scatter, index_select, take, masked_fill and their kin."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.plan import number_type
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap
+from nbgrad.dispatch.stanza import stanza
+from nbgrad.expr import prims as p
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import Batched
+from nbgrad.ops.index.place import (
+    _SCATTERED,
+    Place,
+    _as_kind,
+    _bounds,
+    _checked,
+    _gather,
+    _host_index,
+    _index_add,
+    _index_fill,
+    _index_fill_tensor,
+    _index_select,
+    _int64,
+    _kept,
+    _levels,
+    _masked_select,
+    _put_,
+    _scatter_add,
+    _scatter_src,
+    _scatter_value,
+    _take,
+    warn_expanded,
+    warn_once,
+)
+from nbgrad.ops.pointwise.arithmetic import remainder
+from nbgrad.ops.reduce.sums import any as any_of
+from nbgrad.ops.views.copy import clone, scalar, to_dtype
+from nbgrad.ops.views.views import (
+    expand,
+    narrow,
+    reshape,
+)
+
+# ---------------------------------------------------------------- an index per element: gather, scatter
+
+
+def _need_tensor(name: str, argument: str, position: int, x: Any) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}"
+        )
+
+
+def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bool) -> Place:
+    """The places that have `index` along `dim` and stand, along other dimensions, where their index stands."""
+    _need_tensor(name, "index", 2, index)
+    d = layout.wrap_dim(dim, input.ndim)
+    if index.dtype not in (dtypes.int64, dtypes.int32) and index.numel():
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    shape, at = tuple(input.shape), tuple(index.shape)
+    levels = _levels(index)
+    every = tuple(builtins.range(len(shape)))
+    if 0 in at:  # of any shape
+        nowhere = np.empty((*[v.size for v in levels], *at), _int64)
+        return Place(every, [nowhere] * len(shape), at, levels, index)
+    if max(len(at), 1) != max(len(shape), 1):
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {word} tensor")
+    n = shape[d] if shape else 1
+    array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
+    if len(at) != len(shape) or not shape:  # one of the two has no dimension, and stands for a vector of one
+        array = array.reshape((*[v.size for v in levels], *at))
+        return Place(every, [array] * len(shape), at, levels, index)
+    indices = [
+        array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1))
+        for e, n in enumerate(at)
+    ]
+    return Place(every, indices, at, levels, index)
+
+
+def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tensor) -> Tensor:
+    """`out=` of what reads in another order than it writes, so that the two must share no memory."""
+    if isinstance(out, Tensor):
+        no_overlap(out, input, by)
+    return into(name, out, result, (input,))
+
+
+def gather(
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
+) -> Tensor:
+    d = layout.wrap_dim(dim, input.ndim)
+    if isinstance(index, Tensor) and len(index.shape) == len(input.shape) and index.numel():
+        for e, (a, b) in enumerate(zip(tuple(index.shape), tuple(input.shape))):
+            if e != d and a > b:
+                raise RuntimeError(
+                    f"Size does not match at dimension {e} expected index {list(index.shape)} to "
+                    "be no larger than self "
+                    f"{list(input.shape)} apart from dimension {d}"
+                )
+    result = _gather(input, place=_grid("gather", input, dim, index, "input", _kept(input)))
+    return result if out is None else _apart_into("gather", out, result, input, index)
+
+
+def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Place]:
+    """What a scatter writes, as a tensor that fits the index, and where."""
+    kept = _kept(input) or (isinstance(src, Tensor) and _kept(src))
+    d = layout.wrap_dim(dim, input.ndim)
+    _need_tensor(name, "index", 2, index)
+    if isinstance(src, Tensor):
+        if src.dtype is not input.dtype:
+            raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    elif number_type(src) is None:
+        raise TypeError(f"{name}(): argument 'src' (position 3) must be Tensor, not {type(src).__name__}")
+    at, shape = [tuple(t.shape) or (1,) for t in (index, input)]  # without dimensions, a vector of one
+    if 0 not in at and len(at) == len(shape) and index.dtype in (dtypes.int64, dtypes.int32):
+        fits = all([n <= shape[e] or e == d for e, n in enumerate(at)])
+        if isinstance(src, Tensor):
+            given = tuple(src.shape) or (1,)
+            fits = fits and all([n <= m for n, m in zip(at, given)])
+            if fits and 0 < src.ndim < len(at):
+                layout.wrap_dim(len(given), src.ndim)  # raises, as what PyTorch asks next is not there
+            if len(given) != len(at):
+                raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+        if not fits:
+            source = (
+                f" and to be no larger size than src {list(src.shape)}" if isinstance(src, Tensor) else ""
+            )
+            raise RuntimeError(
+                f"Expected index {list(index.shape)} to be no larger than self {list(input.shape)} apart from dimension {d}{source}"
+            )
+    place = _grid("scatter", input, dim, index, "self", kept)
+    if not isinstance(src, Tensor):
+        return scalar(_as_kind(src, input), input.dtype), place
+    at = tuple(index.shape)
+    if not index.numel() or src.ndim != len(at):
+        return reshape(narrow(reshape(src, (-1,)), 0, 0, index.numel()), at), place
+    for e, n in enumerate(at):
+        if n != tuple(src.shape)[e]:
+            src = narrow(src, e, 0, n)
+    return src, place
+
+
+_missing: Any = object()
+
+
+def _source(name: str, src: Any, value: Any) -> Any:
+    if src is _missing and value is _missing:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "src"')
+    return value if src is _missing else src
+
+
+def _scatter_op(suffix: str, reduce: str | None, src: Any) -> Any:
+    if reduce is None:
+        return _scatter_src if isinstance(src, Tensor) else _scatter_value
+    if reduce not in _SCATTERED[suffix]:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    return _SCATTERED[suffix][reduce]
+
+
+def _told(result: Tensor, reduce: str | None, src: Any) -> Tensor:
+    """The result, of which PyTorch warns once it is there."""
+    if reduce is not None and isinstance(src, Tensor):
+        warn_once(
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch release. Use "
+            "torch.scatter_reduce instead for more reduction options."
+        )
+    return result
+
+
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = _missing,
+    *,
+    value: Any = _missing,
+    reduce: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    src = _source("scatter", src, value)
+    op = _scatter_op("", reduce, src)
+    values, place = _scattered("scatter", input, dim, index, src)
+    result = _told(op(input, values, place=place), reduce, src)
+    return result if out is None else into("scatter", out, result, (input, values))
+
+
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = _missing,
+    *,
+    value: Any = _missing,
+    reduce: str | None = None,
+) -> Tensor:
+    src = _source("scatter_", src, value)
+    op = _scatter_op("_", reduce, src)
+    values, place = _scattered("scatter_", self, dim, index, src)
+    move = {None: "write", "add": "add", "multiply": "mul"}[reduce]
+    return _told(_put_(op, self, values, place, move, index), reduce, src)
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _need_tensor("scatter_add", "src", 3, src)
+    src, place = _scattered("scatter_add", input, dim, index, src)
+    result: Tensor = _scatter_add(input, src, place=place)
+    return result if out is None else into("scatter_add", out, result, (input, src))
+
+
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    _need_tensor("scatter_add_", "src", 3, src)
+    src, place = _scattered("scatter_add_", self, dim, index, src)
+    return _put_(_scatter_add, self, src, place, "add", index)
+
+
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    _need_tensor("take_along_dim", "indices", 1, indices)
+    if dim is None:
+        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)), out=out)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of "
+            f"dimensions, but got {input.ndim} dimensions for "
+            f"input, and {indices.ndim} dimensions for indices"
+        )
+    if indices.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}"
+        )
+    d = layout.wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
+    a, b = list(input.shape), list(indices.shape)
+    a[d] = b[d] = 1
+    common = list(layout.broadcast_shapes(tuple(a), tuple(b)))
+    n, m = tuple(input.shape)[d], tuple(indices.shape)[d]
+    return gather(
+        expand(input, (*common[:d], n, *common[d + 1 :])),
+        d,
+        expand(remainder(indices, n), (*common[:d], m, *common[d + 1 :])),
+        out=out,
+    )
+
+
+# ---------------------------------------------------------------- an index per slice: index_select and its kin
+
+
+def _vector(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    error: Callable[[int, int], Callable[[int], Exception]],
+    kept: bool,
+    negative: bool = False,
+    always: bool = False,
+    once: bool = False,
+) -> Place:
+    """The slices that an index of at most one dimension names; of a tensor without dimensions, itself. As in PyTorch indices to slices
+    without elements are looked at only where the op does so `always`. `once` leaves out what is named again."""
+    d = layout.wrap_dim(dim, input.ndim)
+    shape = tuple(input.shape) or (1,)
+    levels = _levels(index)
+    array = _host_index(index, kept)
+    if always or 0 not in shape[:d] + shape[d + 1 :]:
+        array = _checked(array, shape[d], error(d, shape[d]), negative)
+    else:
+        array = np.zeros(array.shape, _int64)
+    array = array.reshape(*[v.size for v in levels], -1)
+    if once and not levels:
+        array = np.unique(array)
+    dims, indices = ((d,), [array]) if input.ndim else ((), [])
+    return Place(dims, indices, array.shape[len(levels) :], levels, index)
+
+
+def _need_vector(name: str, index: Any) -> None:
+    _need_tensor(name, "index", 2, index)
+    if index.ndim > 1:
+        raise IndexError(
+            f"{name}_(): Index is supposed to be a vector, but got dim: {index.ndim} with type: {index.dtype.scalar_name} and size: "
+            f"{list(index.shape)}"
+        )
+    if index.dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(
+            f"{name}_(): Expected dtype int32/int64 for index but got: {index.dtype.scalar_name}"
+        )
+
+
+def _check_slices(name: str, input: Tensor, dim: int, index: Any, source: Any) -> None:
+    """What index_add and index_reduce ask of a source: a slice for each index, and the input's shape else."""
+    _need_vector(name, index)
+    _need_tensor(name, "source", 3, source)
+    d = layout.wrap_dim(dim, input.ndim)
+    shape, given = list(input.shape), list(source.shape)
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{name}_(): self ({input.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
+        )
+    if 0 < d >= len(given):
+        raise RuntimeError(
+            f"{name}_(): Indexing dim {d} is out of bounds of the source tensor with dim {len(given)}"
+        )
+    n = given[d] if given else 1
+    if index.numel() != n:
+        if not given:
+            raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
+        raise RuntimeError(
+            f"{name}_(): Number of indices ({index.numel()}) should be equal to source.size(dim): ({n}), for dim: {d}"
+        )
+    if shape and given:
+        del shape[d], given[d]
+    if shape != given:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(input.shape)} source.shape = {list(source.shape)}"
+        )
+
+
+def _no_slice(input: Tensor, dim: int, index: int) -> Exception:
+    """PyTorch's answer to an index that names none, which depends on how it walks."""
+    return (
+        RuntimeError(f"index {index} is out of bounds for dimension {dim} with size {input.shape[dim]}")
+        if input.ndim > 1
+        else IndexError("index out of range in self")
+    )
+
+
+def _as_vector(t: Tensor) -> Tensor:
+    return t if t.ndim else reshape(t, (1,))
+
+
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _need_tensor("index_select", "index", 2, index)
+    d = layout.wrap_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if index.dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not input.ndim and index.numel() != 1:
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)"
+        )
+    if input.ndim > 1 and index.numel() and not input.shape[d]:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+
+    def missing(d: int, n: int) -> Callable[[int], Exception]:
+        # PyTorch walks the first dimension in another way than the others, and what is empty as those.
+        if d or (not input.numel() and input.ndim > 1):
+            return lambda i: RuntimeError(f"INDICES element is out of DATA bounds, id={i} axis_dim={n}")
+        return lambda i: IndexError("index out of range in self")
+
+    result = _index_select(input, place=_vector(input, d, index, missing, _kept(input), always=True))
+    if not input.ndim:
+        result = reshape(result, ())
+    return result if out is None else _apart_into("index_select", out, result, input, index)
+
+
+def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -> tuple[Tensor, Place]:
+    _check_slices("index_add", input, dim, index, source)
+    place = _vector(
+        input,
+        dim,
+        index,
+        lambda d, n: lambda i: _no_slice(input, d, i),
+        _kept(input, source),
+    )
+    source = _as_vector(source)
+    return (source if type(alpha) is int and alpha == 1 else source * alpha), place
+
+
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    source, place = _added(input, dim, index, source, alpha)
+    result: Tensor = _index_add(input, source, place=place)
+    return result if out is None else into("index_add", out, result, (input, source))
+
+
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    source, place = _added(self, dim, index, source, alpha)
+    return _put_(_index_add, self, source, place, "add", index)
+
+
+def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor, Place]:
+    filled = _fill_value("index_fill_", input, value)
+    _need_tensor("index_fill_", "index", 2, index)
+    if index.dtype is not dtypes.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    # A slice that is named twice is filled once, and is one share of the value's gradient.
+    place = _vector(
+        input,
+        dim,
+        index,
+        lambda d, n: _bounds(IndexError, d, n),
+        _kept(input, filled),
+        True,
+        once=_kept(filled),
+    )
+    return filled, place
+
+
+def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+        return to_dtype(value, input.dtype)
+    if number_type(value) is None:
+        raise TypeError(f"{name}(): argument 'value' (position 2) must be Number, not {type(value).__name__}")
+    return scalar(_as_kind(value, input), input.dtype)
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    filled, place = _filling(input, dim, index, value)
+    return (_index_fill_tensor if isinstance(value, Tensor) else _index_fill)(input, filled, place=place)
+
+
+def _read_first(t: Tensor, value: Any) -> Any:
+    """PyTorch reads the number with which it fills a part of `t` before it writes, so it may stand in that memory."""
+    return clone(value) if isinstance(value, Tensor) and overlap(t, value) != "none" else value
+
+
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    value = _read_first(self, value)
+    filled, place = _filling(self, dim, index, value)
+    return _put_(
+        _index_fill_tensor if isinstance(value, Tensor) else _index_fill, self, filled, place, by=index
+    )
+
+
+def _numbered(input: Tensor, index: Tensor, kept: bool) -> Place:
+    """The elements that have these numbers in the flattened input."""
+    n, shape = input.numel(), tuple(input.shape)
+    array = _checked(
+        _host_index(index, kept),
+        n,
+        lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
+    )
+    flat = array.reshape(-1)  # where it is empty, so may the input be
+    at = np.unravel_index(flat, shape) if flat.size and shape else [flat] * len(shape)
+    indices = [np.ascontiguousarray(k).reshape(array.shape) for k in at]
+    return Place(tuple(builtins.range(len(shape))), indices, tuple(index.shape), _levels(index), index)
+
+
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elements by their number in the flattened input."""
+    _need_tensor("take", "index", 2, index)
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
+    if not input.numel() and index.numel():
+        raise IndexError("take(): tried to take from an empty tensor")
+    result = _take(input, place=_numbered(input, index, _kept(input)))
+    return result if out is None else _apart_into("take", out, result, input, index)
+
+
+# ---------------------------------------------------------------- masks
+
+
+_masked = stanza(
+    name="masked_fill",
+    node="MaskedFillBackward0",
+    method=False,
+    logical=("mask",),
+    fits=("value",),
+    vjp=lambda g, mask: (p.where(mask, 0.0, g), p.where(mask, g, 0.0)),
+)(lambda input, mask, value: p.where(mask, value, input))
+
+_masked.op.dense = True
+
+# Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
+_masked_put = stanza(
+    name="masked_fill",
+    node="IndexPutBackward0",
+    method=False,
+    logical=("mask",),
+    vjp=_masked.op.rule,
+    shared=False,
+)(lambda input, mask, value: p.where(mask, value, input))
+
+
+def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
+    _need_tensor("masked_fill", "mask", 1, mask)
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.c_name}"
+        )
+    layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s)."
+            )
+        return mask, to_dtype(value, input.dtype)
+    if number_type(value) is None:
+        raise TypeError(
+            f"masked_fill(): argument 'value' (position 2) must be Number, not {type(value).__name__}"
+        )
+    return mask, _as_kind(value, input)
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    return _masked(input, *_masking(input, mask, value))
+
+
+def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+    mask, value = _masking(self, mask, value)
+    value = _read_first(self, value)
+    _fill_marked(_masked, self, mask, value)
+    return self
+
+
+def _fill_marked(function: Any, self: Tensor, mask: Tensor, value: Any) -> None:
+    """Write one value where a mask says. In an expanded tensor an element is written if any of those that show it is marked."""
+    part = self
+    if self._spec.repeats:
+        repeated = [
+            d for d, (n, s) in enumerate(zip(self._spec.shape, self._spec.strides)) if n > 1 and not s
+        ]
+        warn_expanded("masked_fill_", "tensor[mask] = scalar")
+        mask = any_of(expand(mask, self.shape), repeated, True)
+        for d in repeated:
+            part = narrow(part, d, 0, 1)
+    inplace(function.op, (part, mask, value))
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _need_tensor("masked_select", "mask", 1, mask)
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = layout.broadcast_shapes(tuple(mask.shape), tuple(input.shape))
+    read = input if tuple(input.shape) == shape else expand(input, shape)
+    if type(mask._buf) is Batched:
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch this "
+            "would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you need "
+            "this feature."
+        )
+    at = mask._host() if tuple(mask.shape) == shape else np.broadcast_to(mask._host(), shape)
+    if not shape:
+        read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
+    found = at.nonzero()
+    result = _masked_select(read, place=Place(tuple(builtins.range(len(shape))), found, found[0].shape))
+    return result if out is None else _apart_into("masked_select", out, result, input, mask)
+
+
+__all__ = [
+    "gather",
+    "index_add",
+    "index_fill",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "scatter",
+    "scatter_add",
+    "take",
+    "take_along_dim",
+]
+
+for _function in (
+    gather,
+    index_add,
+    index_add_,
+    index_fill,
+    index_fill_,
+    index_select,
+    masked_fill,
+    masked_fill_,
+    masked_select,
+    scatter,
+    scatter_,
+    scatter_add,
+    scatter_add_,
+    take,
+    take_along_dim,
+):
+    setattr(Tensor, _function.__name__, _function)

@@ -1,0 +1,521 @@
+"""Reading and writing at places of a tensor: what indexing, gather, scatter and take are made of.
+
+Promises them that nothing is written before every index has been checked. A `Place` says where in a shape elements lie; reading there and
+adding there are each other's gradients.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.op import LINEAR
+from nbgrad.core.tensor import Tensor, check_write, empty, hooks, requires, wrap
+from nbgrad.dispatch import transforms
+from nbgrad.dispatch.elementwise import differentiable, no_overlap
+from nbgrad.dispatch.transforms import innermost, level_of
+from nbgrad.history.record import written_by
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import index as _kernels
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Batched, Level, Spec, spec
+from nbgrad.ops.views.copy import clone, copy_memory, dense_copy, scalar, to_dtype, zeros
+from nbgrad.ops.views.views import (
+    _permute,
+    expand,
+    movedim,
+    reshape,
+)
+from nbgrad.tape.modes import state
+
+_Array = np.ndarray[Any, Any]
+_int64 = np.dtype(np.int64)
+
+# ---------------------------------------------------------------- places
+
+
+class Geometry:
+    """What of a place depends on shapes alone: the shape of what is read there, and how a kernel walks a
+    tensor laid out as `sp`."""
+
+    __slots__ = ("elements", "items", "meta", "out", "points")
+
+    def __init__(self, sp: Spec, dims: Ints, block: Ints) -> None:
+        lead = _lead(dims)
+        rest = [d for d in builtins.range(sp.ndim) if d not in dims]
+        sizes = [tuple(sp.shape)[d] for d in rest]
+        self.out = spec(sp.dtype, (*sizes[:lead], *block, *sizes[lead:]), None, sp.device)
+        outer = [(tuple(sp.shape)[d], sp.strides[d]) for d in rest[:lead]][::-1]
+        inner = [(tuple(sp.shape)[d], sp.strides[d]) for d in rest[lead:]]
+        loops = _joined(inner)
+        n, step = loops.pop() if loops else (1, 1)
+        rows, places = prod(n for n, _ in loops), prod(block)
+        self.elements = self.out.numel
+        self.items = places * prod(n for n, _ in outer) if self.elements else 0
+        self.points = rows * n == 1
+        meta = [len(outer), places, len(loops), rows, n, step, *(n for n, _ in outer), *(s for _, s in outer)]
+        meta += [*(n for n, _ in loops[::-1]), *(s for _, s in loops[::-1])]
+        self.meta = np.array(meta, _int64).view(np.uint8)
+
+
+def _lead(dims: Ints) -> int:
+    """How many dimensions stand before the block that is read along `dims`."""
+    first = dims[0] if dims else 0
+    return first if dims == tuple(builtins.range(first, first + len(dims))) else 0
+
+
+def _joined(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join dimensions (size, stride) that continue each other, without changing their order."""
+    out: list[tuple[int, int]] = []
+    for n, s in loops:
+        if n == 1:
+            continue
+        if out and out[-1][1] == s * n:
+            out[-1] = (out[-1][0] * n, s)
+        else:
+            out.append((n, s))
+    return out
+
+
+_geometries: dict[tuple[Spec, Ints, Ints], Geometry] = {}
+
+
+class Place:
+    """Where in a tensor elements lie: `indices` (non-negative, checked, broadcastable to `block`) along
+    `dims`, everything along the other dimensions. As in NumPy, the block stands where the indexed
+    dimensions stood if they are neighbours, else first.
+
+    In a vmap each example may have its own places: then `by` is an index tensor that tells the examples apart, and `indices` have
+    in front a dimension for each of the `levels`, the outermost vmap's first."""
+
+    __slots__ = ("block", "by", "dims", "indices", "levels")
+
+    def __init__(
+        self,
+        dims: Ints,
+        indices: Sequence[_Array],
+        block: Ints,
+        levels: tuple[Level, ...] = (),
+        by: Tensor | None = None,
+    ) -> None:
+        while by is not None and type(by._buf) is Batched and not by._buf.has:  # a vmap further in shares it
+            by = by._buf.inner
+        self.dims, self.indices, self.block, self.levels, self.by = dims, indices, block, levels, by
+
+    @property
+    def lead(self) -> int:
+        return _lead(self.dims)
+
+    @property
+    def count_at(self) -> int:
+        """Where, in what is read at the same places of all examples, their count stands: before the block or behind it."""
+        one_run = self.dims and (self.lead == self.dims[0])
+        return 0 if one_run else len(self.block)
+
+    def of_each(self) -> Place:
+        """The same place in every example, as a place in the tensor of all."""
+        return Place(tuple([d + 1 for d in self.dims]), self.indices, self.block, self.levels, self.by)
+
+    def of_own(self, size: int, inside: bool) -> Place:
+        """Each example's own place: in the tensor of all, or all in the one (not `inside`) that they share."""
+        dims, indices = self.dims, list(self.indices)
+        if inside:
+            dims = (0, *[d + 1 for d in dims])
+            indices.insert(0, np.arange(size, dtype=_int64).reshape(size, *(1,) * len(self.block)))
+        by = self.by._buf.inner if self.by is not None and len(self.levels) > 1 else None
+        return Place(dims, indices, (size, *self.block), self.levels[:-1], by)
+
+    def by_dim(self) -> tuple[Tensor | None, ...]:
+        """The indices as tensors, one for each dimension up to the last that has one."""
+        known = dict(zip(self.dims, self.indices))
+        found = [known.get(d) for d in builtins.range(max(self.dims, default=-1) + 1)]
+        return tuple([None if i is None else _of_array(np.broadcast_to(i, self.block)) for i in found])
+
+    def of(self, sp: Spec) -> Geometry:
+        key = (sp, self.dims, self.block)
+        found = _geometries.get(key)
+        if found is None:
+            if len(_geometries) > 4096:
+                _geometries.clear()
+            found = _geometries[key] = Geometry(*key)
+        return found
+
+    def offsets(self, sp: Spec) -> Any:
+        total: Any = None
+        for d, i in zip(self.dims, self.indices):
+            part = i if sp.strides[d] == 1 else i * sp.strides[d]
+            total = part if total is None else total + part
+        if total is None:  # of a tensor without dimensions there is one element, which every place is
+            total = np.zeros((), _int64)
+        if total.shape != self.block:
+            total = np.broadcast_to(total, self.block)
+        return np.ascontiguousarray(total).reshape(-1).view(np.uint8)
+
+
+_addresses: dict[tuple[str, str, bool], int] = {}
+_by_size = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
+
+
+def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> None:
+    if not how.items:
+        return
+    sp = memory._spec
+    if move in ("add", "mul", "max", "min"):
+        code = sp.dtype.code
+        if code == "b1":
+            move, code = "or" if move == "add" else move, "u1"
+    else:
+        code = _by_size[sp.itemsize]
+    key = (move, code, how.points)
+    address = _addresses.get(key)
+    if address is None:
+        source, params = _kernels.walk(*key)
+        address = _addresses[key] = build.kernel(
+            f"index_{move}_{code}{'' if how.points else '_rows'}", source, params
+        ).address
+    # Places may repeat, so only reads are cut over threads.
+    launch = backend.of(sp.device).launch(4, "", how.elements if move == "read" else 1)
+    launch(address, how.items, how.meta, other, memory._buf, place.offsets(sp))
+
+
+def _read(input: Tensor, place: Place) -> Tensor:
+    how = place.of(input._spec)
+    out = empty(how.out)
+    _run("read", input, out._buf, place, how)
+    return out
+
+
+def _write(memory: Tensor, value: Tensor, place: Place, move: str) -> None:
+    """`value` is broadcast to what reading there would give; `move` is "write", or says how it joins what is there."""
+    how = place.of(memory._spec)
+    shared = (
+        value._storage is not None
+        and memory._storage is not None
+        and value._storage.memory is memory._storage.memory
+    )
+    if shared or value._buf is memory._buf or value._spec is not how.out:
+        whole = empty(how.out)
+        copy_memory(whole, value)
+        value = whole
+    _run(move, memory, value._buf, place, how)
+
+
+def _placed(op: Any, own: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The op, or, where a vmap's examples have each their own places, the one that knows so."""
+
+    def function(*tensors: Tensor, place: Place, **static: Any) -> Tensor:
+        if place.levels:
+            depths = [level_of(t) for t in tensors]
+            if all(d is None or d.index <= place.levels[-1].index for d in depths):
+                return own(*tensors, place.by, place=place, **static)
+        return op(*tensors, place=place, **static)
+
+    function.op = op.op  # type: ignore[attr-defined]
+    op.op.again = function
+    return function
+
+
+def _moved_block(t: Tensor, start: int, to: int, ndim: int) -> Tensor:
+    """The dimensions of a block, `ndim` from `start` on, taken to `to`."""
+    order = list(builtins.range(t.ndim))
+    block = order[start : start + ndim]
+    del order[start : start + ndim]
+    order[to:to] = block
+    return t if start == to else _permute(t, dims=tuple(order))
+
+
+def _for_all(t: Tensor, has: bool, size: int, shape: Sequence[int] | None = None) -> Tensor:
+    """One `t` for each example, and each broadcast to `shape`."""
+    own = tuple(t.shape)[1:] if has else tuple(t.shape)
+    shape = own if shape is None else tuple(shape)
+    if has and len(own) < len(shape):
+        t = reshape(t, (size, *(1,) * (len(shape) - len(own)), *own))
+    return t if has and own == shape else expand(t, (size, *shape))
+
+
+def _never(*tensors: Tensor, **static: Any) -> Tensor:
+    raise AssertionError("inside of a vmap only")
+
+
+def _read_each(x: Tensor, place: Place) -> Tensor:
+    return movedim(_index(x, place=place.of_each()), place.count_at, 0)
+
+
+def _read_own_each(has: Sequence[bool], x: Tensor, by: Tensor, place: Place) -> Tensor:
+    n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+    out = _index(x, place=place.of_own(n, has[0]))
+    return _moved_block(out, 1, place.lead + 1, k) if has[0] else movedim(out, place.lead, 0)
+
+
+def _tied_each(has: Sequence[bool], gradient: Tensor, input: Tensor) -> Tensor:
+    if has[0]:
+        return gradient
+    n = tuple.__getitem__(input.shape, 0)
+    return expand(gradient, (n, *gradient.shape))
+
+
+@differentiable(
+    "MulBackward",
+    raw=True,
+    batch=_tied_each,
+    gradient=lambda g: g,
+    input=lambda g, input_spec: zeros(input_spec.dense()),
+)
+def tied(gradient: Tensor, input: Tensor) -> Tensor:
+    """A gradient that does not depend on the input, but that, as PyTorch has it, is of the input's graph: its derivative there is 0."""
+    return wrap(gradient._buf, gradient._spec)
+
+
+def _picker(node_name: str, held: bool = True, ties: bool = False) -> Callable[..., Tensor]:
+    """An op that reads at places, which are `held` if PyTorch saves tensors that say where; its gradient `ties` to the input if
+    PyTorch saves that."""
+    if ties:
+
+        def rule(g: Tensor, input: Tensor, place: Place) -> Tensor:
+            return tied(_spread(g, base=input._spec.dense(), place=place), input)
+
+    else:
+
+        def rule(g: Tensor, input_spec: Spec, place: Place) -> Tensor:  # type: ignore[misc]
+            return _spread(g, base=input_spec.dense(), place=place)
+
+    @differentiable(node_name, tangent=LINEAR, batch=_read_each, input=rule)
+    def pick(input: Tensor, *, place: Place) -> Tensor:
+        return _read(input, place)
+
+    pick.op.held = ("place",) if held else ()  # type: ignore[attr-defined]
+    return _placed(pick, _read_own)
+
+
+_read_own = differentiable(
+    "Index",
+    tangent=lambda input_t, place: _index(input_t, place=place),
+    batch=_read_own_each,
+    input=lambda g, input_spec, place: _spread(g, base=input_spec.dense(), place=place),
+)(lambda input, by, *, place: _never())
+
+
+def _spread_each(x: Tensor, base: Spec, place: Place) -> Tensor:
+    n = tuple.__getitem__(x.shape, 0)
+    return _spread(movedim(x, 0, place.count_at), base=base.like((n, *base.shape)), place=place.of_each())
+
+
+def _spread_own_each(has: Sequence[bool], x: Tensor, by: Tensor, base: Spec, place: Place) -> Tensor:
+    n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+    x = _moved_block(_for_all(x, has[0], n), place.lead + 1, 1, k)
+    return _spread(x, base=base.like((n, *base.shape)), place=place.of_own(n, True))
+
+
+@differentiable("IndexPut", tangent=LINEAR, batch=_spread_each, input=lambda g, place: _index(g, place=place))
+def _spread_same(input: Tensor, *, base: Spec, place: Place) -> Tensor:
+    """Zeros, to which the input is added at the places: the inverse of reading there."""
+    out = zeros(base)
+    _write(out, input, place, "add")
+    return out
+
+
+_spread: Callable[..., Tensor] = _placed(
+    _spread_same,
+    differentiable(
+        "IndexPut",
+        tangent=lambda input_t, base, place: _spread(input_t, base=base, place=place),
+        batch=_spread_own_each,
+        input=lambda g, place: _index(g, place=place),
+    )(lambda input, by, *, base, place: _never()),
+)
+
+
+_index: Callable[..., Tensor] = _picker("Index")
+_gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _picker("Take")
+_index.op.places["indices"] = lambda place: place.by_dim()  # type: ignore[attr-defined]
+_index_select.op.places["index"] = lambda place: place.by_dim()[-1]  # type: ignore[attr-defined]
+_masked_select, _roll = _picker("MaskedSelect"), _picker("Roll", False)
+
+
+def _putter(node_name: str, accumulate: bool, dense: bool = False) -> Callable[..., Tensor]:
+    """An op that writes `value` at places of a copy of `input`, a `dense` one if PyTorch's is. Its record also serves the op that
+    writes in place."""
+
+    def overwritten(g: Tensor, place: Place) -> Tensor:
+        return g if accumulate else _zeroed(g, place)
+
+    def added_to(g: Tensor) -> Tensor:
+        return g
+
+    # PyTorch's index_put and put keep the indices for any gradient, the other ops that add only for the value's.
+    to_input = added_to if accumulate and node_name not in ("IndexPut", "Put") else overwritten
+
+    def to_value(g: Tensor, value_spec: Spec, place: Place) -> Tensor:
+        back: Tensor = _index(g, place=place)
+        if back._spec.shape != value_spec.shape:
+            back = hooks.sum_to(back, value_spec.shape)
+        return to_dtype(back, value_spec.dtype)
+
+    def each(has: Sequence[bool], input: Tensor, value: Tensor, place: Place) -> Tensor:
+        n = tuple.__getitem__((input if has[0] else value).shape, 0)
+        input = _for_all(input, has[0], n)
+        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        value = movedim(_for_all(value, has[1], n, read), 0, place.count_at)
+        return put_at(input, value, place=place.of_each())
+
+    def own_each(has: Sequence[bool], input: Tensor, value: Tensor, by: Tensor, place: Place) -> Tensor:
+        n, k = tuple.__getitem__(by.shape, 0), len(place.block)
+        input = _for_all(input, has[0], n)
+        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        value = _moved_block(_for_all(value, has[1], n, read), place.lead + 1, 1, k)
+        return put_at(input, value, place=place.of_own(n, True))
+
+    def moved(
+        input: Tensor, value: Tensor, input_t: Tensor | None, value_t: Tensor | None, place: Place
+    ) -> Tensor:
+        a = zeros(input._spec.dense()) if input_t is None else input_t
+        return put_at(a, zeros(value._spec.dense()) if value_t is None else value_t, place=place)
+
+    @differentiable(node_name, tangent=moved, batch=each, input=to_input, value=to_value)
+    def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
+        out: Tensor = dense_copy(input) if dense else clone(input)
+        _write(out, value, place, "add" if accumulate else "write")
+        out._storage = None
+        return out
+
+    put.op.held = ("place",)  # type: ignore[attr-defined]
+    own = differentiable(node_name, tangent=moved, batch=own_each, input=to_input, value=to_value)(
+        lambda input, value, by, *, place: _never()
+    )
+    put_at = _placed(put, own)
+    return put_at
+
+
+_ON_EXPANDED = {
+    "IndexPutBackward0": ("index_put_", "tensor[indices] = tensor"),
+    "IndexFillBackward0": ("index_fill_", "tensor[mask] = scalar"),
+    "IndexFillBackward1": ("index_fill_", "tensor[mask] = scalar"),
+}
+
+
+@lru_cache
+def warn_once(text: str) -> None:
+    """What PyTorch says only the first time."""
+    import warnings
+
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def warn_expanded(name: str, example: str) -> None:
+    import warnings
+
+    warnings.warn(
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
+        f"also applies to advanced indexing e.g. {example}",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _put_(
+    op_function: Any,
+    self: Tensor,
+    value: Tensor,
+    place: Place,
+    move: str = "write",
+    by: Tensor | None = None,
+) -> Tensor:
+    """`by` is the tensor that says where, if PyTorch looks whether it shares memory with `self`."""
+    if state.active and (place.levels or transforms.wrapped((self, value))):
+        return transforms.inplace(op_function, self, value, place=place)
+    expanded = op_function.op.node_name in _ON_EXPANDED and 0 in self._spec.strides
+    check_write(self, state.grad and (requires(self) or requires(value)), filled=expanded)
+    no_overlap(self, value, by)
+    if expanded and layout.overlaps(self._spec.shape, self._spec.strides):
+        warn_expanded(*_ON_EXPANDED[op_function.op.node_name])
+    _write(self, value, place, move)
+    return written_by(self, op_function.op, (self, value), {"place": place})
+
+
+_index_put, _index_put_add = _putter("IndexPut", False), _putter("IndexPut", True)
+_scatter_src, _scatter_value = _putter("Scatter", False, True), _putter("ScatterBackward1", False, True)
+_scatter_add, _index_add = _putter("ScatterAdd", True, True), _putter("IndexAdd", True, True)
+_index_fill, _index_fill_tensor = _putter("IndexFill", False), _putter("IndexFillBackward1", False)
+
+
+def _unknown(move: str, suffix: str) -> Callable[..., Tensor]:
+    """A scatter that joins what is there, which PyTorch does not differentiate."""
+
+    def refuse(g: Tensor) -> Tensor:
+        raise RuntimeError(f"derivative for aten::scatter{suffix} is not implemented")
+
+    @differentiable("NotImplemented", input=refuse, value=refuse)
+    def put(input: Tensor, value: Tensor, *, place: Place) -> Tensor:
+        out: Tensor = dense_copy(input)
+        _write(out, value, place, move)
+        out._storage = None
+        return out
+
+    put.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
+    return put
+
+
+# PyTorch's `reduce` of scatter, and of scatter_
+_SCATTERED = {
+    suffix: {"add": _unknown("add", suffix), "multiply": _unknown("mul", suffix)} for suffix in ("", "_")
+}
+
+
+def _zeroed(g: Tensor, place: Place) -> Tensor:
+    return _index_put(g, scalar(0, g._spec.dtype), place=place)
+
+
+# ---------------------------------------------------------------- checking indices
+
+
+def _checked(
+    index: _Array, size: int, error: Callable[[int], Exception], wrap_negative: bool = True
+) -> _Array:
+    """The index, negative ones counted from the end; one pass where all is well and none is negative."""
+    index = np.asarray(index, _int64, order="C")
+    if index.size and int(index.view(np.uint64).max()) >= size:
+        low = -size if wrap_negative else 0
+        bad = (index < low) | (index >= size)
+        if bad.any():
+            raise error(int(index[bad].reshape(-1)[0]))
+        return np.where(index < 0, index + size, index)
+    return index
+
+
+def _bounds(kind: type[Exception], dim: int, size: int) -> Callable[[int], Exception]:
+    return lambda i: kind(f"index {i} is out of bounds for dimension {dim} with size {size}")
+
+
+def _host_index(t: Tensor, kept: bool) -> _Array:
+    """The values of an index; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a vmap."""
+    array = innermost(t)._host()
+    return np.array(array, _int64) if kept or array.dtype != _int64 else array
+
+
+def _levels(t: Tensor) -> tuple[Level, ...]:
+    """The vmaps whose examples have each their own values of an index, the outermost first."""
+    found: tuple[Level, ...] = ()
+    while type(t._buf) is Batched:
+        found = (t._buf.level, *found) if t._buf.has else found
+        t = t._buf.inner
+    return found
+
+
+def _kept(*tensors: Tensor) -> bool:
+    return state.grad and any(t._rg for t in tensors)
+
+
+def _of_array(array: _Array) -> Tensor:
+    array = np.array(array, order="C")  # ours: an index must not change with the user's array
+    return wrap(backend.from_host(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape))
+
+
+def _as_kind(value: Any, t: Tensor) -> Any:
+    """A number as what the tensor holds: integers cut it off."""
+    return value if t._spec.dtype.is_floating_point else dtypes.fitting(value, t._spec.dtype)

@@ -1,0 +1,138 @@
+"""Copies with elements taken from another tensor: at indices along a dimension, where a mask is true, or by their number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import into, no_overlap
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes, layout
+from nbgrad.ops.index.gather import _as_vector, _need_tensor, _numbered, _vector
+from nbgrad.ops.index.place import Place, _kept, _put_, _putter
+from nbgrad.ops.views.copy import in_place
+from nbgrad.ops.views.views import expand, narrow, reshape
+
+_index_copy = _putter("IndexCopy", False, True)
+_masked_scatter = _putter("MaskedScatter", False, True)
+_put, _put_add = _putter("Put", False), _putter("Put", True)
+
+# ---------------------------------------------------------------- at indices along a dimension
+
+
+def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Tensor, Place]:
+    name = "index_copy_()"
+    _need_tensor("index_copy_", "source", 3, source)
+    d = layout.wrap_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError(f"{name}: Index should have dimension 1 or 0 (got {index.ndim})")
+    if not source.ndim and index.numel() != 1:
+        raise IndexError(
+            f"{name}: When source is scalar, index should have one element (got {index.numel()})"
+        )
+    if source.ndim and input.ndim and source.ndim != input.ndim:
+        raise IndexError(
+            f"{name}: When source and destination are not scalars, their dimensionality must match. Source dimensionality "
+            f"({source.ndim}), destination dimensionality ({input.ndim})"
+        )
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"{name}: Expected a long tensor for index, but got {index.dtype.scalar_name}")
+    if input.dtype is not source.dtype:
+        raise RuntimeError(
+            f"{name}: self and source expected to have the same dtype, but got (self) {input.dtype.scalar_name} and (source) "
+            f"{source.dtype.scalar_name}"
+        )
+    rest, given = ([n for k, n in enumerate(t.shape) if k != d] for t in (input, source))
+    if rest != given:
+        raise RuntimeError(
+            f"{name}: Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, rest))} at dimension {d} and source slice shape: {' '.join(map(str, given))} at dimension 0."
+        )
+    if source.ndim and index.numel() != source.shape[d]:
+        raise IndexError(
+            f"{name}: Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[d]})"
+        )
+    place = _vector(
+        input,
+        dim,
+        index,
+        lambda d, n: (
+            lambda i: IndexError(f"{name}: index {i} is out of bounds for dimension {d} with size {n}")
+        ),
+        _kept(input, source),
+    )
+    return _as_vector(source), place
+
+
+@method
+def index_copy(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    source, place = _copied(input, dim, index, source)
+    result: Tensor = _index_copy(input, source, place=place)
+    return result if out is None else into("index_copy", out, result, (input, source))
+
+
+@method
+def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    source, place = _copied(self, dim, index, source)
+    return _put_(_index_copy, self, source, place, by=index)
+
+
+# ---------------------------------------------------------------- where a mask is true
+
+
+@method
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The source's elements, in order, one for each truth value."""
+    if input.dtype is not source.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got{input.dtype.scalar_name} and "
+            f"{source.dtype.scalar_name}"
+        )
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}"
+        )
+    shape = tuple(layout.broadcast_shapes(mask._spec.shape, input._spec.shape))
+    input = input if tuple(input.shape) == shape else expand(input, shape)
+    found = (
+        np.broadcast_to(mask._host(), shape).nonzero() if shape else (mask._host().reshape(1).nonzero()[0],)
+    )
+    count = found[0].size
+    if count > source.numel():
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    values = narrow(reshape(source, (-1,)), 0, 0, count)
+    place = Place(tuple(range(len(found))), [np.ascontiguousarray(k) for k in found], (count,))
+    if shape:
+        return _masked_scatter(input, values, place=place)
+    return reshape(_masked_scatter(reshape(input, (1,)), values, place=place), ())
+
+
+in_place(masked_scatter)
+
+# ---------------------------------------------------------------- by their number
+
+
+@method
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
+    if input.dtype is not source.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{input.dtype.scalar_name} and source.dtype = {source.dtype.scalar_name}"
+        )
+    if index.numel() != source.numel():
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.numel()}, index.numel() = {index.numel()}"
+        )
+    if not input.numel() and index.numel():
+        raise IndexError("put_(): Tried to put elements into an empty tensor")
+    place = _numbered(input, index, _kept(input, source))
+    return (_put_add if accumulate else _put)(input, reshape(source, tuple(index.shape)), place=place)
+
+
+in_place(put, no_overlap)
+__all__ = ["index_copy", "masked_scatter", "put"]

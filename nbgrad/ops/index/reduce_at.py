@@ -1,0 +1,254 @@
+"""Reductions into places: scatter_reduce and index_reduce, whose elements meet where an index says.
+
+Both are one op in two ways of saying where: how to read at the places, add there, and fill them. The rules are PyTorch's; they read the
+index as a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from nbgrad.core.op import PUBLIC
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes
+from nbgrad.ops.index.gather import (
+    _as_vector,
+    _check_slices,
+    _need_tensor,
+    _scattered,
+    _vector,
+    gather,
+    index_add,
+    index_fill,
+    index_select,
+    masked_fill,
+    scatter,
+    scatter_add,
+)
+from nbgrad.ops.index.place import Place, _bounds, _write, warn_once
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.views.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
+from nbgrad.ops.views.views import reshape
+
+_MOVES = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+class _Where(NamedTuple):
+    """One of the two: its name, PyTorch's name of the source, its reads and writes, each of a tensor, a dim and an index, and
+    PyTorch's name of what has no tangent."""
+
+    name: str
+    source: str
+    place: Callable[[Tensor, int, Tensor, Tensor], Place]
+    read: Callable[..., Tensor]
+    add: Callable[..., Tensor]
+    fill: Callable[..., Tensor]
+    unmoved: str | None = None
+
+
+def _identity(reduce: str, dtype: Any) -> Any:
+    """What joins anything without changing it."""
+    if reduce in ("amax", "amin"):
+        info = dtypes.finfo(dtype) if dtype.is_floating_point else None
+        if dtype is dtypes.bool_:
+            return reduce == "amin"
+        if info is not None:
+            return float("-inf" if reduce == "amax" else "inf")
+        return dtypes.iinfo(dtype).min if reduce == "amax" else dtypes.iinfo(dtype).max
+    return 1 if reduce == "prod" else 0
+
+
+def _counts(like: Tensor, source: Tensor, place: Place, include_self: bool) -> Tensor:
+    """How many elements meet in each place, at least one."""
+    counts = full(like._spec.dense(), int(include_self))
+    _write(counts, full(source._spec.dense(), 1), place, "add")
+    return counts.clamp_(min=1)
+
+
+def _no_second(text: str) -> Callable[[Tensor], Tensor]:
+    def refuse(g: Tensor) -> Tensor:
+        raise RuntimeError(text)
+
+    return differentiable("Error", input=refuse)(lambda input: clone(input))
+
+
+def _reduction(at: _Where) -> Callable[..., Tensor]:
+    refuse_second = _no_second(
+        f"{at.name}(): Double backward is unsupported for {at.source} when >1 zeros in {at.source} are scattered to the same position "
+        "in self"
+    )
+
+    def kept(g: Tensor, index: Tensor, dim: int, include_self: bool) -> Tensor:
+        return g if include_self else at.fill(g, dim, index, 0)
+
+    def share(g: Tensor, input: Tensor, source: Tensor, index: Tensor, dim: int, y: Tensor) -> Any:
+        """Of an extreme, one part for each that is it: the part, and where the input and the source are it."""
+        own = to_dtype(e.eq(input, y), g.dtype)
+        theirs = to_dtype(e.eq(source, at.read(y, dim, index)), g.dtype)
+        return e.div(g, at.add(own, dim, index, theirs)), own, theirs
+
+    def to_input(
+        g: Tensor,
+        input: Tensor,
+        source: Tensor,
+        index: Tensor,
+        dim: int,
+        reduce: str,
+        include_self: bool,
+        y: Tensor,
+    ) -> Tensor:
+        if reduce == "mean":
+            g = e.div(g, _counts(g.detach(), source, at.place(g, dim, index, source), include_self))
+        elif reduce == "prod":
+            filled = masked_fill(input, e.eq(input, 0), 1)
+            g = e.div(
+                e.mul(g, reduced(filled, source, index, dim=dim, reduce=reduce, include_self=include_self)),
+                filled,
+            )
+        elif reduce != "sum":
+            part, own, _ = share(g, input, source, index, dim, y)
+            g = e.mul(own, part)
+        return kept(g, index, dim, include_self)
+
+    def to_source(
+        g: Tensor,
+        input: Tensor,
+        source: Tensor,
+        index: Tensor,
+        dim: int,
+        reduce: str,
+        include_self: bool,
+        y: Tensor,
+    ) -> Tensor:
+        if reduce == "mean":
+            g = e.div(g, _counts(g.detach(), source, at.place(g, dim, index, source), include_self))
+        elif reduce == "prod":
+            zero = e.eq(source, 0)
+            met = at.read(at.add(zeros(input._spec.dense()), dim, index, to_dtype(zero, g.dtype)), dim, index)
+            single = e.logical_and(zero, e.eq(met, 1))
+            others = reduced(
+                input,
+                masked_fill(source, single, 1),
+                index,
+                dim=dim,
+                reduce=reduce,
+                include_self=include_self,
+            )
+            quotient = e.div(at.read(e.mul(g, y), dim, index), masked_fill(source, zero, 1))
+            back: Tensor = e.where(single, at.read(e.mul(g, others), dim, index), quotient)
+            return refuse_second(back) if bool(e.gt(met, 1).any()) else back
+        elif reduce != "sum":
+            part, _, theirs = share(g, input, source, index, dim, y)
+            return e.mul(theirs, at.read(part, dim, index))
+        return at.read(g, dim, index)
+
+    words = "".join(w.capitalize() for w in at.name.split("_"))
+
+    @differentiable(words, unmoved=at.unmoved, input=to_input, source=to_source)
+    def reduced(
+        input: Tensor, source: Tensor, index: Tensor, *, dim: int, reduce: str, include_self: bool
+    ) -> Tensor:
+        place, d = at.place(input, dim, index, source), input.dtype
+        out = dense_copy(input.detach())
+        if not include_self:
+            _write(out, scalar(_identity(reduce, d), d), place, "write")
+        _write(out, source, place, _MOVES[reduce])
+        if reduce == "mean":
+            counts = _counts(out, source, place, include_self)
+            out = e.div(out, counts) if d.is_floating_point else e.floor_divide(out, counts)
+        out._storage = None
+        return out
+
+    reduced.op.public = {**PUBLIC, "source": at.source}  # type: ignore[attr-defined]
+    return reduced
+
+
+# ---------------------------------------------------------------- an index for each element
+
+
+def _grid(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Place:
+    return _scattered("scatter_reduce", input, dim, index, source)[1]
+
+
+_scatter_reduce = _reduction(_Where("scatter_reduce", "src", _grid, gather, scatter_add, scatter))
+
+
+@method
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    _need_tensor("scatter_reduce", "src", 3, src)
+    if reduce not in _MOVES:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    narrowed, _ = _scattered("scatter_reduce", input, dim, index, src)
+    if reduce == "mean" and input.dtype is dtypes.bool_:
+        raise NotImplementedError("\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
+    result = _scatter_reduce(input, narrowed, index, dim=dim, reduce=reduce, include_self=include_self)
+    if out is None:
+        return result
+    no_overlap(out, index, src)
+    return into("scatter_reduce", out, result, (input, src), apart=(input,))
+
+
+in_place(scatter_reduce, no_overlap)
+
+# ---------------------------------------------------------------- an index for each slice
+
+
+def _slices(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Place:
+    def missing(d: int, n: int) -> Callable[[int], Exception]:
+        return lambda i: IndexError("index out of range in self")
+
+    return _vector(input, dim, index, missing, True, always=True)
+
+
+_index_reduce = _reduction(
+    _Where("index_reduce", "source", _slices, index_select, index_add, index_fill, "index_reduce")
+)
+
+
+@method
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    _check_slices("index_reduce", input, dim, index, source)
+    if reduce not in _MOVES or reduce == "sum":
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
+    if input.dtype is dtypes.bool_ and (reduce == "mean" or not include_self):
+        kernel = "div_floor_cpu" if include_self else "index_reduce_func_exclude_input_init"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+    if not include_self:  # PyTorch fills the slices first
+        _vector(input, dim, index, lambda d, n: _bounds(IndexError, d, n), False, always=True)
+    result = _index_reduce(
+        _as_vector(input), _as_vector(source), index, dim=dim, reduce=reduce, include_self=include_self
+    )
+    warn_once("index_reduce() is in beta and the API may change at any time.")
+    if not input.ndim:
+        result = reshape(result, ())
+    if out is None:
+        return result
+    no_overlap(out, index, source)
+    return into("index_reduce", out, result, (input, source), apart=(input,))
+
+
+in_place(index_reduce, no_overlap)
+__all__ = ["index_reduce", "scatter_reduce"]

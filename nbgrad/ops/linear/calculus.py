@@ -1,0 +1,256 @@
+"""Integrals and derivatives of sampled functions, and how samples vary together: made of sums, differences and products."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.stanza import method, stanza
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import spec
+from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.linear.products import mm
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.reduce.scan import cumsum
+from nbgrad.ops.reduce.sums import sum as _sum
+from nbgrad.ops.views.copy import full
+from nbgrad.ops.views.views import diagonal, narrow, reshape, select, squeeze, t, unsqueeze
+
+# A number that PyTorch hands on as a number shows as another node than one that is made a tensor.
+_times = stanza(
+    lambda input, other: input * other, name="mul", node="MulBackward1", method=False, shared=False
+)
+_over = stanza(
+    lambda input, other: input / other,
+    name="div",
+    node="DivBackward1",
+    promote="float",
+    method=False,
+    shared=False,
+)
+
+# ---------------------------------------------------------------- the trapezoidal rule
+
+
+def _ends(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """All but the last and all but the first."""
+    n = y.shape[dim] - 1
+    return narrow(y, dim, 0, n), narrow(y, dim, 1, n)
+
+
+def _widths(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
+    if dtypes.bool_ in (x.dtype, y.dtype):
+        raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
+    n = y.shape[dim]
+    if x.ndim == 1:
+        if x.numel() != n:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        along = [1] * y.ndim
+        along[dim] = n
+        x = reshape(x, along)
+    elif x.ndim and x.shape[dim - y.ndim] != n:
+        raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+    before, after = _ends(x, dim - y.ndim + x.ndim)
+    return e.sub(after, before)
+
+
+def _sampled(name: str, y: Tensor, dim: int) -> int:
+    d = layout.wrap_dim(dim, y.ndim)
+    if not y.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    if y.dtype is dtypes.bool_:
+        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    return d
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    if x is not None and y.ndim and dtypes.bool_ not in (x.dtype, y.dtype) and y.shape[dim]:
+        d = _sampled("trapezoid", y, dim)
+        before, after = _ends(y, d)
+        return _over(_sum(e.mul(e.add(before, after), _widths("trapezoid", y, x, d)), d), 2.0)
+    if x is not None:
+        _widths("trapezoid", y, x, layout.wrap_dim(dim, y.ndim))
+    d = _sampled("trapezoid", y, dim)
+    if not y.shape[d]:
+        shape = tuple(n for k, n in enumerate(y.shape) if k != d)
+        return full(spec(y.dtype, shape), 0)
+    ends = e.mul(e.add(select(y, d, 0), select(y, d, -1)), 0.5)
+    return _times(e.sub(_sum(y, d), ends), 1.0 if dx is None else dx)
+
+
+trapz = trapezoid
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    name = "cumulative_trapezoid"
+    d = _sampled(name, y, dim)
+    before, after = _ends(y, d)
+    if x is not None:
+        return _over(cumsum(e.mul(e.add(before, after), _widths(name, y, x, d)), d), 2.0)
+    return cumsum(e.mul(e.add(before, after), (1.0 if dx is None else dx) / 2.0), d)
+
+
+# ---------------------------------------------------------------- derivatives by differences
+
+
+def _differences(f: Tensor, d: int, spacing: Any, order: int) -> Tensor:
+    n = f.shape[d]
+
+    def at(k: int, length: int = 1) -> Tensor:
+        return narrow(f, d, k % n, length)
+
+    inner = e.sub(at(2, n - 2), at(0, n - 2))
+    if isinstance(spacing, Tensor):
+        return _uneven(f, d, spacing, order)
+    if order == 1:
+        first, last = e.sub(at(1), at(0)), e.sub(at(-1), at(-2))
+        return cat([e.div(first, spacing), e.div(e.div(inner, 2.0), spacing), e.div(last, spacing)], d)
+    first = e.sub(e.sub(e.mul(at(1), 2.0), e.mul(at(0), 1.5)), e.mul(at(2), 0.5))
+    last = e.add(e.sub(e.mul(at(-1), 1.5), e.mul(at(-2), 2.0)), e.mul(at(-3), 0.5))
+    return cat([e.div(first, spacing), e.div(e.div(inner, 2.0), spacing), e.div(last, spacing)], d)
+
+
+def _uneven(f: Tensor, d: int, places: Tensor, order: int) -> Tensor:
+    n = f.shape[d]
+    along = [1] * f.ndim
+    along[d] = n - 1
+    before, after = _ends(places, 0)
+    steps = reshape(e.sub(after, before), along)
+
+    def at(t: Tensor, k: int, length: int = 1) -> Tensor:
+        return narrow(t, d, k % t.shape[d], length)
+
+    left, right = at(steps, 0, n - 2), at(steps, 1, n - 2)
+    both = e.add(left, right)
+    a = e.div(e.neg(right), e.mul(left, both))
+    b = e.div(e.sub(right, left), e.mul(left, right))
+    c = e.div(left, e.mul(right, both))
+    inner = e.add(e.add(e.mul(a, at(f, 0, n - 2)), e.mul(b, at(f, 1, n - 2))), e.mul(c, at(f, 2, n - 2)))
+    if order == 1:
+        first = e.div(e.sub(at(f, 1), at(f, 0)), at(steps, 0))
+        last = e.div(e.sub(at(f, -1), at(f, -2)), at(steps, -1))
+        return cat([first, inner, last], d)
+
+    def end(near: int, middle: int, far: int, one: Tensor, two: Tensor, sign: float) -> Tensor:
+        whole = e.add(one, two)
+        a = e.div(e.neg(e.add(e.mul(one, 2.0), two)), e.mul(one, whole))
+        b = e.div(whole, e.mul(one, two))
+        c = e.div(e.neg(one), e.mul(two, whole))
+        total = e.add(e.add(e.mul(a, at(f, near)), e.mul(b, at(f, middle))), e.mul(c, at(f, far)))
+        return e.mul(total, sign)
+
+    first = end(0, 1, 2, at(steps, 0), at(steps, 1), 1.0)
+    last = end(-1, -2, -3, at(steps, -1), at(steps, -2), -1.0)
+    return cat([first, inner, last], d)
+
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    dims = [layout.wrap_dim(d, input.ndim) for d in dims]
+    for d in dims:
+        if dims.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
+    several = isinstance(spacing, (list, tuple))
+    if isinstance(spacing, Tensor) and not spacing.ndim:
+        spacing = spacing.item()
+    for one in spacing if several else ():
+        if isinstance(one, Tensor) and one.ndim != 1:
+            raise RuntimeError(
+                "torch.gradient expected each element of spacing to have one dimension, but got an element with "
+                f"{one.ndim} dimensions!"
+            )
+    if several and len(spacing) != len(dims):
+        given = (
+            f"'self.dim() = {input.ndim}', since dim argument was not given"
+            if dim is None
+            else f"dim argument ({len(dims)})"
+        )
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
+            f"{given}, but got a list of length {len(spacing)}"
+        )
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if input.dtype is dtypes.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    for d in dims:
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    steps: Sequence[Any] = spacing if several else [spacing] * len(dims)
+    return tuple(_differences(input, d, step, edge_order) for d, step in zip(dims, steps))
+
+
+# ---------------------------------------------------------------- covariance
+
+
+def _check_weights(name: str, w: Tensor, n: int) -> None:
+    if w.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions"
+        )
+    whole = not w.dtype.is_floating_point
+    if whole is not (name == "fweights"):
+        kind = "integral" if name == "fweights" else "floating point"
+        raise RuntimeError(
+            f"cov(): expected {name} to have {kind} dtype but got {name} with {w.dtype.scalar_name} dtype"
+        )
+    if w.numel() != n:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got {w.numel()} != {n}"
+        )
+    if n and bool((w.detach() < 0).any()):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
+@method
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    if input.ndim > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    x = input if input.ndim == 2 else reshape(input, (1, -1))
+    n = x.shape[1]
+    weights: Tensor | None = None
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is not None:
+            _check_weights(name, w, n)
+            weights = w if weights is None else e.mul(weights, w)
+    total: Any = n if weights is None else _sum(weights)
+    mean = e.div(_sum(x if weights is None else e.mul(x, weights), 1), total)
+    if aweights is None or correction == 0 or weights is None:
+        free = e.sub(total, correction) if isinstance(total, Tensor) else n - correction
+    else:
+        free = e.sub(total, e.div(e.mul(_sum(e.mul(weights, aweights)), correction), total))
+    if (float(free.detach()) if isinstance(free, Tensor) else free) <= 0:
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            UserWarning,
+            stacklevel=2,
+        )
+        free = 0
+    away = e.sub(x, unsqueeze(mean, 1))
+    product = mm(away, t(away if weights is None else e.mul(away, weights)))
+    return squeeze(e.div(product, free))
+
+
+@method
+def corrcoef(input: Tensor) -> Tensor:
+    if input.ndim > 2:
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
+    c = cov(input)
+    if not c.ndim:
+        return e.div(c, c)
+    spread = e.sqrt(diagonal(c))
+    return e.clamp(e.div(e.div(c, reshape(spread, (-1, 1))), reshape(spread, (1, -1))), -1, 1)
+
+
+__all__ = ["corrcoef", "cov", "cumulative_trapezoid", "gradient", "trapezoid", "trapz"]

@@ -1,0 +1,578 @@
+"""Products of several tensors: sums over the dimensions that they share, chains of matrices, powers, and products of vectors.
+
+All come down to the products of `linalg`, so their gradients are made of those.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from nbgrad.core.op import PRODUCT, ElementwiseOp
+from nbgrad.core.plan import number_type
+from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.dispatch.elementwise import apart, differentiable, elementwise_function, into, no_overlap
+from nbgrad.dispatch.return_types import EXPECTED
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes, layout
+from nbgrad.ops.arrange.join import _checked, stack
+from nbgrad.ops.linear.products import _addmm, _bmm, _dot, _mm, _mv, _unsafe_view
+from nbgrad.ops.pointwise.arithmetic import add, mul, sub
+from nbgrad.ops.reduce.sums import sum as _sum
+from nbgrad.ops.views.copy import clone, in_place, to_dtype
+from nbgrad.ops.views.views import (
+    _permute,
+    _view,
+    diagonal,
+    expand,
+    movedim,
+    reshape,
+    select,
+    unsqueeze,
+)
+
+# ---------------------------------------------------------------- two tensors, over dimensions that they share
+
+
+def _contracted(a: Tensor, b: Tensor, over: Sequence[int]) -> Tensor:
+    """`a * b` summed over dimensions, which stay with size 1. Both have all dimensions, of size 1 where they lack one."""
+    sums = [d for d in over if a.shape[d] != 1 and b.shape[d] != 1]
+    alone = [d for d in over if d not in sums]
+    a, b = (_sum(t, lone, True) if (lone := [d for d in alone if t.shape[d] != 1]) else t for t in (a, b))
+    if not sums:
+        return mul(a, b)
+    rest = [d for d in range(a.ndim) if d not in over]
+    left = [d for d in rest if a.shape[d] != 1 and b.shape[d] == 1]
+    right = [d for d in rest if a.shape[d] == 1 and b.shape[d] != 1]
+    if left and right and right[-1] < left[-1]:  # the other way round the result needs no turning
+        return _contracted(b, a, over)
+    both = [d for d in rest if d not in left and d not in right]
+    batch, rows, inner = (math.prod(a.shape[d] for d in dims) for dims in (both, left, sums))
+    columns = math.prod(b.shape[d] for d in right)
+    x = reshape(_permute(a, dims=(*both, *left, *sums, *right, *alone)), (batch, rows, inner))
+    y = reshape(_permute(b, dims=(*both, *sums, *right, *left, *alone)), (batch, inner, columns))
+    order = (*both, *left, *right, *over)
+    shape = tuple(1 if d in over else b.shape[d] if d in right else a.shape[d] for d in order)
+    return _permute(reshape(_bmm(x, y), shape), dims=tuple(order.index(d) for d in range(a.ndim)))
+
+
+# ---------------------------------------------------------------- einsum
+
+
+def _subscripts(numbers: Sequence[Any]) -> str:
+    """Labels given as numbers, and as PyTorch does an ellipsis among them."""
+    letters = []
+    for n in numbers:
+        if n is Ellipsis:
+            letters.append("...")
+        elif 0 <= n < 52:
+            letters.append(chr(ord("A") + n) if n < 26 else chr(ord("a") + n - 26))
+        else:
+            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+    return "".join(letters)
+
+
+def _equation_of(args: tuple[Any, ...]) -> tuple[str, Sequence[Tensor]]:
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation = ",".join(_subscripts(s) for s in args[1::2])
+        if len(args) % 2:
+            equation = ",".join(_subscripts(s) for s in args[1:-1:2]) + "->" + _subscripts(args[-1])
+        return equation, args[:-1:2] if len(args) % 2 else args[::2]
+    if not isinstance(args[0], str):
+        raise TypeError(
+            f"einsum(): argument 'equation' (position 1) must be str, not {type(args[0]).__name__}"
+        )
+    operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
+    for k, t in enumerate(operands):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 1, but got {type(t).__name__}")
+    return args[0], operands
+
+
+def _refuse_letter(equation: str, at: int) -> None:
+    raise RuntimeError(
+        f"einsum(): invalid subscript given at index {at} in the equation string, subscripts must be in [a-zA-Z]"
+    )
+
+
+def _parsed(equation: str) -> tuple[list[list[str]], list[str] | None]:
+    """The labels of each operand and of the result; an ellipsis is one label."""
+    left, arrow, right = equation.partition("->")
+    terms: list[list[str]] = [[]]
+    at = 0
+    while at < len(left):
+        c = left[at]
+        if c == ",":
+            terms.append([])
+        elif c == ".":
+            if "..." in terms[-1]:
+                raise RuntimeError(
+                    f"einsum(): found '.' for operand {len(terms) - 1} for which an ellipsis was already found"
+                )
+            if left[at : at + 3] != "...":
+                raise RuntimeError(
+                    f"einsum(): found '.' for operand {len(terms) - 1} that is not part of any ellipsis"
+                )
+            terms[-1].append("...")
+            at += 2
+        elif c.isascii() and c.isalpha():
+            terms[-1].append(c)
+        elif c != " ":
+            _refuse_letter(equation, at)
+        at += 1
+    if not arrow:
+        return terms, None
+    result: list[str] = []
+    at = 0
+    while at < len(right):
+        c = right[at]
+        if c == ".":
+            if "..." in result:
+                raise RuntimeError("einsum(): found '.' for output but an ellipsis (...) was already found")
+            if right[at : at + 3] != "...":
+                raise RuntimeError("einsum(): found '.' for output that is not part of any ellipsis (...)")
+            result.append("...")
+            at += 2
+        elif c.isascii() and c.isalpha():
+            if c in result:
+                raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+            result.append(c)
+        elif c != " ":
+            _refuse_letter(equation, len(left) + 2 + at)
+        at += 1
+    return terms, result
+
+
+def einsum(*args: Any) -> Tensor:
+    equation, operands = _equation_of(args)
+    terms, result = _parsed(equation)
+    if len(operands) != len(terms):
+        few = "fewer" if len(operands) < len(terms) else "more"
+        raise RuntimeError(f"einsum(): {few} operands were provided than specified in the equation")
+    wide = _ellipsis_size(terms, operands)
+    if result is None:
+        counts = [c for term in terms for c in term if c != "..."]
+        dots = ["..."] if any("..." in term for term in terms) else []
+        result = dots + sorted(c for c in set(counts) if counts.count(c) == 1)
+    dots = [f".{k}" for k in range(wide)]  # the dimensions of an ellipsis, aligned at the last
+    labels: list[str] = list(itertools.chain.from_iterable(dots if c == "..." else [c] for c in result))
+    known = {c for term in terms for c in term}
+    for c in result:
+        if c not in known and c != "...":
+            raise RuntimeError(
+                f"einsum(): output subscript {c} does not appear in the equation for any input operand"
+            )
+    kept = len(labels)
+    for term in terms:
+        for c in dots if "..." in term and "..." not in result else []:
+            labels += [c] if c not in labels else []
+    labels += [c for c in dict.fromkeys(c for term in terms for c in term) if c not in labels and c != "..."]
+    sizes: dict[str, int] = {}
+    aligned = [_aligned(t, term, dots, labels, sizes, k) for k, (t, term) in enumerate(zip(operands, terms))]
+    return _summed(aligned, kept)
+
+
+def _ellipsis_size(terms: Sequence[Sequence[str]], operands: Sequence[Tensor]) -> int:
+    wide = 0
+    for k, (term, t) in enumerate(zip(terms, operands)):
+        named = sum(c != "..." for c in term)
+        if "..." in term:
+            if named > t.ndim:
+                raise RuntimeError(
+                    f"einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions "
+                    f"({t.ndim}) for operand {k}"
+                )
+            wide = max(wide, t.ndim - named)
+        elif named != t.ndim:
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions "
+                f"({t.ndim}) for operand {k} and no ellipsis was given"
+            )
+    return wide
+
+
+def _aligned(
+    t: Tensor, term: Sequence[str], dots: Sequence[str], labels: Sequence[str], sizes: dict[str, int], k: int
+) -> Tensor:
+    """The operand with a dimension for every label, in their order; a label that it has twice is a diagonal."""
+    hidden = t.ndim - sum(c != "..." for c in term)
+    own: list[str] = list(
+        itertools.chain.from_iterable(dots[len(dots) - hidden :] if c == "..." else [c] for c in term)
+    )
+    for c in dict.fromkeys(own):
+        while own.count(c) > 1:
+            first = own.index(c)
+            second = own.index(c, first + 1)
+            a, b = t.shape[first], t.shape[second]
+            if a != b:
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for operand {k} but the sizes don't match, {b} != {a}"
+                )
+            t = movedim(diagonal(t, 0, first, second), -1, first)
+            del own[second]
+    for c, n in zip(own, t.shape):
+        seen = sizes.get(c, 1)
+        if n != 1 and seen not in (1, n):
+            name = "..." if c.startswith(".") else c
+            raise RuntimeError(
+                f"einsum(): subscript {name} has size {n} for operand {k} which does not broadcast with previously seen "
+                f"size {seen}"
+            )
+        sizes[c] = n if n != 1 else seen
+    for _ in range(len(labels) - len(own)):
+        t = unsqueeze(t, t.ndim)
+    lacking = iter(range(len(own), len(labels)))
+    return _permute(t, dims=tuple(own.index(c) if c in own else next(lacking) for c in labels))
+
+
+def _summed(operands: list[Tensor], kept: int) -> Tensor:
+    """Contracted from left to right; a dimension is summed where the last operand that has it comes in."""
+    out, *rest = operands
+    over = list(range(kept, out.ndim))
+    if not rest:
+        return _sum(out, over) if over else out
+    for k, t in enumerate(rest):
+        later = rest[k + 1 :]
+        now = [d for d in over if all(o.shape[d] == 1 for o in later)]
+        over = [d for d in over if d not in now]
+        out = _contracted(out, t, now)
+    return out if out.ndim == kept else reshape(out, tuple(out.shape)[:kept])
+
+
+# ---------------------------------------------------------------- tensordot, kron
+
+
+def _shared_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        return list(range(-dims, 0)), list(range(dims))
+    if not isinstance(dims, (list, tuple)):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, "
+            f"but got dims={dims}"
+        )
+    first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    return first, second
+
+
+_TENSORDOT_OUT = (
+    "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}"
+)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
+    first, second = _shared_dims(a, b, dims)
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    if a.dtype is not b.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    over_a, over_b = ([layout.wrap_dim(d, t.ndim) for d in o] for o, t in ((first, a), (second, b)))
+    for over in (over_a, over_b):
+        for at in over:
+            if over.count(at) > 1:
+                raise RuntimeError(f"dim {at} appears multiple times in the list of dims")
+    for d, e, at, bt in zip(first, second, over_a, over_b):
+        n, m = a.shape[at], b.shape[bt]
+        if n == m:
+            continue
+        if n == 1:
+            b = _sum(b, bt, True)
+        elif m == 1:
+            a = _sum(a, at, True)
+        else:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {n} in dim {d} and second has size {m} in dim {e}"
+            )
+    left = [d for d in range(a.ndim) if d not in over_a]
+    right = [d for d in range(b.ndim) if d not in over_b]
+    inner = math.prod(a.shape[d] for d in over_a)
+    rows, columns = tuple(a.shape[d] for d in left), tuple(b.shape[d] for d in right)
+    x, y = _permute(a, dims=(*left, *over_a)), _permute(b, dims=(*over_b, *right))
+    if rows or columns:
+        product = _mm(reshape(x, (math.prod(rows), inner)), reshape(y, (inner, math.prod(columns))))
+    else:
+        product = _dot(reshape(x, (inner,)), reshape(y, (inner,)))
+    result = reshape(product, (*rows, *columns))
+    return result if out is None else into("tensordot", out, result, (a, b), _TENSORDOT_OUT)
+
+
+def _need_tensor(name: str, word: str, position: int, t: Any) -> None:
+    if not isinstance(t, Tensor):
+        raise TypeError(
+            f"{name}(): argument '{word}' (position {position}) must be Tensor, not {type(t).__name__}"
+        )
+
+
+@method
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _need_tensor("kron", "other", 2, other)
+    ndim = max(input.ndim, other.ndim)
+    a, b = ((1,) * (ndim - t.ndim) + tuple(t.shape) for t in (input, other))
+    x = reshape(input, tuple(n for size in a for n in (size, 1)))
+    y = reshape(other, tuple(n for size in b for n in (1, size)))
+    product = mul(x, y).contiguous()
+    result = _unsafe_view(product, tuple(n * m for n, m in zip(a, b)))
+    return result if out is None else into("kron", out, result, (input, other), apart=(input, other))
+
+
+# ---------------------------------------------------------------- chains and powers of matrices
+
+
+def _best_split(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where to part the chain of matrices i..j for the fewest multiplications."""
+    n = len(sizes) - 1
+    cost = {(k, k): 0 for k in range(n)}
+    at: dict[tuple[int, int], int] = {}
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            j = i + length - 1
+            costs = [
+                cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)
+            ]
+            cost[i, j] = min(costs)
+            at[i, j] = i + costs.index(min(costs))
+    return at
+
+
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            "linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
+        )
+    result = _chain(tensors)
+    return result if out is None else into("linalg_multi_dot", out, result, tensors)
+
+
+def _chain(tensors: Sequence[Tensor]) -> Tensor:
+    n = len(tensors)
+    if n < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {n}")
+    first, *middle, last = tensors
+    for word, t in (("first", first), ("last", last)):
+        if t.ndim not in (1, 2):
+            raise RuntimeError(f"multi_dot(): the {word} tensor must be 1D or 2D but got {t.ndim}D")
+    for k, t in enumerate(tensors):
+        if 0 < k < n - 1 and t.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {k} must be 2D but got {t.ndim}D")
+        if t.dtype is not first.dtype:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {first.dtype.c_name} and tensor {k} "
+                f"{t.dtype.c_name}"
+            )
+    shape = (*tuple(first.shape)[:-1], *tuple(last.shape)[1:])
+    chain = [unsqueeze(first, 0) if first.ndim == 1 else first, *middle]
+    chain.append(unsqueeze(last, -1) if last.ndim == 1 else last)
+    for k, (a, b) in enumerate(itertools.pairwise(chain)):
+        if a.shape[1] != b.shape[0]:
+            shapes = f"{list(tensors[k].shape)} and {list(tensors[k + 1].shape)}"
+            raise RuntimeError(
+                f"multi_dot(): tensors {k} and {k + 1} with shapes {shapes} cannot be multiplied"
+            )
+    split = _best_split([chain[0].shape[0], *(t.shape[1] for t in chain)])
+
+    def product(i: int, j: int) -> Tensor:
+        return chain[i] if i == j else _mm(product(i, split[i, j]), product(split[i, j] + 1, j))
+
+    return _view(product(0, n - 1), shape=shape)
+
+
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    import warnings
+
+    warnings.warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
+        "instead, which accepts a list of two or more tensors rather than multiple parameters.",
+        UserWarning,
+        stacklevel=2,
+    )
+    _checked("chain_matmul", matrices)
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for t in matrices:
+        if t.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {t.ndim}, expected 2 instead.")
+    result = matrices[0] if len(matrices) == 1 else _chain(matrices)
+    return result if out is None else into("chain_matmul", out, result, matrices)
+
+
+# ---------------------------------------------------------------- products of vectors
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.scalar_name}"
+        )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {x.dtype.scalar_name} and y of "
+            f"type {y.dtype.scalar_name} instead"
+        )
+    result = x.dot(y) if x.ndim == y.ndim == 1 else _sum(mul(x, y), dim)
+    return result if out is None else into("linalg_vecdot", out, result, (x, y))
+
+
+def _rounded_minor(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+    """As PyTorch computes it in float16: each product is rounded."""
+    return sub(mul(a, b), mul(c, d))
+
+
+_minor = elementwise_function(ElementwiseOp("minor", lambda a, b, c, d: a * b - c * d))
+
+
+@differentiable(
+    "LinalgCross",
+    tangent=PRODUCT,
+    input=lambda g, other, input_spec, dim: hooks.sum_to(_cross(other, g, dim=dim), input_spec.shape),
+    other=lambda g, input, other_spec, dim: hooks.sum_to(_cross(g, input, dim=dim), other_spec.shape),
+)
+def _cross(input: Tensor, other: Tensor, *, dim: int) -> Tensor:
+    """`dim` counts from the end."""
+    a, b = ([select(t, dim, k) for k in range(3)] for t in (input, other))
+    minor = _rounded_minor if input.dtype is dtypes.float16 else _minor
+    return stack([minor(a[i], b[j], a[j], b[i]) for i, j in ((1, 2), (2, 0), (0, 1))], dim)
+
+
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    d = layout.wrap_dim(dim, input.ndim)
+    if input.shape[d] != 3 or other.shape[d] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
+        )
+    layout.broadcast_shapes(input._spec.shape, other._spec.shape)
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.scalar_name} but found {other.dtype.scalar_name}"
+        )
+    result = _cross(input, other, dim=d - input.ndim)
+    if out is None:
+        return result
+    no_overlap(out, input, other)
+    return into("linalg_cross", out, result, (input, other), EXPECTED)
+
+
+@method
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    if dim is None:
+        import warnings
+
+        warnings.warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
+            "future release.",
+            UserWarning,
+            stacklevel=2,
+        )
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return linalg_cross(input, other, dim=dim, out=out)
+
+
+# ---------------------------------------------------------------- products added to something
+
+
+def _scaled(t: Tensor, number: Any) -> Tensor:
+    return t if number == 1 else mul(t, number)
+
+
+@differentiable(
+    "Addr",
+    input=lambda g, input_spec, beta: hooks.sum_to(_scaled(g, beta), input_spec.shape),
+    vec1=lambda g, vec2, alpha: _scaled(_mv(g, vec2), alpha),
+    vec2=lambda g, vec1, alpha: _scaled(_mv(g.t(), vec1), alpha),
+)
+def _addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any, alpha: Any) -> Tensor:
+    product = _scaled(mul(unsqueeze(vec1, 1), vec2), alpha)
+    if beta == 0:  # an input times 0 is not looked at: its NaN do not count
+        return clone(product)
+    return add(_scaled(input, beta), product)
+
+
+@method
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    for word, t in (("vec1", vec1), ("vec2", vec2)):
+        if t.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {word}, but got {t.ndim}-D")
+    d = reduce(dtypes.promote_types, (t.dtype for t in (input, vec1, vec2)))
+    for word, number in (("beta", beta), ("alpha", alpha)):
+        if not d.is_floating_point and number_type(number) is float:
+            raise RuntimeError(
+                f"For integral input tensors, argument {word} must not be a floating point number."
+            )
+        if d is not dtypes.bool_ and number_type(number) is bool:
+            raise RuntimeError(f"Boolean {word} only supported for Boolean results.")
+    if d is dtypes.bool_:
+        beta, alpha = bool(beta), bool(alpha)
+    shape = (vec1.shape[0], vec2.shape[0])
+    expand(input, shape)
+    operands = [to_dtype(t, d) for t in (input, vec1, vec2)]
+    result = _addr(*operands, beta=beta, alpha=alpha)
+    inputs = (input, vec1, vec2)
+    return result if out is None else into("addr", out, result, inputs, apart=inputs)
+
+
+_ADDBMM_OUT = "self and mat2 must have the same dtype, but got {got} and {want}"
+
+
+def _addbmm_back(g: Tensor, other: Tensor, alpha: Any, second: bool) -> Tensor:
+    wide = expand(g, (other.shape[0], *g.shape))
+    return _scaled(_bmm(other.mT, wide) if second else _bmm(wide, other.mT), alpha)
+
+
+@differentiable(
+    "Addbmm",
+    input=lambda g, input_spec, beta: hooks.sum_to(_scaled(g, beta), input_spec.shape),
+    batch1=lambda g, batch2, alpha: _addbmm_back(g, batch2, alpha, False),
+    batch2=lambda g, batch1, alpha: _addbmm_back(g, batch1, alpha, True),
+)
+def _addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any, alpha: Any) -> Tensor:
+    n, rows, inner = batch1.shape
+    wide = reshape(_permute(batch1, dims=(1, 0, 2)), (rows, n * inner))
+    return _addmm(input, wide, reshape(batch2, (n * inner, batch2.shape[2])), beta, alpha)
+
+
+@method
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    if batch1.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    shape = (batch1.shape[1], batch2.shape[layout.wrap_dim(2, batch2.ndim)])
+    if batch1.shape[0] != batch2.shape[0]:
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
+        )
+    if batch1.shape[2] != batch2.shape[1]:
+        sizes = [f"{t.shape[1]}x{t.shape[2]}" for t in (batch1, batch2)]
+        raise RuntimeError(f"Incompatible matrix sizes for bmm ({sizes[0]} and {sizes[1]})")
+    result = _addbmm(expand(input, shape), batch1, batch2, beta=beta, alpha=alpha)
+    if out is None:
+        return result
+    return into("addbmm", out, result, (input, batch1, batch2), _ADDBMM_OUT, apart=(input,))
+
+
+in_place(addr, apart)
+in_place(addbmm)
+
+__all__ = ["addbmm", "addr", "chain_matmul", "cross", "einsum", "kron", "tensordot"]

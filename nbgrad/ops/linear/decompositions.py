@@ -1,0 +1,487 @@
+"""QR, eigenvalues, singular values of batches of matrices, by NumPy's LAPACK; and what is made of them: norms of matrices, the
+pseudoinverse, least squares, rank and condition.
+
+Gradients are products of the factors, so those of every order exist; where factors are not unique (equal eigenvalues) they are not finite,
+as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.plan import number_type
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.return_types import results
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import spec
+from nbgrad.ops.arrange.diagonals import diag_embed
+from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.arrange.orders import triu
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.index.gather import masked_fill
+from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear.norms import vector_norm
+from nbgrad.ops.linear.products import matmul
+from nbgrad.ops.linear.systems import (
+    _inverse,
+    _LinAlgError,
+    by_columns,
+    check_floats,
+    check_matrices,
+    check_square,
+    solve_triangular,
+)
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.pointwise.numeric import nan_to_num
+from nbgrad.ops.reduce.sums import amax, amin
+from nbgrad.ops.reduce.sums import sum as _sum
+from nbgrad.ops.views.copy import full, to_dtype, zeros
+from nbgrad.ops.views.views import diagonal, movedim, narrow, squeeze, unsqueeze
+
+_ILL_CONDITIONED = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
+
+
+def _not_converged(name: str, lost: Any, why: str) -> _LinAlgError:
+    where = f"(Batch element {lapack.first(lost)}): " if lost.ndim else ""
+    return _LinAlgError(f"{name}: {where}The algorithm failed to converge because {why}")
+
+
+def _skew(t: Tensor) -> Tensor:
+    return e.sub(t, t.mT)
+
+
+def _plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return a if b is None else b if a is None else e.add(a, b)
+
+
+# ---------------------------------------------------------------- QR
+
+
+def _tall_qr_back(gq: Tensor | None, gr: Tensor | None, q: Tensor, r: Tensor) -> Tensor:
+    inner = _plus(
+        None if gr is None else matmul(gr, r.mT),
+        None if gq is None else e.neg(matmul(q.mT, gq)),
+    )
+    assert inner is not None
+    upper = triu(inner)
+    both = e.sub(e.add(upper, upper.mT), diag_embed(diagonal(upper, 0, -2, -1)))
+    total = _plus(gq, matmul(q, both))
+    assert total is not None
+    return solve_triangular(r.mT, total, upper=False, left=False)
+
+
+def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+            "mode='reduced') if you are going to differentiate through linalg.qr."
+        )
+    rows, columns = y0.shape[-2], y1.shape[-1]
+    if mode == "complete" and rows > columns:
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+        )
+    gq, gr = g
+    if rows >= columns:
+        return _tall_qr_back(gq, gr, y0, y1)
+    # The columns beyond the square are Q^T times those of the matrix: their gradient goes there, and through Q.
+    square, rest = narrow(y1, -1, 0, rows), narrow(y1, -1, rows, columns - rows)
+    if gr is None:
+        first = _tall_qr_back(gq, None, y0, square)
+        return cat([first, zeros(rest._spec.dense())], -1)
+    g_rest = narrow(gr, -1, rows, columns - rows)
+    through = _plus(gq, matmul(matmul(y0, rest), g_rest.mT))
+    first = _tall_qr_back(through, narrow(gr, -1, 0, rows), y0, square)
+    return cat([first, matmul(y0, g_rest)], -1)
+
+
+@differentiable("LinalgQr", batch=lambda x, mode: _qr(x, mode=mode), A=_qr_back)
+def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
+    a = A._host()
+    if mode == "r":
+        nothing = full(A._spec.dense().like((0,)), 0)
+        return nothing, by_columns(np.asarray(lapack.qr(a, "r")))
+    q, r = lapack.qr(a, mode)
+    return by_columns(q), by_columns(r)
+
+
+def linalg_qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+    check_matrices("linalg.qr", A)
+    check_floats("linalg.qr", A, "geqrf_cpu")
+    if mode not in ("reduced", "r", "complete"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    return results("linalg_qr", _qr(A, mode=mode), out, (A,))
+
+
+@method
+def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
+    warnings.warn(
+        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\n"
+        "The boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\n"
+        "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')",
+        UserWarning,
+        stacklevel=2,
+    )
+    return results("qr", linalg_qr(input, "reduced" if some else "complete"), out, (input,))
+
+
+# ---------------------------------------------------------------- eigenvalues of symmetric matrices
+
+
+def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
+    gl, gv = g
+    inner = None if gl is None else diag_embed(gl)
+    if gv is not None:
+        gaps = e.sub(unsqueeze(y0, -2), unsqueeze(y0, -1))
+        gaps = masked_fill(gaps, of_array(np.eye(y0.shape[-1], dtype=bool)), math.inf)
+        turned = e.div(matmul(y1.mT, gv), gaps)
+        inner = _plus(inner, e.mul(e.add(turned, turned.mT), 0.5))
+    assert inner is not None
+    return matmul(matmul(y1, inner), y1.mT)
+
+
+@differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
+def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
+    values, vectors, lost = lapack.eigh(A._host(), UPLO)
+    if lost.any():
+        raise _not_converged("linalg.eigh", lost, f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1}).")
+    return of_array(values), by_columns(vectors)
+
+
+def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+    check_square("linalg.eigh", A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    if A.dtype not in (dtypes.float32, dtypes.float64):
+        raise NotImplementedError(f"\"linalg_eigh_cpu\" not implemented for '{A.dtype.scalar_name}'")
+    return results("linalg_eigh", _eigh(A, UPLO=UPLO.upper()), out, (A,))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    result: Tensor = linalg_eigh(A, UPLO)[0]
+    return result if out is None else into("linalg_eigvalsh", out, result, (A,))
+
+
+# ---------------------------------------------------------------- singular values
+
+
+def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -> Tensor:
+    k = y1.shape[-1]
+    gu, gs, gvh = g
+    u, s, vh = narrow(y0, -1, 0, k), y1, narrow(y2, -2, 0, k)
+    row = unsqueeze(s, -2)
+    if gu is None and gvh is None:
+        return matmul(e.mul(u, e.mul(unsqueeze(gs, -2), 1)), vh)
+    # The vectors beyond the singular values are not settled by the matrix; PyTorch passes over what arrives for them.
+    gu = None if gu is None else narrow(gu, -1, 0, k)
+    gvh = None if gvh is None else narrow(gvh, -2, 0, k)
+    gaps = e.mul(e.sub(row, row.mT), e.add(row, row.mT))
+    gaps = masked_fill(gaps, of_array(np.eye(k, dtype=bool)), 1.0)
+    inner = None if gs is None else diag_embed(gs)
+    beside = None
+    if gu is not None:
+        turned = matmul(u.mT, gu)
+        inner = _plus(inner, e.mul(e.div(_skew(turned), gaps), row))
+        if u.shape[-2] > k:
+            beside = matmul(e.div(e.sub(gu, matmul(u, turned)), row), vh)
+    if gvh is not None:
+        turned = matmul(vh, gvh.mT)
+        inner = _plus(inner, e.mul(row.mT, e.div(_skew(turned), gaps)))
+        if vh.shape[-1] > k:
+            outside = e.sub(gvh, matmul(turned.mT, vh))
+            beside = _plus(beside, matmul(e.div(u, row), outside))
+    assert inner is not None
+    total = _plus(matmul(matmul(u, inner), vh), beside)
+    assert total is not None
+    return total
+
+
+@differentiable("LinalgSvd", batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices), A=_svd_back)
+def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
+    u, s, vh, lost = lapack.svd(A._host(), full_matrices)
+    if lost.any():
+        raise _not_converged("linalg.svd", lost, "the input matrix contained non-finite values.")
+    return by_columns(u), of_array(s), by_columns(vh)
+
+
+def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
+    check_matrices("linalg.svd", A)
+    check_floats("linalg.svd", A, "linalg_svd_cpu")
+    if driver is not None:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
+    return results("linalg_svd", _svd(A, full_matrices=full_matrices), out, (A,))
+
+
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    result: Tensor = linalg_svd(A, False, driver=driver)[1]
+    return result if out is None else into("linalg_svdvals", out, result, (A,))
+
+
+@method
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+    u, s, vh = linalg_svd(input, full_matrices=not some)
+    if not compute_uv:
+        rows, columns = tuple(input.shape)[-2:]
+        batch = tuple(input.shape)[:-2]
+        u, vh = (full(input._spec.dense().like((*batch, n, n)), 0) for n in (rows, columns))
+    return results("svd", (u, s, vh.mT), out, (input,))
+
+
+# ---------------------------------------------------------------- norms of matrices
+
+_ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
+
+
+def _extreme(lengths: Tensor, dim: int, keepdim: bool, ord: float) -> Tensor:
+    """The largest, of none 0; the smallest where the order is negative."""
+    if ord > 0:
+        return (amax if lengths.shape[dim] else _sum)(lengths, dim, keepdim)
+    return amin(lengths, dim, keepdim)
+
+
+def matrix_norm(
+    A: Tensor,
+    ord: Any = "fro",
+    dim: Any = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    check_matrices("linalg.matrix_norm", A)
+    if not A.dtype.is_floating_point:
+        check_floats("linalg.matrix_norm", A)
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
+    rows, columns = (layout.wrap_dim(d, A.ndim) for d in dims)
+    if rows == columns:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
+    if ord not in ("fro", "nuc") and (isinstance(ord, str) or abs(ord) not in _ORDERS):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    if dtype is not None:
+        A = to_dtype(A, dtypes.to_dtype(dtype))
+    if ord == "fro":
+        result = vector_norm(A, 2, (rows, columns), keepdim)
+    elif ord == "nuc" or abs(ord) == 2:
+        check_floats("linalg.matrix_norm", A)
+        s = svdvals(movedim(A, (rows, columns), (-2, -1)))
+        result = _sum(s, -1) if ord == "nuc" else _extreme(s, -1, False, ord)
+        for d in sorted((rows, columns)) if keepdim else ():
+            result = unsqueeze(result, d)
+    else:
+        over, along = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = vector_norm(A, 1, over, keepdim)
+        along -= not keepdim and along > over
+        result = _extreme(sums, along, keepdim, ord)
+    return result if out is None else into("linalg_matrix_norm", out, result, (A,))
+
+
+def linalg_norm(
+    A: Tensor,
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if out is not None:
+        return into("linalg_norm", out, linalg_norm(A, ord, dim, keepdim, dtype=dtype), (A,))
+    more = {"keepdim": keepdim, "dtype": dtype}
+    if ord is None:
+        return vector_norm(A, 2, dims, **more)
+    if dims is not None and len(dims) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
+    if isinstance(ord, str):
+        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, **more)
+    if dims is None and A.ndim not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+        )
+    if len(dims) == 1 if dims is not None else A.ndim == 1:
+        return vector_norm(A, ord, dims, **more)
+    return matrix_norm(A, ord, (0, 1) if dims is None else dims, **more)
+
+
+def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+    check_matrices("linalg.cond", A)
+    known = p is None or p in ("fro", "nuc") or (number_type(p) is not None and abs(p) in _ORDERS)
+    if not known:
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    if not A.numel():
+        result = zeros(A._spec.dense().like(tuple(A.shape)[:-2]))
+    elif p is None or p in (2, -2):
+        s = svdvals(A)
+        largest, smallest = narrow(s, -1, 0, 1), narrow(s, -1, s.shape[-1] - 1, 1)
+        result = squeeze(e.div(smallest, largest) if p == -2 else e.div(largest, smallest), -1)
+    else:
+        check_square(f"linalg.cond(ord={p})", A)
+        inverse = _inverse(A, None)
+        result = nan_to_num(e.mul(matrix_norm(A, p), matrix_norm(inverse, p)), math.inf, math.inf, -math.inf)
+    return result if out is None else into("linalg_cond", out, result, (A,))
+
+
+# ---------------------------------------------------------------- rank, pseudoinverse, least squares
+
+
+def _threshold(s: Tensor, A: Tensor, atol: Any, rtol: Any) -> Tensor:
+    """Below which a singular value counts as 0."""
+    largest = amax(s, -1, True) if s.shape[-1] else full(s._spec.dense().like((*tuple(s.shape)[:-1], 1)), 0)
+    if rtol is None:
+        given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
+        rtol = 0.0 if given else float(np.finfo(A.dtype.np).eps) * max(tuple(A.shape)[-2:])
+    wide = [unsqueeze(t, -1) if isinstance(t, Tensor) else t for t in (rtol, 0.0 if atol is None else atol)]
+    relative = e.mul(largest, wide[0])
+    absolute = wide[1] if isinstance(wide[1], Tensor) else full(spec(A.dtype, ()), wide[1])
+    return e.maximum(relative, to_dtype(absolute, A.dtype))
+
+
+_WIDE_ONLY = "This function doesn't handle types other than float and double"
+
+
+def matrix_rank(
+    A: Tensor,
+    tol: Any = None,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    check_matrices("linalg.matrix_rank", A)
+    if A.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(_WIDE_ONLY)
+    A = A.detach()
+    s = e.abs(eigvalsh(A)) if hermitian else svdvals(A)
+    result = _sum(
+        e.gt(s, _threshold(s, A, tol if tol is not None else atol, 0.0 if tol is not None else rtol)), -1
+    )
+    return result if out is None else into("linalg_matrix_rank", out, result, (A,))
+
+
+def _pinv_back(g: Tensor, A: Tensor, y: Tensor) -> Tensor:
+    turned = g.mT
+    first = e.neg(matmul(matmul(y.mT, g), y.mT))
+    left = matmul(turned, matmul(y, y.mT))
+    right = matmul(matmul(y.mT, y), turned)
+    more = e.add(e.sub(left, matmul(matmul(A, y), left)), e.sub(right, matmul(right, matmul(y, A))))
+    return e.add(first, more)
+
+
+@differentiable("LinalgPinv", A=_pinv_back)
+def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    if hermitian:
+        s, v = _eigh(A, UPLO="L")
+        u, vh, size = v, v.mT, e.abs(s)
+    else:
+        u, s, vh = _svd(A, full_matrices=False)
+        size = s
+    kept = e.gt(size, _threshold(size, A, atol, rtol))
+    inverse = e.where(kept, e.reciprocal(s), full(spec(A.dtype, ()), 0))
+    return matmul(e.mul(vh.mT, unsqueeze(inverse, -2)), u.mT)
+
+
+def pinv(
+    A: Tensor,
+    rcond: Any = None,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    if A.ndim < 2 or A.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(
+            f"linalg.pinv({A.dtype.scalar_name}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
+            "double, cfloat or cdouble types"
+        )
+    if not A.numel():
+        result = full(A._spec.dense().like((*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
+    else:
+        result = _pinv(A, atol=atol, rtol=rcond if rtol is None else rtol, hermitian=hermitian)
+    return result if out is None else into("linalg_pinv", out, result, (A,))
+
+
+@method
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    return pinv(input, rcond)
+
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def _lstsq_back(g: Any, A: Tensor, B: Tensor, y0: Tensor, y1: Tensor, rcond: Any) -> list[Tensor | None]:
+    inverse = pinv(A, rcond)
+    ga = gb = None
+    if g[0] is not None:
+        gb = matmul(inverse.mT, g[0])
+        ga = _pinv_back(matmul(g[0], B.mT), A, inverse)
+    if g[1] is not None and y1.numel():
+        rest = e.mul(e.mul(e.sub(B, matmul(A, y0)), 2), unsqueeze(g[1], -2))
+        gb, ga = _plus(gb, rest), _plus(ga, e.neg(matmul(rest, y0.mT)))
+    return [ga, gb]
+
+
+@differentiable("LinalgLstsq", all=_lstsq_back)
+def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tuple[Tensor, Tensor]:
+    rows, columns = tuple(A.shape)[-2:]
+    ranks = matrix_rank(A, rtol=rcond)._host()
+    if whole and (ranks < min(rows, columns)).any():
+        raise _LinAlgError(
+            "torch.linalg.lstsq: The least squares solution could not be computed because the input matrix does not have full "
+            f"rank (error code: {ranks.min() + 1})."
+        )
+    x = matmul(_pinv(A, atol=None, rtol=rcond, hermitian=False), B)
+    if rests and rows > columns and (ranks == columns).all():
+        rest = e.sub(B, matmul(A, x))
+        return x, _sum(e.mul(rest, rest), -2)
+    return x, full(A._spec.dense().like((0,)), 0)
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
+    if A.ndim < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if not B.ndim:
+        raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
+    if driver is not None and driver not in _DRIVERS:
+        raise RuntimeError(
+            "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
+        )
+    vector = B.ndim == A.ndim - 1 and (B.ndim == 1 or tuple(B.shape) == tuple(A.shape)[:-1])
+    if vector and A.shape[-2] != B.shape[-1]:
+        raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-1)")
+    if not vector and A.shape[-2] != B.shape[-2]:
+        raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
+            f"{A.dtype.scalar_name} and other's dtype {B.dtype.scalar_name}"
+        )
+    rank = matrix_rank(A, rtol=rcond)
+    x, rest = _lstsq(
+        A,
+        unsqueeze(B, -1) if vector else B,
+        rcond=rcond,
+        rests=driver not in (None, "gelsy"),
+        whole=driver == "gels",
+    )
+    nothing = full(A._spec.dense().like((0,)), 0)
+    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
+    ranks = full(spec(dtypes.int64, (0,)), 0) if driver == "gels" else rank
+    parts = squeeze(x, -1) if vector else x, rest if not vector else nothing, ranks, values
+    return results("linalg_lstsq", parts, out, (A, B), exact=(None,) * 4)
+
+
+__all__ = ["pinverse", "qr", "svd"]

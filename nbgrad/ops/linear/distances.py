@@ -1,0 +1,252 @@
+"""Distances between vectors, one by one or all with all; what makes vectors of length 1, or no longer than a bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.return_types import EXPECTED
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import spec
+from nbgrad.ops.index.place import Place, _index_select
+from nbgrad.ops.linear.norms import _norm, _norm_rule, vector_norm
+from nbgrad.ops.linear.products import matmul
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.reduce.sums import sum as _sum
+from nbgrad.ops.views.copy import contiguous, full, in_place, to_dtype
+from nbgrad.ops.views.views import broadcast_to, reshape, unsqueeze
+
+# ---------------------------------------------------------------- of all elements, of rows
+
+
+def _dist_back(g: Tensor, input: Tensor, other: Tensor, y: Tensor, p: float) -> Tensor:
+    away = e.sub(input, other)
+    back = _norm_rule(g, away, y, p, tuple(range(away.ndim)), False)
+    return full(away._spec.dense(), 0) if back is None else back
+
+
+def _dist_each(g: Tensor, input: Tensor, other: Tensor, y: Tensor, p: float) -> list[Tensor]:
+    back = _dist_back(g, input, other, y, p)
+    return [hooks.sum_to(back, input.shape), hooks.sum_to(e.neg(back), other.shape)]
+
+
+@differentiable("Dist", all=_dist_each)
+def _dist(input: Tensor, other: Tensor, *, p: float) -> Tensor:
+    away = e.sub(input, other)
+    return _norm(away, ord=p, dims=tuple(range(away.ndim)), keepdim=False)
+
+
+@method
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    if dtypes.bool_ in (input.dtype, other.dtype):
+        return e.sub(input, other)  # which refuses
+    d = dtypes.promote_types(input.dtype, other.dtype)
+    if not d.is_floating_point:
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got {d.scalar_name} instead."
+        )
+    return _dist(to_dtype(input, d), to_dtype(other, d), p=float(p))
+
+
+@differentiable("NormBackward1", input=_norm_rule)
+def _length(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
+    return _norm(input, ord=ord, dims=dims, keepdim=keepdim)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    last = max(x1.ndim, x2.ndim) - 1
+    return _length(e.add(e.sub(x1, x2), eps), ord=float(p), dims=(last,), keepdim=keepdim)
+
+
+def _at_least(x: Tensor, bound: float) -> Tensor:
+    """Not below the bound; the gradient passes it: it is one of values, not of the graph."""
+    values = x.detach()
+    return e.add(x, e.sub(e.clamp_min(values, bound), values))
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    d = dtypes.promote_types(x1.dtype, x2.dtype)
+    if not d.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d.scalar_name}")
+    shape = tuple(layout.broadcast_shapes(x1._spec.shape, x2._spec.shape))
+    units = []
+    for x in (x1, x2):
+        x = to_dtype(x, d)
+        x = x if tuple(x.shape) == shape else broadcast_to(x, shape)
+        units.append(e.div(x, _at_least(vector_norm(x, 2, dim, True), eps)))
+    return _sum(e.mul(*units), dim)
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    length = e.clamp_min(vector_norm(input, p, dim, True), eps)
+    return e.div(input, broadcast_to(length, tuple(input.shape)), out=out)
+
+
+# ---------------------------------------------------------------- all with all
+
+
+def _apart(x1: Tensor, x2: Tensor) -> Tensor:
+    return e.sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
+
+
+def _cdist_back(g: Tensor, x1: Tensor, x2: Tensor, y: Tensor, p: float) -> list[Tensor]:
+    if p == 0:
+        return [full(x._spec.dense(), 0) for x in (x1, x2)]
+    away = _apart(x1, x2)
+    back = _norm_rule(g, away, y, p, (away.ndim - 1,), False)
+    assert back is not None
+    return [hooks.sum_to(_sum(back, -2), x1.shape), hooks.sum_to(e.neg(_sum(back, -3)), x2.shape)]
+
+
+@differentiable("Cdist", unmoved="_cdist_forward", all=_cdist_back)
+def _cdist(x1: Tensor, x2: Tensor, *, p: float) -> Tensor:
+    away = _apart(x1, x2)
+    return _norm(away, ord=p, dims=(away.ndim - 1,), keepdim=False)
+
+
+def _euclidean_back(g: Tensor, x1: Tensor, x2: Tensor, y: Tensor) -> list[Tensor]:
+    ratio = e.where(e.eq(y, 0), full(spec(g.dtype, ()), 0), e.div(g, y))
+    turned = ratio.mT
+    return [
+        e.sub(e.mul(x1, _sum(ratio, -1, True)), matmul(ratio, x2)),
+        e.sub(e.mul(x2, _sum(turned, -1, True)), matmul(turned, x1)),
+    ]
+
+
+@differentiable("EuclideanDist", unmoved="_euclidean_dist", all=_euclidean_back)
+def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
+    """By one product of matrices: as in PyTorch quick, and less exact where rows are nearly the same."""
+    squares = e.add(_sum(e.mul(x1, x1), -1, True), _sum(e.mul(x2, x2), -1, True).mT)
+    return e.sqrt(e.clamp_min(e.sub(squares, e.mul(matmul(x1, x2.mT), 2)), 0))
+
+
+_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
+
+
+def _no_half(kernel: str, x: Tensor) -> None:
+    if x.dtype is dtypes.float16:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Half'")
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    for word, x in (("X1", x1), ("X2", x2)):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {word} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
+    for word, x in (("X1", x1), ("X2", x2)):
+        if not x.dtype.is_floating_point:
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {word} got: {x.dtype.scalar_name}"
+            )
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    batch = tuple(layout.broadcast_shapes(tuple(x1.shape)[:-2], tuple(x2.shape)[:-2]))
+    x1, x2 = (
+        broadcast_to(x, (*batch, *tuple(x.shape)[-2:])) if tuple(x.shape)[:-2] != batch else x
+        for x in (x1, x2)
+    )
+    large = max(x1.shape[-2], x2.shape[-2]) > 25
+    if p == 2 and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and large)):
+        return reshape(_euclidean(x1, x2), (*batch, x1.shape[-2], x2.shape[-2]))
+    _no_half("cdist", x1)
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"expected scalar type {x1.dtype.scalar_name} but found {x2.dtype.scalar_name}")
+    return _cdist(x1, x2, p=float(p))
+
+
+def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
+    if p == 0:
+        return full(input._spec.dense(), 0)
+    first, second = _pairs(input.shape[0])
+    away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
+    back = _norm_rule(g, away, y, p, (1,), False)
+    assert back is not None
+    from nbgrad.ops.index.place import _spread
+
+    base = input._spec.dense()
+    return e.sub(_spread(back, base=base, place=first), _spread(back, base=base, place=second))
+
+
+def _pairs(n: int) -> tuple[Place, Place]:
+    first, second = (np.ascontiguousarray(k) for k in np.triu_indices(n, 1))
+    return Place((0,), [first], first.shape), Place((0,), [second], second.shape)
+
+
+@differentiable("Pdist", unmoved="_pdist_forward", input=_pdist_back)
+def _pdist(input: Tensor, *, p: float) -> Tensor:
+    first, second = _pairs(input.shape[0])
+    away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
+    return _norm(away, ord=p, dims=(1,), keepdim=False)
+
+
+def pdist(input: Tensor, p: float = 2) -> Tensor:
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    _no_half("pdist", input)
+    return _pdist(input, p=float(p))
+
+
+# ---------------------------------------------------------------- no longer than a bound
+
+
+def _renorm_back(g: Tensor, input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    others = tuple(d for d in range(input.ndim) if d != dim)
+    length = vector_norm(input, p, others, True)
+    total = _sum(e.mul(g, input), others, True)
+    back = _norm_rule(total, input, length, p, others, True)
+    assert back is not None
+    inverse = e.reciprocal(e.add(length, 1e-7))
+    along = e.mul(e.sub(g, e.mul(inverse, back)), e.mul(inverse, maxnorm))
+    return e.where(e.gt(length, maxnorm), along, g)
+
+
+@differentiable("Renorm", input=_renorm_back)
+def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
+    others = tuple(d for d in range(input.ndim) if d != dim)
+    length = vector_norm(input, p, others, True)
+    scale = e.where(
+        e.gt(length, maxnorm), e.div(maxnorm, e.add(length, 1e-7)), full(spec(input.dtype, ()), 1)
+    )
+    return contiguous(e.mul(input, scale))
+
+
+@method
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.scalar_name}"
+        )
+    result = _renorm(input, p=float(p), dim=layout.wrap_dim(dim, input.ndim), maxnorm=float(maxnorm))
+    return result if out is None else into("renorm", out, result, (input,), EXPECTED, apart=(input,))
+
+
+in_place(renorm)
+__all__ = ["cdist", "cosine_similarity", "dist", "pairwise_distance", "pdist", "renorm"]

@@ -1,0 +1,267 @@
+"""The factors of matrices by Gauss's elimination with row exchanges, A = P L U, and systems solved with them.
+
+NumPy has no such routine of LAPACK's: the elimination is a loop over columns, of all matrices of a batch at once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
+from nbgrad.dispatch.return_types import named, results
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes
+from nbgrad.memory.storage import spec
+from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.arrange.orders import tril, triu
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear.products import matmul
+from nbgrad.ops.linear.systems import _solve_triangular, by_columns, solve_triangular
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.views.copy import zeros
+from nbgrad.ops.views.views import narrow
+
+_Array = np.ndarray[Any, Any]
+
+
+@undifferentiable(batch=lambda x, rows, d: _permutation(x, rows=rows, d=d))
+def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
+    """P of A = P L U."""
+    steps = pivots._host().reshape(prod(tuple(pivots.shape)[:-1]), tuple.__getitem__(pivots.shape, -1))
+    order = np.tile(np.arange(rows), (len(steps), 1))
+    every = np.arange(len(steps))
+    for k in range(steps.shape[1]):
+        other = steps[:, k] - 1
+        order[every, k], order[every, other] = order[every, other], order[every, k].copy()
+    p = np.zeros((len(steps), rows, rows), d.np)
+    p[every[:, None], order, np.arange(rows)] = 1
+    return of_array(p.reshape(*tuple(pivots.shape)[:-1], rows, rows))
+
+
+# ---------------------------------------------------------------- the factors
+
+
+def _lower(LU: Tensor) -> Tensor:
+    rows, columns = tuple(LU.shape)[-2:]
+    k = min(rows, columns)
+    return e.add(tril(narrow(LU, -1, 0, k), -1), of_array(np.eye(rows, k, dtype=LU.dtype.np)))
+
+
+def _upper(LU: Tensor) -> Tensor:
+    return triu(narrow(LU, -2, 0, min(tuple(LU.shape)[-2:])))
+
+
+def _factor_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
+    """Of the square part, L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T; of rows or columns beyond it, that they follow."""
+    rows, columns = tuple(y0.shape)[-2:]
+    k, g = min(rows, columns), g[0]
+    L, U, P = _lower(y0), _upper(y0), _permutation(y1, rows=rows, d=y0.dtype)
+    gL, gU = tril(narrow(g, -1, 0, k), -1), triu(narrow(g, -2, 0, k))
+    L1, U1 = narrow(L, -2, 0, k), narrow(U, -1, 0, k)
+    gL1, gU1 = narrow(gL, -2, 0, k), narrow(gU, -1, 0, k)
+    below, above = matmul(L1.mT, gL1), matmul(gU1, U1.mT)
+    rest = None
+    if columns > k:
+        rest = narrow(gU, -1, k, columns - k)
+        below = e.sub(below, matmul(rest, narrow(U, -1, k, columns - k).mT))
+    elif rows > k:
+        rest = narrow(gL, -2, k, rows - k)
+        above = e.sub(above, matmul(narrow(L, -2, k, rows - k).mT, rest))
+    upper = {"upper": True, "unitriangular": True}
+    inner = _solve_triangular(L1.mT, e.add(tril(below, -1), triu(above)), left=True, **upper)
+    square = _solve_triangular(U1.mT, inner, upper=False, left=False, unitriangular=False)
+    if columns > k:
+        square = cat([square, _solve_triangular(L1.mT, rest, left=True, **upper)], -1)
+    elif rows > k:
+        square = cat(
+            [square, _solve_triangular(U1.mT, rest, upper=False, left=False, unitriangular=False)], -2
+        )
+    return matmul(P, square)
+
+
+@differentiable("LinalgLuFactorEx", batch=lambda x, name: _factor(x, name=name), input=_factor_back)
+def _factor(input: Tensor, *, name: str | None) -> tuple[Tensor, Tensor, Tensor]:
+    """A zero pivot is refused in the words of the function of that `name`, if any."""
+    LU, pivots, infos = lapack.eliminated(input._host())
+    if name is not None and infos.any():
+        raise _singular(name, infos)
+    return by_columns(LU), of_array(pivots), of_array(infos)
+
+
+def _checked(A: Tensor, pivot: bool) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(
+            f"torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
+        )
+    if not A.dtype.is_floating_point or A.dtype is dtypes.float16:
+        raise NotImplementedError(f"\"lu_cpu\" not implemented for '{A.dtype.scalar_name}'")
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+
+
+def _singular(name: str, infos: _Array) -> RuntimeError:
+    at = lapack.first(infos)
+    where, k = f"(Batch element {at}): " if infos.ndim else "", infos.reshape(-1)[at]
+    return RuntimeError(
+        f"torch.linalg.{name}: {where}U[{k},{k}] is zero and using it on lu_solve would result in a division by zero. If you "
+        "still want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+    )
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    _checked(A, pivot)
+    parts = _factor(A, name="lu_factor_ex" if check_errors else None)
+    return results("linalg_lu_factor_ex", parts, out, (A,))
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    _checked(A, pivot)
+    LU, pivots, _ = _factor(A, name="lu_factor")
+    return results("linalg_lu_factor", (LU, pivots), out, (A,))
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """The old form: the factors in one, the exchanges, and if asked what went wrong."""
+    warnings.warn(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a future PyTorch "
+        "release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = torch.linalg.lu_factor(A, "
+        "compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\n"
+        "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
+        UserWarning,
+        stacklevel=2,
+    )
+    _checked(A, pivot)
+    made = _factor(A, name=None)
+    parts = named("_lu_with_info", made) if get_infos else (made[0], made[1])
+    if out is None:
+        return parts
+    if len(out) != len(parts):
+        raise TypeError(f"expected tuple of {len(parts)} elements but got {len(out)}")
+    for t, part in zip(out, parts):
+        t.resize_as_(part).copy_(part)
+    return out
+
+
+Tensor.lu = lambda self, pivot=True, get_infos=False: lu(self, pivot, get_infos)  # type: ignore[attr-defined]
+
+# ---------------------------------------------------------------- L and U apart
+
+
+def _filled(t: Tensor, rows: int, columns: int) -> Tensor:
+    """With zeros to that size."""
+    for dim, size in ((-2, rows), (-1, columns)):
+        n = tuple.__getitem__(t.shape, dim)
+        if n < size:
+            missing = [size - n if k == t.ndim + dim else m for k, m in enumerate(tuple(t.shape))]
+            t = cat([t, zeros(spec(t.dtype, tuple(missing)))], dim)
+    return t
+
+
+def _strictly(t: Tensor) -> Tensor:
+    return tril(t, -1)
+
+
+def _unpacked(node_name: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    def back(g: Any, LU_spec: Any) -> Tensor:
+        size = tuple(LU_spec.shape)[-2:]
+        parts = [_filled(part(t), *size) for part, t in zip((_strictly, triu), g) if t is not None]
+        return parts[0] if len(parts) == 1 else e.add(*parts)
+
+    @differentiable(node_name, LU=back)
+    def unpack(LU: Tensor) -> tuple[Tensor, Tensor]:
+        return _lower(LU), _upper(LU)
+
+    return unpack
+
+
+_lu_unpack, _linalg_lu = _unpacked("LuUnpack"), _unpacked("LinalgLu")
+
+
+def lu_unpack(
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+    *,
+    out: Any = None,
+) -> Any:
+    if unpack_pivots and LU_pivots.dtype is not dtypes.int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to "
+            "be used with the output produced by torch.linalg.lu_factor"
+        )
+    none = zeros(spec(LU_data.dtype, (0,)))
+    P = (
+        _permutation(LU_pivots, rows=tuple.__getitem__(LU_data.shape, -2), d=LU_data.dtype)
+        if unpack_pivots
+        else none
+    )
+    found = (P, *(_lu_unpack(LU_data) if unpack_data else (none, none)))
+    return results("lu_unpack", found, out, (LU_data,))
+
+
+def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    _checked(A, pivot)
+    LU, pivots, _ = _factor(A, name=None)
+    P = _permutation(pivots, rows=tuple.__getitem__(LU.shape, -2), d=LU.dtype)
+    return results("linalg_lu", (P, *_linalg_lu(LU)), out, (A,))
+
+
+# ---------------------------------------------------------------- systems
+
+
+def linalg_lu_solve(
+    LU: Tensor,
+    pivots: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """X of A X = B, of A^T X = B, and from the other side."""
+    if LU.dtype is not B.dtype:
+        raise RuntimeError(
+            "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
+            f"{LU.dtype.scalar_name} and B of type {B.dtype.scalar_name} instead"
+        )
+    if pivots.dtype is not dtypes.int32:
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
+    if min(LU.ndim, B.ndim) < 2:
+        raise RuntimeError("torch.linalg.lu_solve: The input tensor A must have at least 2 dimensions.")
+    if tuple(LU.shape)[-2:] != (tuple(LU.shape)[-1],) * 2:
+        raise RuntimeError(
+            f"torch.linalg.lu_solve: LU must be batches of square matrices, but they are {LU.shape[-2]} by {LU.shape[-1]} matrices"
+        )
+    P, transposed = _permutation(pivots, rows=tuple.__getitem__(LU.shape, -1), d=LU.dtype), adjoint == left
+    X = B if left else B.mT
+    if not transposed:
+        X = solve_triangular(LU, matmul(P.mT, X), upper=False, unitriangular=True)
+        X = solve_triangular(LU, X, upper=True)
+    else:
+        X = solve_triangular(LU.mT, X, upper=False)
+        X = matmul(P, solve_triangular(LU.mT, X, upper=True, unitriangular=True))
+    X = X if left else X.mT
+    return X if out is None else into("linalg_lu_solve", out, X, (LU, B))
+
+
+@method
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    warnings.warn(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+        "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be replaced with\n"
+        "X = torch.linalg.lu_solve(LU, pivots, B)",
+        UserWarning,
+        stacklevel=2,
+    )
+    return linalg_lu_solve(LU_data, LU_pivots, b, out=out)
+
+
+__all__ = ["lu", "lu_solve", "lu_unpack"]

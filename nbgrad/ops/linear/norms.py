@@ -1,0 +1,161 @@
+"""Norms of vectors, of every order, along any dimensions; and what `norm` makes of its words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import into
+from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
+from nbgrad.dispatch.return_types import EXPECTED
+from nbgrad.dispatch.stanza import method
+from nbgrad.expr import prims as p
+from nbgrad.expr.node import var
+from nbgrad.memory import dtypes
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.reduce.sums import (
+    _NEG,
+    _POS,
+    Reduction,
+    _dims,
+    _kept,
+    _moved_by,
+    _past,
+    _sum,
+    extreme,
+    reduction,
+)
+from nbgrad.ops.views.copy import full, to_dtype, zeros
+
+_x, _r, _n = var("x"), var("r"), var("n")
+NORM2 = Reduction("norm2", "sum", prologue=_x * _x, finish=p.sqrt(_r))
+NORM1 = Reduction("norm1", "sum", prologue=p.abs(_x))
+NORM0 = Reduction("norm0", "sum", prologue=p.where(p.ne(_x, 0), 1.0, 0.0))
+NORM_MAX = Reduction("norm_max", "amax", prologue=p.abs(_x), identity=_NEG)
+NORM_MIN = Reduction("norm_min", "amin", prologue=p.abs(_x), identity=_POS)
+NORM_P = Reduction("norm_p", "sum", prologue=p.pow(p.abs(_x), _n), finish=p.pow(_r, 1 / _n), numbers=("n",))
+
+
+def _norm_rule(g: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keepdim: bool) -> Tensor | None:
+    """PyTorch's: the derivative at zero is zero, whatever the order."""
+    g, y = _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim)
+    zero = full(spec(g._spec.dtype, ()), 0)
+    if ord == 0:
+        return None
+    if ord == 1:
+        return e.mul(e.sign(input), g)
+    if ord == 2:
+        return e.mul(g, e.where(e.eq(y, 0), zero, e.div(input, y)))
+    if math.isinf(ord):
+        at = to_dtype(e.alike(e.abs(input), y), g._spec.dtype)
+        count = _sum(at, dims=dims, keepdim=True) if dims else at
+        return e.mul(e.mul(e.sign(input), at), e.div(g, count))
+    size = e.abs(input)
+    if ord < 1:
+        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
+        scaled = e.where(e.eq(input, 0), zero, scaled)
+        return e.mul(scaled, e.mul(g, e.pow(y, 1 - ord)))
+    if ord < 2:
+        scaled = e.mul(e.sign(input), e.pow(size, ord - 1))
+        scale = e.div(g, e.pow(y, ord - 1))
+    else:
+        scaled = e.mul(input, e.pow(size, ord - 2))
+        scale = e.div(g, e.pow(y, ord - 1))
+    return e.mul(scaled, e.where(e.eq(y, 0), zero, scale))
+
+
+def _norm_tangent(t: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keepdim: bool) -> Tensor:
+    if ord == 0:
+        return zeros(y._spec.plain.dense())
+    moved: Tensor = _moved_by(_norm_rule)(t, input, y, dims, keepdim, ord=ord)
+    return moved
+
+
+@prepared(
+    "LinalgVectorNorm",
+    tangent=_norm_tangent,
+    batch=lambda x, ord, dims, keepdim: _norm(x, ord=ord, dims=_past(dims), keepdim=keepdim),
+    input=_norm_rule,
+)
+def _norm(input: Spec, *, ord: float, dims: Ints, keepdim: bool) -> Run:
+    if math.isinf(ord):
+        return extreme(NORM_MAX if ord > 0 else NORM_MIN, input, dims, keepdim)
+    kind = {0.0: NORM0, 1.0: NORM1, 2.0: NORM2}.get(ord, NORM_P)
+    return reduction(kind, input, dims, keepdim, input.dtype, "f8", *([ord] if kind is NORM_P else []))
+
+
+def _checked(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tensor | None) -> Any:
+    if isinstance(ord, str):
+        raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
+    own = x._spec.dtype
+    if not own.is_floating_point:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {own.scalar_name}"
+        )
+    d = own if dtype is None else dtypes.to_dtype(dtype)
+    if not d.is_floating_point:
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be floating point or complex, but got {d.scalar_name}"
+        )
+    if dtypes.promote_types(own, d) is not d:
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({own.scalar_name}) should be convertible without narrowing to "
+            f"the specified dtype ({d.scalar_name})"
+        )
+    dims = _dims(dim, x.ndim)
+    if x.numel() == 0 and (ord < 0 or math.isinf(ord)):
+        words = f"linalg.vector_norm cannot compute the {ord:g} norm on "
+        if len(dims) == x.ndim:
+            raise RuntimeError(f"{words}an empty tensor because the operation does not have an identity")
+        for k in dims:
+            if tuple.__getitem__(x.shape, k) == 0:
+                raise RuntimeError(
+                    f"{words}the dimension {k}because this dimension is empty and the operation does not have an identity"
+                )
+    if d is own and out is None:
+        return call_of(_norm, x, ord=float(ord), dims=dims, keepdim=keepdim)
+    got = _norm(to_dtype(x, d), ord=float(ord), dims=dims, keepdim=keepdim)
+    return got if out is None else into("linalg_vector_norm", out, got, (x,), EXPECTED)
+
+
+@settled
+def vector_norm(
+    x: Tensor,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Any:
+    return _checked(x, ord, dim, keepdim, dtype, out)
+
+
+@method
+@settled
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Any:
+    if isinstance(p, str):
+        if p not in ("fro", "nuc"):
+            raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
+        named = () if dim is None or isinstance(dim, int) else tuple(dim)
+        if len(named) > 2 or (p == "nuc" and len(named) == 1):
+            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, named))}")
+        if p == "nuc":
+            from nbgrad.ops.linear.decompositions import matrix_norm
+
+            return matrix_norm(input, "nuc", dim if named else (-2, -1), keepdim, dtype=dtype, out=out)
+        p = 2
+    return _checked(input, 2 if p is None else p, dim, keepdim, dtype, out)
+
+
+__all__ = ["norm"]

@@ -1,0 +1,476 @@
+"""PyTorch's CPU random streams: for one seed, the same numbers as `torch` gives.
+
+Promises the tensor layer arrays of one dimension, drawn in the order in which PyTorch fills a contiguous
+output. How many words of the stream a sampler eats and which of their bits it keeps is PyTorch's convention,
+kept so that the calls that follow agree too:
+
+    uniform    float32: the low 24 bits of a word; float64: the low 53 of two words, the first one high
+    normal     below 16 numbers: Box-Muller in float64, which keeps its second number for the next call;
+               from 16: Box-Muller on blocks of 16 uniforms (8 radii, 8 angles), the last 16 again if n % 16
+    randint    word % range; two words from a range of 2**28 on
+    randperm   Fisher-Yates, word % (numbers left); inside out, two words each, from 2**32 / 20 numbers on
+    bernoulli  u < p, with u as of `uniform` in the dtype of an array p, in float64 for a number p
+    others     a function of one float64 uniform each; log_normal of the normals of below 16
+
+What they are made of is bit for bit PyTorch's, and so are float32 normals; logarithms and sines in float64 are the C library's,
+which may differ in the last bit. The words are made on one thread, what becomes of them by all: each
+element's words are known from its place. A generator's lock is held for a whole call, so each call gets a
+stretch of the stream to itself.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import random as templates
+from nbgrad.kernels.launch import PARALLEL_FROM
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory import device as _device
+from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.storage import Spec
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_empty = np.empty
+
+_DEFAULT_SEED: Final = 67280421310721
+_CHUNK: Final = 1 << 20  # words a pass works on, a multiple of 32: 4 MB
+_TWO_PI: Final = 2 * math.pi
+# The bytes of PyTorch's `get_state()`, so that a saved state can be carried over from there and back.
+_STATE: Final = np.dtype(
+    [
+        ("seed", "u8"),
+        ("left", "i4"),
+        ("seeded", "i4"),
+        ("next", "u8"),
+        ("key", "u8", 624),
+        ("normal_x", "f8"),
+        ("normal_y", "f8"),
+        ("normal_rho", "f8"),
+        ("normal_is_valid", "i4"),
+        ("padding", "i4"),
+        ("next_float_normal", "f4"),
+        ("next_float_normal_is_valid", "i4"),
+    ]
+)
+
+
+class Generator:
+    """What `torch.Generator` is. The stream is drawn by the samplers of this module."""
+
+    __slots__ = ("__weakref__", "_at", "_kept", "_seed", "_words", "device", "lock")
+
+    def __init__(self, device: str | _device.device = "cpu") -> None:
+        self.device = _device.device(device)
+        if self.device.type != "cpu":
+            raise RuntimeError(f"Device type {self.device.type} is not supported for torch.Generator() api.")
+        self.lock = threading.RLock()
+        self._kept = np.zeros(
+            16, np.uint8
+        )  # of few normals the number for the next call, and whether there is one
+        self.manual_seed(_DEFAULT_SEED)
+
+    def manual_seed(self, seed: int) -> Generator:
+        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        seed = operator.index(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError("Overflow when unpacking long long")
+        with self.lock:
+            self._seed = seed % 2**64
+            # RandomState lends its seeding, which is PyTorch's; MT19937's own constructor hashes the seed.
+            state: Any = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
+            self._words, self._at = state["state"]["key"].view(_BYTES), 624
+            self._kept[:] = 0
+        return self
+
+    def seed(self) -> int:
+        """Reseed from the operating system's entropy, and return the seed."""
+        seed = int.from_bytes(os.urandom(8), "little") >> 11  # 53 bits, as PyTorch: exact in a float
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        return self._seed
+
+    def get_state(self) -> Array:
+        """The state as a uint8 array, in the layout of PyTorch's."""
+        record = np.zeros((), _STATE)
+        with self.lock:
+            position = self._at
+            record["seed"], record["key"] = self._seed, self._words.view(np.uint32)
+            record["left"], record["next"], record["seeded"] = 625 - position, position, 1
+            number, there = self._kept.view(np.float64)
+            if there:
+                record["normal_y"], record["normal_is_valid"] = number, 1
+        return record.reshape(1).view(np.uint8)
+
+    def set_state(self, state: Array) -> Generator:
+        if not isinstance(state, np.ndarray) or state.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if state.size != _STATE.itemsize:
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} "
+                f"but found the input RNG state size to be {state.size}"
+            )
+        record = np.ascontiguousarray(state).reshape(-1).view(_STATE)[0]
+        left = int(record["left"])
+        if not (record["seeded"] == 1 and 1 <= left <= 624 and record["next"] <= 624):
+            raise RuntimeError("Invalid mt19937 state")
+        with self.lock:
+            self._seed = int(record["seed"])
+            self._words, self._at = record["key"].astype(np.uint32).view(_BYTES), 625 - left
+            there = int(record["normal_is_valid"])
+            self._kept.view(np.float64)[:] = (record["normal_y"], 1) if there else (0, 0)
+        return self
+
+    def clone_state(self) -> Generator:
+        return Generator().set_state(self.get_state())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_from_state, (self.get_state(),))
+
+    def take(self, n: int) -> tuple[Array, int]:
+        """The next n words, not yet tempered: the memory where they are, and the first one's place. Call with the lock held."""
+        start, stop = self._at, self._at + n
+        if stop <= 624:
+            self._at = stop
+            return self._words, start
+        # As PyTorch makes them: 624 at a time, the last lot of which is the state.
+        more = (stop - 1) // 624 * 624
+        words = np.empty(4 * (624 + more), _BYTES)
+        words[: 4 * 624] = self._words
+        _launch("twist", more, 0, words)
+        self._words, self._at = words[4 * more :].copy(), stop - more
+        return words, start
+
+
+@lru_cache(maxsize=64)
+def _kernel(kind: str, many: bool = False, quick: bool = False) -> tuple[int, Callable[..., None]]:
+    """A kernel's address, and the launcher of its operands: for all threads, or for one; `quick` for a few elements."""
+    source, codes = templates.source(kind)
+    letters = "".join("d" if c == "f8" else "q" for c in codes[2:] if c[0] != "*")
+    launch = backend.cpu.launch(len(codes) - 2 - len(letters), letters, PARALLEL_FROM if many else 1, quick)
+    return build.kernel(f"random_{kind}", source, codes).address, launch
+
+
+def _launch(kind: str, n: int, weight: int, *operands: Any) -> None:
+    """Run a kernel over 0..n, by all threads if n items of this weight are worth it (0: by one); memory first, then numbers."""
+    address, run = _kernel(kind, n * weight >= PARALLEL_FROM)
+    run(address, n, *operands)
+
+
+_BYTES: Final = np.dtype(np.uint8)
+
+
+def _fill(gen: Generator, kind: str, n: int, size: int, *numbers: float) -> Array:
+    """Memory of n elements of that size, each made of the next words."""
+    out, words = np.empty(n * size, _BYTES), templates.words_of(kind)
+    most = _CHUNK // words
+    with gen.lock:
+        for start in range(0, n, most):
+            count = min(most, n - start)
+            _launch(kind, count, 2, out[start * size :], *gen.take(words * count), *numbers)
+    return out
+
+
+def _from_state(state: Array) -> Generator:
+    return Generator().set_state(state)
+
+
+default_generator: Final = Generator()
+
+
+def manual_seed(seed: Any) -> Generator:
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    return default_generator.initial_seed()
+
+
+# ---------------------------------------------------------------- samplers
+
+
+def _floating(d: dtype, kernel: str) -> np.dtype[Any]:
+    if not d.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
+    return d.np
+
+
+def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.0) -> Array:
+    """n numbers uniform on [low, high), as `rand` and `uniform_`."""
+    if low == 0.0 and high == 1.0:
+        return units(gen, n, d).view(d.np)
+    if d is dtypes.float16:
+        made = uniform(gen, n, dtypes.float32, low, high).astype(d.np)
+        return np.where(made == d.np.type(high), d.np.type(low), made)
+    real = _floating(d, "check_uniform_bounds").type
+    _check_uniform(d, low, high)
+    # The difference rounds in the dtype, the rest is float64.
+    begin = real(low)
+    end = real(high)
+    numbers = float(begin), float(end - begin), float(end)
+    return _fill(gen, f"range_{d.code}", n, d.itemsize, *numbers).view(d.np)
+
+
+_UNITS: Final = {dtypes.float32: "uniform_f4", dtypes.float64: "uniform_f8"}
+_FEW: Final = {dtypes.float32: "few_f4", dtypes.float64: "few_f8"}
+
+
+def units(gen: Generator, n: int, d: dtype) -> Array:
+    """n numbers uniform on [0, 1), as bytes."""
+    kind = _UNITS.get(d)
+    if kind is None:
+        _floating(d, "check_uniform_bounds")
+        made = units(gen, n, dtypes.float32).view(np.float32).astype(d.np)
+        return np.where(made == 1, d.np.type(0), made).view(_BYTES)
+    return _fill(gen, kind, n, d.itemsize)
+
+
+def few_units(sp: Spec) -> Callable[[], Array] | None:
+    """What draws `units` of the default generator for a Spec of few elements; of dtypes for which that is one launch."""
+    kind, n, nbytes, words = _UNITS.get(sp.dtype), sp.numel, sp.nbytes, sp.nbytes >> 2
+    if kind is None or not n:
+        return None
+    gen = default_generator
+    address, run = _kernel(kind, quick=True)
+    lock = gen.lock
+
+    def draw() -> Array:
+        out = _empty(nbytes, _BYTES)
+        lock.acquire()  # a `with` block takes more of the interpreter's steps
+        try:
+            at = gen._at
+            if at + words <= 624:
+                gen._at = at + words
+                run(address, n, out, gen._words, at)
+            else:
+                run(address, n, out, *gen.take(words))
+        finally:
+            lock.release()
+        return out
+
+    return draw
+
+
+def _check_uniform(d: dtype, low: float, high: float) -> None:
+    limit = float(np.finfo(d.np).max)
+    word = d.scalar_name.lower()
+    for name, value in (("from", low), ("to", high)):
+        if not -limit <= value <= limit:
+            raise RuntimeError(f"{name} is out of bounds for {word}")
+    if low > high:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
+        )
+    if high - low > limit:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{d.scalar_name}>::max(), but found to={high:g} "
+            f"and from={low:g} which result in to-from to exceed the limit"
+        )
+
+
+def normal(
+    gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0, blocks: bool = True
+) -> Array:
+    """n normal numbers, as `randn` and `normal_`, which has no `blocks` where memory is not contiguous."""
+    return normals(gen, n, d, mean, std, blocks).view(d.np)
+
+
+def normals(
+    gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0, blocks: bool = True
+) -> Array:
+    """The same as bytes."""
+    if not std >= 0.0:
+        _floating(d, "normal_kernel_cpu")
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    if n < 16 or not blocks:
+        return _few_normals(gen, n, d, mean, std)
+    code = "f8" if d is dtypes.float64 else "f4"
+    _floating(d, "normal_kernel_cpu")
+    words, size = d.itemsize // 4 or 1, d.itemsize if d is not dtypes.float16 else 4
+    kind, out = f"normal_{code}", np.empty(n * size, _BYTES)
+    with gen.lock:
+        for start in range(0, n - n % 16, _CHUNK // words):
+            count = min(_CHUNK // words, n - n % 16 - start)
+            _launch(kind, count // 16, 64, out[start * size :], *gen.take(words * count), mean, std)
+        if n % 16:  # the last 16 are made anew, of new words
+            if d is not dtypes.float16:
+                gen.take(words * (n % 16))
+            _launch(kind, 1, 1, out[-16 * size :], *gen.take(words * 16), mean, std)
+    return out if d is not dtypes.float16 else out.view(np.float32).astype(d.np).view(_BYTES)
+
+
+def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> Array:
+    """The scalar path, as bytes."""
+    kind = _FEW.get(d)
+    if kind is None:
+        _floating(d, "normal_kernel_cpu")
+        # rounded once
+        return _few_normals(gen, n, dtypes.float64, mean, std).view(np.float64).astype(d.np).view(_BYTES)
+    out, kept = _empty(n * d.itemsize, _BYTES), gen._kept
+    address, run = _kernel(kind)
+    with gen.lock:
+        missing = n - 1 if n and kept.item(15) else n  # the flag is 1.0, whose last byte is not 0
+        run(address, n, out, kept, *gen.take(2 * (missing + (missing & 1))), mean, std)
+    return out
+
+
+def few_normals(sp: Spec) -> Callable[[], Array] | None:
+    """The same as `few_units` for `normals`."""
+    kind, n = _FEW.get(sp.dtype), sp.numel
+    if kind is None or not 0 < n < 16:
+        return None
+    gen, nbytes = default_generator, sp.nbytes
+    address, run = _kernel(kind, quick=True)
+    lock, whole, rest = (
+        gen.lock,
+        n + (n & 1),
+        n - 1 + (n - 1 & 1),
+    )  # numbers to make without one that is kept, and with
+
+    def draw() -> Array:
+        out = _empty(nbytes, _BYTES)
+        lock.acquire()
+        try:
+            kept, at = gen._kept, gen._at
+            count = 2 * (rest if kept.item(15) else whole)
+            if at + count <= 624:
+                gen._at = at + count
+                run(address, n, out, kept, gen._words, at, 0.0, 1.0)
+            else:
+                run(address, n, out, kept, *gen.take(count), 0.0, 1.0)
+        finally:
+            lock.release()
+        return out
+
+    return draw
+
+
+def randint(gen: Generator, low: int, high: int, n: int, d: dtype = dtypes.int64) -> Array:
+    """n integers of [low, high) in dtype d, as `randint` and `random_`."""
+    _check_randint(low, high, d)
+    return _integers(gen, low, high - low, n).astype(d.np, copy=False)
+
+
+def _integers(gen: Generator, low: int, span: int, n: int) -> Array:
+    """n of `span` integers from `low` on; of all there are, for a span of 2**64."""
+    if span >= 2**64:
+        return _fill(gen, "any", n, 8).view(np.int64)
+    kind = "below" if span < 2**28 else "below_wide"
+    return _fill(gen, kind, n, 8, _signed(span), _signed(low)).view(np.int64)
+
+
+def _signed(value: int) -> int:
+    """An integer as the bits of 64 have it: sums wrap, and come out right."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def greatest(d: dtype) -> int:
+    """The last integer up to which a dtype holds all."""
+    if d.category == dtypes.BOOL:
+        return 1
+    return 2 ** (np.finfo(d.np).nmant + 1) if d.is_floating_point else int(np.iinfo(d.np).max)
+
+
+def random(gen: Generator, n: int, d: dtype) -> Array:
+    """n integers, as `random_()` without bounds: from 0 on, as many as the dtype holds."""
+    if d.category == dtypes.BOOL:
+        return (_integers(gen, 0, 2, n)).astype(np.bool_)
+    kind = "below_wide" if d.itemsize == 8 else "below"
+    return _fill(gen, kind, n, 8, _signed(greatest(d) + 1), 0).view(np.int64).astype(d.np, copy=False)
+
+
+def _check_randint(low: int, high: int, d: dtype) -> None:
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    word = d.c_name
+    if d.is_floating_point:
+        digits = np.finfo(d.np).nmant + 1
+        for name, value in (("from", low), ("to - 1", high - 1)):
+            if not -(2**digits) <= value <= 2**digits:
+                warnings.warn(
+                    f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
+                    f"{word} can support discrete uniform distribution only within this range. This warning "
+                    "will become an error in version 1.7 release, please fix the code in advance",
+                    UserWarning,
+                    stacklevel=4,
+                )
+        return
+    least, most = (0, 1) if d.category == dtypes.BOOL else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
+    for name, value in (("from", low), ("to - 1", high - 1)):
+        if not least <= value <= most:
+            raise RuntimeError(f"{name} is out of bounds for {word}")
+
+
+def bernoulli(gen: Generator, p: float | Array, n: int | None = None) -> Array:
+    """Bools: n trials of probability p, as `x.bernoulli_(p)`, or a trial for each element of an array p."""
+    if isinstance(p, np.ndarray):
+        if not np.all((p >= 0) & (p <= 1)):
+            raise RuntimeError(
+                "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be "
+                "improved?  If so, please report an enhancement request to PyTorch.)"
+            )
+        units = uniform(gen, p.size, dtypes.float64 if p.dtype == np.float64 else dtypes.float32)
+        return units.reshape(p.shape) < p
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+    if n is None:
+        raise TypeError("bernoulli() of a number p needs the count n")
+    return _fill(gen, "bernoulli", n, 1, p).view(np.bool_)
+
+
+def randperm(gen: Generator, n: int) -> Array:
+    """A permutation of range(n) in int64, as `randperm`."""
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    few = n < 2**32 // 20
+    steps, words = (max(n - 1, 0), 1) if few else (n, 2)
+    out = np.arange(n) if few else np.empty(n, np.int64)
+    kind = "permutation" if few else "permutation_many"
+    with gen.lock:
+        for start in range(0, steps, _CHUNK // words):
+            count = min(_CHUNK // words, steps - start)
+            _launch(kind, count, 0, out.view(_BYTES), *gen.take(words * count), start, n)
+    return out
+
+
+# ---------------------------------------------------------------- functions of one uniform number
+
+_EPSILON: Final = float(np.finfo(np.float64).eps)
+
+
+def _units(gen: Generator, n: int) -> Array:
+    return uniform(gen, n, dtypes.float64)
+
+
+def exponential(gen: Generator, n: int, rate: float) -> Array:
+    return np.log1p(-_units(gen, n)) / -rate
+
+
+def cauchy(gen: Generator, n: int, median: float, sigma: float) -> Array:
+    units = np.clip(_units(gen, n), _EPSILON, 1 - _EPSILON)
+    return median + sigma * np.tan(math.pi * (units - 0.5))
+
+
+def geometric(gen: Generator, n: int, p: float) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.ceil(np.log(_units(gen, n)) / math.log1p(-p))
+
+
+def log_normal(gen: Generator, n: int, mean: float, std: float) -> Array:
+    return np.exp(_few_normals(gen, n, dtypes.float64, mean, std).view(np.float64))

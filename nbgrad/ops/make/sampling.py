@@ -1,0 +1,416 @@
+"""Random numbers as tensors and into tensors: what PyTorch draws besides `rand` and its kin, in the same order from the same stream.
+
+Promises users PyTorch's distributions under PyTorch's names. To autograd a drawn number depends on nothing: where a write is recorded, the
+gradient of what was there is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.op import Op
+from nbgrad.core.tensor import Tensor, check_write, empty, requires
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.stanza import method
+from nbgrad.history.record import written_by
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import counts
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.storage import Batched
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.make import creation
+from nbgrad.ops.make import generator as _random
+from nbgrad.ops.make.creation import generator_of
+from nbgrad.ops.order.sort import searchsorted, topk
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.reduce.scan import cumsum
+from nbgrad.ops.reduce.sums import argmax
+from nbgrad.ops.views.copy import copy_, copy_memory, to_dtype, zeros
+from nbgrad.ops.views.views import broadcast_to
+from nbgrad.tape.modes import state
+
+Array = np.ndarray[Any, Any]
+
+
+# ---------------------------------------------------------------- in place
+
+
+def _nothing(input: Tensor) -> Tensor:
+    raise AssertionError("a write is recorded, not called")
+
+
+def _write_of(node_name: str) -> Op:
+    return Op(_nothing, {"input": lambda g: zeros(g._spec.dense())}, node_name)
+
+
+def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array]) -> Tensor:
+    """Write over all of `self` what `draw` gives for so many numbers, in the order in which its elements lie in memory."""
+    check_write(self, state.grad and requires(self))
+    if state.levels:
+        generator_of(None)  # refuses, where random numbers are
+        if type(self._buf) is Batched and self._buf.has:
+            _draw_examples(self, op, draw)
+            return written_by(self, op, (self,), {})
+        if any(level.randomness == "different" for level in state.levels):
+            raise RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
+                "this is necessary for your usage, please file an issue with functorch."
+            )
+    order = sorted(range(self.ndim), key=lambda d: -self._spec.strides[d])
+    array = draw(self.numel()).reshape([tuple.__getitem__(self.shape, d) for d in order])
+    copy_memory(self, of_array(array.transpose([order.index(d) for d in range(self.ndim)])))
+    return written_by(self, op, (self,), {})
+
+
+def _draw_examples(self: Tensor, op: Op, draw: Callable[[int], Array]) -> None:
+    inner = self._buf.inner
+    if self._buf.level.randomness == "same":
+        one = of_array(draw(self.numel()).reshape(tuple(self.shape)))
+        copy_(inner, broadcast_to(one, tuple(inner.shape)))
+    else:
+        before, state.levels = state.levels, state.levels[: self._buf.level.index]
+        try:
+            _drawn_into(inner, op, draw)
+        finally:
+            state.levels = before
+
+
+def _real(self: Tensor, refusal: str, error: type[Exception] = NotImplementedError) -> None:
+    d = self._spec.dtype
+    if not d.is_floating_point:
+        raise error(refusal.format(d.scalar_name))
+
+
+_uniform, _normal = _write_of("UniformBackward0"), _write_of("NormalBackward0")
+_random_all, _random_to, _random_range = (_write_of(f"RandomBackward{n}") for n in (2, 1, 0))
+_bernoulli_by, _bernoulli_each = _write_of("BernoulliBackward2"), _write_of("BernoulliBackward1")
+_exponential, _cauchy = _write_of("ExponentialBackward0"), _write_of("CauchyBackward0")
+_geometric, _log_normal = _write_of("GeometricBackward0"), _write_of("LogNormalBackward0")
+
+
+@method
+def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **named: Any) -> Tensor:
+    low = named.pop("from", from_)  # a word of Python's, so no parameter can be called so
+    d = self._spec.dtype
+    return _drawn_into(
+        self, _uniform, lambda n: _random.uniform(generator_of(generator), n, d, float(low), float(to))
+    )
+
+
+@method
+def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
+    blocks = self._spec.contiguous
+    return _drawn_into(
+        self,
+        _normal,
+        lambda n: _random.normal(
+            generator_of(generator), n, self._spec.dtype, float(mean), float(std), blocks
+        ),
+    )
+
+
+@method
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **named: Any
+) -> Tensor:
+    """Integers: as many as the dtype holds, below a bound, or from one to another (None: to the greatest there is)."""
+    low, d, gen = named.pop("from", from_), self._spec.dtype, generator_of(generator)
+    if low is None and to is None:
+        return _drawn_into(self, _random_all, lambda n: _random.random(gen, n, d))
+    if to is None and "to" not in named and low != -(2**63):
+        return _drawn_into(self, _random_to, lambda n: _random.randint(gen, 0, low, n, d))
+    high = _random.greatest(d) + 1 if to is None else to
+    return _drawn_into(self, _random_range, lambda n: _random.randint(gen, low, high, n, d))
+
+
+@method
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    gen = generator_of(generator)
+    if not isinstance(p, Tensor):
+        return _drawn_into(
+            self, _bernoulli_by, lambda n: _random.bernoulli(gen, float(p), n).astype(self._spec.dtype.np)
+        )
+    chances = broadcast_to(p.detach(), self.shape)
+    _real(chances, "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'")
+    return _drawn_into(
+        self,
+        _bernoulli_each,
+        lambda n: _random.bernoulli(gen, np.ascontiguousarray(chances._host())).astype(self._spec.dtype.np),
+    )
+
+
+@method
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    _real(
+        self,
+        "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+        "specified {}",
+        RuntimeError,
+    )
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    return _drawn_into(
+        self, _exponential, lambda n: _random.exponential(generator_of(generator), n, float(lambd))
+    )
+
+
+@method
+def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
+    if not self._spec.dtype.is_floating_point:
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {self._spec.dtype.c_name}"
+        )
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    return _drawn_into(
+        self, _cauchy, lambda n: _random.cauchy(generator_of(generator), n, float(median), float(sigma))
+    )
+
+
+@method
+def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
+    _real(self, "\"log_normal_cpu\" not implemented for '{}'")
+    if not std > 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
+    return _drawn_into(
+        self, _log_normal, lambda n: _random.log_normal(generator_of(generator), n, float(mean), float(std))
+    )
+
+
+@method
+def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    return _drawn_into(self, _geometric, lambda n: _random.geometric(generator_of(generator), n, float(p)))
+
+
+# ---------------------------------------------------------------- of tensors
+
+
+def _standard(like: Tensor, generator: Any) -> Tensor:
+    return normal_(empty(like._spec.dense()), generator=generator)
+
+
+@differentiable(
+    "NormalBackward3",
+    mean=lambda g, mean_spec: zeros(mean_spec.dense()),
+    std=lambda g, std_spec: zeros(std_spec.dense()),
+)
+def _normal_both(mean: Tensor, std: Tensor, *, generator: Any) -> Tensor:
+    drawn = _standard(e.add(mean, std), generator)
+    return e.add(e.mul(drawn, std), mean)
+
+
+@differentiable("NormalBackward1", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _normal_about(input: Tensor, *, std: float, generator: Any) -> Tensor:
+    return e.add(e.mul(_standard(input, generator), std), input)
+
+
+@differentiable("NormalBackward2", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _normal_by(input: Tensor, *, mean: float, generator: Any) -> Tensor:
+    return e.add(e.mul(_standard(input, generator), input), mean)
+
+
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    **more: Any,
+) -> Tensor:
+    """Of a tensor of means, of deviations, or of both; or of two numbers and a size."""
+    if out is not None:
+        creation._of_out("normal", out, more.get("dtype"))
+        if size is None:
+            size = layout.broadcast_shapes(*(t.shape for t in (mean, std) if isinstance(t, Tensor)))
+        creation._sized(out, size)
+        if isinstance(std, Tensor):
+            return normal_(out, generator=generator).mul_(std).add_(mean)
+        if isinstance(mean, Tensor):
+            return normal_(out, 0, std, generator=generator).add_(mean)
+        return creation._finish(
+            normal_(out, mean, std, generator=generator), more.get("requires_grad", False)
+        )
+    if size is not None:
+        t = creation.empty(size, **{k: v for k, v in more.items() if k != "requires_grad"})
+        normal_(t, mean, std, generator=generator)
+        got = t.requires_grad_(bool(more.get("requires_grad", False)))
+    else:
+        for t in (mean, std):
+            if isinstance(t, Tensor):
+                _real(t, "\"normal_kernel_cpu\" not implemented for '{}'")
+        if isinstance(std, Tensor):
+            if std.numel() and not (std._host() >= 0).all():
+                raise RuntimeError("normal expects all elements of std >= 0.0")
+        elif not std >= 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        if state.levels:  # each example's own numbers, or the same for all, are made where `randn` is
+            shape = e.add(mean, std).shape
+            d = (mean if isinstance(mean, Tensor) else std).dtype
+            got = e.add(e.mul(creation.randn(shape, dtype=d, generator=generator), std), mean)
+        elif isinstance(mean, Tensor) and isinstance(std, Tensor):
+            got = _normal_both(mean, std, generator=generator)
+        elif isinstance(mean, Tensor):
+            got = _normal_about(mean, std=std, generator=generator)
+        else:
+            got = _normal_by(std, mean=mean, generator=generator)
+    return got
+
+
+@differentiable("BernoulliBackward0", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _bernoulli(input: Tensor, *, generator: Any) -> Tensor:
+    return bernoulli_(empty(input._spec.dense()), input, generator=generator)
+
+
+@method
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+    """A trial for each element: of the chance that the element is, or of `p`."""
+    if p is not None:
+        return bernoulli_(empty(input._spec.dense()), p, generator=generator)
+    if state.levels:
+        draws = creation.rand(input.shape, dtype=input.dtype, generator=generator)
+        got = to_dtype(e.lt(draws, input.detach()), input.dtype)
+    else:
+        got = _bernoulli(input, generator=generator)
+    return got if out is None else creation._finish(got, False, out)
+
+
+# ---------------------------------------------------------------- counts
+
+
+@lru_cache
+def _counter(name: str, code: str) -> tuple[int, Callable[..., None]]:
+    source, codes = counts.poisson() if name == "poisson" else counts.binomial(code)
+    launch = backend.cpu.launch(len(codes) - 3, "q", 1)
+    return build.kernel(f"random_{name}_{code}", source, codes).address, launch
+
+
+def _count(name: str, generator: Any, *inputs: Array) -> Array:
+    """An element for each of the inputs', all of one dtype, from as many uniforms as they turn out to need: too many are drawn, and
+    the stream is taken back to behind the last that was used."""
+    gen, first = generator_of(generator), inputs[0]
+    run_at, run = _counter(name, "f4" if first.dtype == np.float32 else "f8")
+    out, used = np.empty(first.size, first.dtype), np.zeros(2, np.int64)
+    size, done, few = first.itemsize, 0, 16
+    memory = [out.view(np.uint8), *(np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in inputs)]
+    with gen.lock:
+        while done < first.size:
+            before = gen.get_state()
+            have = 4 * (first.size - done) + few
+            units = _random.uniform(gen, have, dtypes.float64)
+            used[:] = 0
+            operands = [m[done * size :] for m in memory]
+            run(run_at, first.size - done, *operands, units.view(np.uint8), used.view(np.uint8), have)
+            gen.set_state(before)
+            gen.take(2 * int(used[1]))
+            done, few = done + int(used[0]), 2 * few
+    return out.reshape(first.shape)
+
+
+@differentiable("PoissonBackward0", input=lambda g, input_spec: zeros(input_spec.dense()))
+def _poisson(input: Tensor, *, generator: Any) -> Tensor:
+    rates = np.asarray(input._host(), np.float64)
+    if not (rates >= 0).all():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    return to_dtype(of_array(_count("poisson", generator, rates)), input.dtype)
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Events where `input` are expected."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"poisson(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    _real(input, "\"poisson_cpu\" not implemented for '{}'")
+    return _poisson(input, generator=generator)
+
+
+def _no_derivative(g: Tensor) -> Tensor:
+    raise RuntimeError("derivative for aten::binomial is not implemented")
+
+
+@differentiable("NotImplemented", count=_no_derivative, prob=_no_derivative)
+def _binomial(count: Tensor, prob: Tensor, *, generator: Any) -> Tensor:
+    shape = layout.broadcast_shapes(tuple(count.shape), tuple(prob.shape))
+    return of_array(
+        _count("binomial", generator, *(np.broadcast_to(t._host(), shape) for t in (count, prob)))
+    )
+
+
+_binomial.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Successes among `count` trials of the chance `prob`."""
+    for k, (name, t) in enumerate((("count", count), ("prob", prob)), 1):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"binomial(): argument '{name}' (position {k}) must be Tensor, not {type(t).__name__}"
+            )
+    _real(count, "binomial only supports floating-point dtypes for count, got: {}", ValueError)
+    _real(prob, "binomial only supports floating-point dtypes for prob, got: {}", ValueError)
+    if prob.dtype is not count.dtype:
+        raise RuntimeError(f"Found dtype {prob.dtype.scalar_name} but expected {count.dtype.scalar_name}")
+    if count.dtype is dtypes.float16:
+        raise NotImplementedError("\"binomial_cpu\" not implemented for 'Half'")
+    return _binomial(count, prob, generator=generator)
+
+
+# ---------------------------------------------------------------- of lines of weights
+
+
+@method
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Places of a line by their weights. Without replacement, the race of exponential numbers whose rates the weights are."""
+    weights = input.detach()
+    _real(weights, "multinomial only supports floating-point dtypes for input, got: {}", RuntimeError)
+    if weights.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > tuple.__getitem__(weights.shape, -1):
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    values = weights._host()
+    if replacement and num_samples > 1:
+        for wrong, bad in (("< 0", ~(values >= 0)), ("= infinity or NaN", np.isinf(values))):
+            if bad.any():
+                raise RuntimeError(
+                    f"invalid multinomial distribution (encountering probability entry {wrong})"
+                )
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not (values.sum(-1) > 0).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if replacement and num_samples > 1:
+        sums = cumsum(weights, -1)
+        chances = _random.uniform(
+            generator_of(generator), num_samples * (weights.numel() // values.shape[-1]), dtypes.float64
+        )
+        shares = e.div(sums, sums.narrow(-1, values.shape[-1] - 1, 1))
+        draws = of_array(chances.reshape((*values.shape[:-1], num_samples)))
+        got = searchsorted(to_dtype(shares, dtypes.float64), draws).clamp(max=values.shape[-1] - 1)
+    else:
+        race = e.div(weights, exponential_(creation.empty_like(weights), generator=generator))
+        got = argmax(race, -1, True) if num_samples == 1 else topk(race, num_samples)[1]
+    if out is None:
+        return got
+    if out.dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
+    return creation._finish(got, False, out)
+
+
+__all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]

@@ -1,0 +1,516 @@
+"""Order: sorting, ranks and what is asked of sorted values.
+
+Everything rests on one kernel, which gives the elements of some ranks along a dimension with their places. A gradient goes back
+to the places that values came from. Equal elements keep their order, also where PyTorch promises nothing (topk, kthvalue, median).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, empty, wrap
+from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
+from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
+from nbgrad.dispatch.return_types import EXPECTED, maker, results
+from nbgrad.dispatch.stanza import method
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import sort as templates
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend as _backend
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.index.gather import gather, scatter_add
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.reduce.sums import share_among
+from nbgrad.ops.reduce.walk import as_lines, still, walk, without
+from nbgrad.ops.views.copy import contiguous, full, to_dtype, zeros
+from nbgrad.ops.views.views import reshape, squeeze, transpose, unsqueeze
+
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
+
+
+def ranks(
+    sp: Spec,
+    dim: int,
+    descending: bool = False,
+    first: int = 0,
+    count: int = -1,
+    which: str = "given",
+    keepdim: bool = True,
+    placed: bool = True,
+) -> Run:
+    """What finds the elements of `count` ranks along `dim`, in order, and their places (if `placed`); of one rank also without the
+    dimension."""
+    shape = tuple(sp.shape) or (1,)
+    if count < 0:  # all of them, which lie as the input does
+        count, values = (
+            shape[dim],
+            sp.like(strides=layout.kept_strides(sp.shape, sp.strides)),
+        )
+    else:
+        wanted = (*shape[:dim], count, *shape[dim + 1 :]) if sp.ndim else ()
+        values = spec(sp.dtype, wanted, None, sp.device)
+    places = values.like(dtype=dtypes.int64)
+    how = walk(shape, dim, (values.strides or (1,), sp.strides or (1,)), wide=1, few=1)
+    code = sp.dtype.code
+    source, signature = templates.ranks(code, descending, which)
+    name = f"ranks_{code}_{'descending' if descending else 'ascending'}_{which}"
+    address = build.kernel(name, source, signature).address
+    scratch = len(signature) - 8
+    backend = _backend.of(sp.device)
+    items = how.items if values.numel else 0
+    launch = backend.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items, sp.numel < FEW)
+
+    if not keepdim and sp.ndim:
+        values, places = without(values, dim), without(places, dim)
+    room, meta = 8 * sp.numel, how.meta
+    digits = shape[dim] > templates.SHORT  # sorted by digits, from one buffer to the other and back
+
+    def rank(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, place, a = empty(values), empty(places), _empty(room, _bytes)
+        b = _empty(room, _bytes) if digits else a
+        if scratch == 2:
+            launch(address, items, meta, value._buf, place._buf, a, b, t._buf, first, count)
+            return value, place
+        came = _empty(room, _bytes)
+        other = _empty(room, _bytes) if digits else came
+        launch(address, items, meta, value._buf, place._buf, a, b, came, other, t._buf, first, count)
+        return value, place
+
+    if scratch != 2 or digits or sp.numel >= FEW:
+        return rank if placed else lambda t: rank(t)[0]
+    # Python's lock is kept over a launch of few, so such launches can share what they work in.
+    kept, spare = _empty(room, _bytes), _empty(places.nbytes, _bytes)
+
+    def rank_few(t: Tensor) -> tuple[Tensor, Tensor]:
+        value, place = empty(values), empty(places)
+        launch(address, items, meta, value._buf, place._buf, kept, kept, t._buf, first, count)
+        return value, place
+
+    def values_of_few(t: Tensor) -> Tensor:
+        value = empty(values)
+        launch(address, items, meta, value._buf, spare, kept, kept, t._buf, first, count)
+        return value
+
+    return rank_few if placed else values_of_few
+
+
+def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:
+    """Each value's gradient goes to the place that it came from."""
+    return scatter_add(zeros(input_spec.dense()), dim, y1, g[0]) if input_spec.ndim else g[0]
+
+
+def _to_place(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> Tensor:
+    """The same for one value of each line."""
+    if keepdim or not input_spec.ndim:
+        return _to_places(g, y1, input_spec, dim)
+    return _to_places((unsqueeze(g[0], dim),), unsqueeze(y1, dim), input_spec, dim)
+
+
+_MEDIAN_OUT = (
+    "Expected tensor for 'values' to have the same type as tensor for argument #2 'self'; but type torch.{got}Tensor does not equal "
+    "torch.{want}Tensor (while checking arguments for median)",
+    "Expected tensor for argument #1 'indices' to have scalar type {want}; but got torch.{got}Tensor instead (while checking "
+    "arguments for median)",
+)
+_KTHVALUE_OUT = "output values must be of same type as input", "output indices must be of scalar type Long"
+_MODE_OUT = tuple(
+    f"expected scalar type '{{want}}' but got '{{got}}' for {which} output" for which in ("values", "indices")
+)
+
+
+def _full(name: str, input: Tensor, dim: Any) -> int:
+    d = layout.wrap_dim(dim, input.ndim)
+    if not input._spec.numel and input.ndim and tuple.__getitem__(input.shape, d) == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+    return d
+
+
+# ---------------------------------------------------------------- sorting
+
+
+def _sorter(node_name: str) -> Any:
+    @prepared(node_name, result=maker("sort"), input=_to_places)
+    def sorted_along(input: Spec, *, dim: int, descending: bool) -> Run:
+        return ranks(input, dim, descending)
+
+    return sorted_along
+
+
+_sort, _sort_stable = _sorter("SortBackward0"), _sorter("SortBackward1")
+
+
+@method
+@settled
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
+) -> Any:
+    op, d = _sort if stable is None else _sort_stable, layout.wrap_dim(dim, input.ndim)
+    if out is None:
+        return call_of(op, input, dim=d, descending=bool(descending))
+    return results("sort", op(input, dim=d, descending=bool(descending)), out, (input,), apart=True)
+
+
+@prepared()
+def _argsort(input: Spec, *, dim: int, descending: bool) -> Run:
+    ranked = ranks(input, dim, descending)
+    return lambda t: ranked(t)[1]
+
+
+@method
+@settled
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
+) -> Any:
+    d = layout.wrap_dim(dim, input.ndim)
+    if out is None:
+        return call_of(_argsort, input, dim=d, descending=bool(descending))
+    return into("argsort", out, _argsort(input, dim=d, descending=bool(descending)), (), EXPECTED)
+
+
+@method
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    values: Tensor = _sort(input, dim=0, descending=False)[0]
+    return values if out is None else into("msort", out, values, (input,), EXPECTED, apart=(input,))
+
+
+@prepared("Topk", result=maker("topk"), input=_to_places)
+def _topk(input: Spec, *, dim: int, largest: bool, k: int) -> Run:
+    return ranks(input, dim, largest, 0, k if input.ndim else 1)
+
+
+@method
+@settled
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+) -> Any:
+    """The values come in order also where `sorted` does not ask for it."""
+    d = layout.wrap_dim(dim, input.ndim)
+    if not 0 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
+        raise RuntimeError("selected index k out of range")
+    if input._spec.dtype is dtypes.bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
+    if out is None:
+        return call_of(_topk, input, dim=d, largest=bool(largest), k=k)
+    return results("topk", _topk(input, dim=d, largest=bool(largest), k=k), out, (input,), apart=True)
+
+
+# ---------------------------------------------------------------- one rank
+
+
+@prepared("Kthvalue", result=maker("kthvalue"), input=_to_place)
+def _kthvalue(input: Spec, *, dim: int, keepdim: bool, k: int) -> Run:
+    return ranks(input, dim, False, k - 1, 1, "given", keepdim)
+
+
+@method
+@settled
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    d = _full("kthvalue", input, dim)
+    if not 1 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
+    _not_bool("kthvalue_cpu", input)
+    if out is None:
+        return call_of(_kthvalue, input, dim=d, keepdim=keepdim, k=k)
+    no_overlap(out[0], input)
+    pair = _kthvalue(input, dim=d, keepdim=keepdim, k=k)
+    return results("kthvalue", pair, out, (input,), True, _KTHVALUE_OUT)
+
+
+def _not_bool(kernel: str, input: Tensor) -> None:
+    if input._spec.dtype is dtypes.bool_:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
+
+
+def _median_of_all(node_name: str, which: str) -> Any:
+    @prepared(node_name, input=lambda g, input, y: share_among(g, input, y))
+    def median_of_all(input: Spec) -> Run:
+        if not input.numel:
+            return lambda t: to_dtype(full(spec(dtypes.float64, ()), float("nan")), input.dtype)
+        line, line_of = as_lines(input, tuple(range(input.ndim)))
+        ranked = ranks(line, 0, False, 0, 1, which, False, placed=False)
+        return ranked if line is input else lambda t: ranked(line_of(t))
+
+    return median_of_all
+
+
+def _median_along(node_name: str, which: str) -> Any:
+    @prepared(node_name, result=maker(which), input=_to_place)
+    def median_along(input: Spec, *, dim: int, keepdim: bool) -> Run:
+        return ranks(input, dim, False, 0, 1, which, keepdim)
+
+    return median_along
+
+
+_MEDIANS = {
+    "median": (_median_of_all("MedianBackward0", "median"), _median_along("MedianBackward1", "median")),
+    "nanmedian": (
+        _median_of_all("NanmedianBackward0", "nanmedian"),
+        _median_along("NanmedianBackward1", "nanmedian"),
+    ),
+}
+
+
+def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+    if dim is None:
+        if input.numel():
+            _not_bool("median_cpu", input)
+        return call_of(_MEDIANS[name][0], input)
+    d = _full("median", input, dim)
+    _not_bool("median_out", input)
+    along = _MEDIANS[name][1]
+    if out is None:
+        return call_of(along, input, dim=d, keepdim=keepdim)
+    return results(name, along(input, dim=d, keepdim=keepdim), out, (input,), True, _MEDIAN_OUT)
+
+
+@method
+@settled
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    return _median("median", input, dim, keepdim, out)
+
+
+@method
+@settled
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    return _median("nanmedian", input, dim, keepdim, out)
+
+
+@prepared("Mode", result=maker("mode"), input=_to_place)
+def _mode(input: Spec, *, dim: int, keepdim: bool) -> Run:
+    shape = layout.reduced_shape(tuple(input.shape), (dim,), True) if input.ndim else ()
+    values = input.like(shape)
+    places = values.like(dtype=dtypes.int64)
+    ranked = ranks(input, dim)
+    lines = input.like(strides=layout.kept_strides(input.shape, input.strides))
+    how = walk(tuple(input.shape), dim, (still(values, dim), lines.strides), wide=1, few=1)
+    address = build.kernel(f"mode_{input.dtype.code}", *templates.mode(input.dtype.code)).address
+    launch = _backend.of(input.device).launch(5, "", input.numel if how.items > 1 else how.items)
+    shown = [without(sp, dim) if not keepdim and input.ndim else sp for sp in (values, places)]
+
+    def find(t: Tensor) -> tuple[Tensor, Tensor]:
+        ordered, at = ranked(t)
+        value, place = (empty(sp) for sp in shown)
+        launch(address, how.items, how.meta, value._buf, place._buf, ordered._buf, at._buf)
+        return value, place
+
+    return find
+
+
+@method
+@settled
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    d = _full("mode", input, dim)
+    if out is None:
+        return call_of(_mode, input, dim=d, keepdim=keepdim)
+    return results("mode", _mode(input, dim=d, keepdim=keepdim), out, (input,), True, _MODE_OUT)
+
+
+# ---------------------------------------------------------------- quantiles
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+@differentiable("SqueezeBackward4", raw=True, input=lambda g: unsqueeze(g, -1))
+def _last_gone(input: Tensor) -> Tensor:
+    """PyTorch ends with a squeeze in place."""
+    return wrap(input._buf, without(input._spec, input.ndim - 1))
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, out: Tensor | None
+) -> Tensor:
+    """Ranks of sorted values, and what lies between two of them: ops all, so the gradient is theirs."""
+    d = input._spec.dtype
+    if not input.numel():
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
+        q = full(spec(d, ()), q)
+    if q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if d not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if q._spec.dtype is not d:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if not ((q._host() >= 0) & (q._host() <= 1)).all():
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    at = 0 if dim is None else layout.wrap_dim(dim, input.ndim)
+    # As PyTorch has it: what is reduced stands last, and leaves ones where it stood.
+    lines = (
+        reshape(input, (*(1,) * input.ndim, -1)) if dim is None else transpose(unsqueeze(input, -1), at, -1)
+    )
+    ordered = sort(lines, -1)[0]
+    n = tuple.__getitem__(lines.shape, -1)
+    flat = reshape(q, (-1,))
+    bad = e.isnan(ordered).sum(-1, keepdim=True)
+    last = e.sub(n - 1, bad) if name == "nanquantile" else full(spec(dtypes.int64, ()), n - 1)
+    ranks = e.mul(flat, to_dtype(last, d)).clamp(min=0)
+    if name == "quantile":  # a line with NaN has no other quantile
+        ranks = e.where(bad > 0, full(spec(d, ()), n - 1), ranks)
+    below = to_dtype(ranks, dtypes.int64)
+    part = e.sub(ranks, to_dtype(below, d))
+    above = e.add(below, e.gt(part, 0))
+    if interpolation == "nearest":  # the even one of two as near
+        odd = e.logical_and(e.eq(part, 0.5), e.bitwise_and(below, 1))
+        got = gather(ordered, -1, e.where(e.logical_or(e.gt(part, 0.5), odd), above, below))
+    elif interpolation in ("lower", "higher"):
+        got = gather(ordered, -1, below if interpolation == "lower" else above)
+    else:
+        weight = part if interpolation == "linear" else full(spec(d, ()), 0.5)
+        got = e.lerp(gather(ordered, -1, below), gather(ordered, -1, above), weight)
+    if not keepdim:
+        got = squeeze(got, tuple(range(input.ndim)) if dim is None else (at,))
+    if q.ndim:
+        got = transpose(unsqueeze(got, 0), 0, -1)
+    got = _last_gone(got)
+    return got if out is None else into(name, out, got, (input,))
+
+
+@method
+def quantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
+
+
+@method
+def nanquantile(
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)
+
+
+# ---------------------------------------------------------------- searching
+
+_INTEGERS = (
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag "
+    "is True, but we got output tensor's dtype {{got}} and out_int32 flag is {}"
+)
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Where in each line of the sequence a value would be put so that the line stays in order."""
+    words = "torch.searchsorted(): "
+    if not isinstance(input, Tensor):
+        input = full(spec(sorted_sequence._spec.dtype, ()), input) if sorted_sequence.ndim == 1 else input
+    if not isinstance(input, Tensor):
+        raise RuntimeError(
+            f"{words}input value can be a scalar only when boundaries tensor dimension is 1, "
+            f"but we got boundaries tensor dim({sorted_sequence.ndim}) and input value's dim(0) numel(1)"
+        )
+    edges, shape = sorted_sequence, tuple(sorted_sequence.shape)
+    if side is not None and side not in ("left", "right"):
+        raise RuntimeError(f"{words}side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError(
+            f"{words}side and right can't be set to opposites, got side of left while right was True"
+        )
+    if not shape:
+        raise RuntimeError(f"{words}boundaries tensor should have positive dimension, but got 0 dimension")
+    if len(shape) != 1 and (len(shape) != input.ndim or shape[:-1] != tuple(input.shape)[:-1]):
+        raise RuntimeError(
+            f"{words}boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and "
+            f"input value tensor must match, but we got boundaries tensor {list(shape)} and input value tensor "
+            f"{list(input.shape)}"
+        )
+    if sorter is not None:
+        if tuple(sorter.shape) != shape:
+            raise RuntimeError(
+                f"{words}boundary and sorter must have the same size, but got boundary tensor {list(shape)}and got "
+                f"sorter tensor {list(sorter.shape)}"
+            )
+        if sorter._spec.dtype is not dtypes.int64:
+            raise RuntimeError(
+                f"{words}sorter must be a tensor of long dtype but got dtype {sorter._spec.dtype.scalar_name}"
+            )
+        at = sorter._host()
+        if at.size and (at.min() < 0 or at.max() >= shape[-1]):
+            raise RuntimeError(f"{words}sorter index out of range")
+        edges = gather(edges, -1, sorter)
+    if edges._spec.dtype is input._spec.dtype is dtypes.bool_ and input.numel():
+        raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
+    for name, t in (("input value", input), ("boundary", edges)):
+        if not t._spec.contiguous and input._spec.numel:
+            warnings.warn(
+                f"{words}{name} tensor is non-contiguous, this will lower the performance due to extra data copy when "
+                f"converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if possible. This "
+                "message will only appear once per program.",
+                UserWarning,
+                stacklevel=2,
+            )
+    got = _searched(edges, input, right=side == "right" or bool(right))
+    got = to_dtype(got, dtypes.int32 if out_int32 else dtypes.int64)
+    return got if out is None else into("searchsorted", out, got, (), _INTEGERS.format(bool(out_int32)))
+
+
+@undifferentiable()
+def _searched(edges: Tensor, values: Tensor, *, right: bool) -> Tensor:
+    d = dtypes.promote_types(edges._spec.dtype, values._spec.dtype)
+    if d is dtypes.float16:
+        d = dtypes.float32  # in the same order, and numbers to a kernel
+    edges, values = (contiguous(to_dtype(t.detach(), d)) for t in (edges, values))
+    got = empty(values._spec.like(dtype=dtypes.int64))
+    code = d.code
+    address = build.kernel(
+        f"search_{code}_{'right' if right else 'left'}", *templates.search(code, right)
+    ).address
+    n = tuple.__getitem__(edges.shape, -1)
+    per = tuple.__getitem__(values.shape, -1) if values.ndim else 1
+    launch = _backend.of(got.device).launch(3, "qqq", 8 * got.numel())
+    launch(address, got.numel(), got._buf, values._buf, edges._buf, max(per, 1), n, edges.ndim == 1)
+    return got
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+) -> Tensor:
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+__all__ = [
+    "argsort",
+    "bucketize",
+    "kthvalue",
+    "median",
+    "mode",
+    "msort",
+    "nanmedian",
+    "nanquantile",
+    "quantile",
+    "searchsorted",
+    "sort",
+    "topk",
+]

@@ -1,0 +1,417 @@
+"""What is done to numbers as numbers: rounding, signs, extremes that skip NaN, the parts of a float, common divisors, sums of products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nbgrad.core.plan import number_type
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import inplace as write
+from nbgrad.dispatch.elementwise import usually
+from nbgrad.dispatch.return_types import results
+from nbgrad.dispatch.stanza import SAME, in_place_functions, method, refuse, stanza
+from nbgrad.expr import prims as p
+from nbgrad.expr.prims import where as choose
+from nbgrad.memory import dtypes
+from nbgrad.ops.views.copy import to_dtype
+
+# ---------------------------------------------------------------- rounding
+
+
+@stanza(exact=SAME, kernel=refuse("floor_vml_cpu", bools=True))
+def floor(input):
+    return p.floor(input)
+
+
+@stanza(exact=SAME, kernel=refuse("ceil_vml_cpu", bools=True))
+def ceil(input):
+    return p.ceil(input)
+
+
+@stanza(exact=SAME, kernel=refuse("trunc_vml_cpu", bools=True))
+def trunc(input):
+    return p.trunc(input)
+
+
+@stanza(exact=SAME, kernel=refuse("frac_cpu", ints=True, bools=True))
+def frac(input):
+    return input - p.trunc(input)
+
+
+@stanza(name="round", exact=SAME, method=False, kernel=refuse("round_vml_cpu", bools=True))
+def _round(input):
+    return p.round(input)
+
+
+def _rounded(name: str, body: Any) -> Any:
+    return stanza(
+        body,
+        name="round",
+        node="RoundBackward1",
+        exact=SAME,
+        method=False,
+        settings=("scale",),
+        kernel=refuse("round_cpu", ints=True, bools=True),
+        shared=False,
+        vjp=lambda g, input, scale: (None, None),
+    )
+
+
+_round_decimals = _rounded("decimals", lambda input, scale: p.round(input * scale) / scale)
+_round_tens = _rounded("tens", lambda input, scale: p.round(input / scale) * scale)
+
+
+def _rounding(input: Tensor, decimals: int) -> tuple[Any, tuple[Any, ...]]:
+    if decimals == 0:
+        return _round.op, (input,)
+    made = _round_decimals if decimals > 0 else _round_tens
+    return made.op, (input, 10.0 ** abs(decimals))
+
+
+@method
+@usually(_round.op, decimals=0)
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    op, args = _rounding(input, decimals)
+    return op.function(*args, out=out)
+
+
+@method
+def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
+    return write(*_rounding(input, decimals))
+
+
+# ---------------------------------------------------------------- signs
+
+
+@stanza(exact=SAME, shared=False)
+def sgn(input):
+    return p.sign(input)
+
+
+_ONLY_BOOL = "{name} does not support non-boolean outputs."
+
+
+@stanza(promote="compare", inplace=False, exact=_ONLY_BOOL.format(name="signbit"))
+def signbit(input):
+    return p.signbit(input)
+
+
+@stanza(promote="float", tensors=("input",), number_node="CopysignBackward1")
+def copysign(input, other):
+    return p.copysign(input, other)
+
+
+@method
+def positive(input: Tensor) -> Tensor:
+    return +input
+
+
+# ---------------------------------------------------------------- classes of floats
+
+
+@stanza(promote="compare", inplace=False, exact=_ONLY_BOOL.format(name="isposinf"))
+def isposinf(input):
+    return p.logical_and(p.isinf(input), p.gt(input, 0))
+
+
+@stanza(promote="compare", inplace=False, exact=_ONLY_BOOL.format(name="isneginf"))
+def isneginf(input):
+    return p.logical_and(p.isinf(input), p.lt(input, 0))
+
+
+@stanza(promote="compare", inplace=False)
+def isreal(input):
+    return p.logical_or(p.isnan(input), p.eq(input, input))
+
+
+@stanza(
+    name="nan_to_num",
+    node="NanToNumBackward0",
+    method=False,
+    settings=("nan", "posinf", "neginf"),
+    exact="nan_to_num: dtype of out: {got} should be same as input: {want}",
+    vjp=lambda g, input: (g * choose(p.isfinite(input), 1.0, 0.0), None, None, None),
+)
+def _nan_to_num(input, nan, posinf, neginf):
+    finite = choose(p.isfinite(input), input, choose(p.gt(input, 0), posinf, neginf))
+    return choose(p.isnan(input), nan, finite)
+
+
+def _numbers(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[Any, Any, Any]:
+    d = input._spec.dtype
+    least, largest = dtypes.limits(d) if d.is_floating_point else (0, 0)
+    if nan is posinf is neginf is None:
+        return 0, largest, least
+    for k, (name, value) in enumerate((("nan", nan), ("posinf", posinf), ("neginf", neginf)), 2):
+        if value is not None and number_type(value) is None:
+            kind = type(value).__name__
+            raise TypeError(f"nan_to_num(): argument '{name}' (position {k}) must be float, not {kind}")
+    given = ((nan, 0), (posinf, largest), (neginf, least))
+    nan, posinf, neginf = [
+        default if value is None else float(value) if type(value) is int and abs(value) >> 63 else value
+        for value, default in given
+    ]
+    return nan, posinf, neginf
+
+
+@method
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    zero, largest, least = _numbers(input, nan, posinf, neginf)
+    return _nan_to_num(input, zero, largest, least, out=out)
+
+
+@method
+def nan_to_num_(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    return write(_nan_to_num.op, (input, *_numbers(input, nan, posinf, neginf)))
+
+
+# ---------------------------------------------------------------- extremes where NaN is no number
+
+
+@stanza(
+    inplace=False,
+    tensors=("input", "other"),
+    vjp=lambda g, input, other: (
+        choose(p.logical_or(p.ge(input, other), p.isnan(other)), g, 0.0),
+        choose(p.logical_or(p.ge(input, other), p.isnan(other)), 0.0, g),
+    ),
+)
+def fmax(input, other):
+    return choose(p.logical_or(p.ge(input, other), p.isnan(other)), input, other)
+
+
+@stanza(
+    inplace=False,
+    tensors=("input", "other"),
+    vjp=lambda g, input, other: (
+        choose(p.logical_or(p.le(input, other), p.isnan(other)), g, 0.0),
+        choose(p.logical_or(p.le(input, other), p.isnan(other)), 0.0, g),
+    ),
+)
+def fmin(input, other):
+    return choose(p.logical_or(p.le(input, other), p.isnan(other)), input, other)
+
+
+_ONE_DTYPE = "heaviside is not yet implemented for tensors with different dtypes."
+
+
+def _one_dtype(compute: Any, operands: Any) -> None:
+    if operands[0].dtype is not operands[1].dtype:
+        raise RuntimeError(_ONE_DTYPE)
+
+
+@stanza(
+    name="heaviside",
+    node="NotImplemented",
+    refuses="aten::heaviside",
+    tensors=("input", "values"),
+    check=_one_dtype,
+    exact=_ONE_DTYPE,
+)
+def _heaviside(input, values):
+    return choose(p.eq(input, 0), values, choose(p.gt(input, 0), 1, 0))
+
+
+@method
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _heaviside(input, values, out=out)
+
+
+# ---------------------------------------------------------------- the parts of a float
+
+
+@stanza(
+    tensors=("input", "other"),
+    kernel=refuse("nextafter_cpu", ints=True, bools=True),
+    vjp=lambda g, input, other: (choose(p.eq(input, other), 0.0, g), None),
+)
+def nextafter(input, other):
+    return p.nextafter(input, other)
+
+
+@stanza(
+    name="ldexp",
+    promote="float",
+    tensors=("input", "other"),
+    vjp=lambda g, other, y: (g * p.exp2(other), g * y * math.log(2)),
+)
+def _ldexp(input, other):
+    return input * p.exp2(other)
+
+
+def _not_into(t: Tensor) -> None:
+    if not t.dtype.is_floating_point:
+        raise RuntimeError(f"ldexp can't be cast to the desired output type {t.dtype.scalar_name}")
+
+
+@method
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    if out is not None:
+        _not_into(out)
+    return _ldexp(input, other, out=out)
+
+
+_ldexp_in_place = Tensor.ldexp_  # type: ignore[attr-defined]
+
+
+@method
+def ldexp_(input: Tensor, other: Tensor) -> Tensor:
+    if isinstance(other, Tensor):
+        _not_into(input)
+    return _ldexp_in_place(input, other)
+
+
+_exponent = stanza(lambda input: p.exponent(input), name="frexp_exponent", method=False, shared=False)
+
+
+@stanza(
+    name="frexp",
+    node="FrexpBackward0",
+    method=False,
+    shared=False,
+    settings=("exponent",),
+    vjp=lambda g, exponent: (g / p.exp2(exponent), None),  # which overflows to 0
+)
+def _mantissa(input, exponent):
+    return p.mantissa(input)
+
+
+_FREXP_OUT = (
+    "torch.frexp() expects mantissa to have dtype {c_want} but got {c_got}",
+    "torch.frexp() expects exponent to have int dtype but got {c_got}",
+)
+
+
+@method
+def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    exponent = to_dtype(_exponent(input.detach()), dtypes.int32)
+    return results("frexp", (_mantissa(input, exponent), exponent), out, (input,), True, _FREXP_OUT)
+
+
+# ---------------------------------------------------------------- common divisors
+
+
+@stanza(tensors=("input", "other"), kernel=refuse("gcd_cpu", floats=True, bools=True))
+def gcd(input, other):
+    return p.gcd(input, other)
+
+
+@stanza(tensors=("input", "other"), kernel=refuse("lcm_cpu", floats=True, bools=True))
+def lcm(input, other):
+    divisor = p.gcd(input, other)
+    return choose(p.eq(divisor, 0), 0, p.abs(p.floor_divide(input, divisor) * other))
+
+
+# ---------------------------------------------------------------- sums of products
+
+
+@stanza(
+    name="addcmul",
+    settings=("value",),
+    method=False,
+    tensors=("input", "tensor1", "tensor2"),
+    kernel=refuse("addcmul_cpu_out", bools=True),
+    vjp=lambda g, tensor1, tensor2, value: (g, g * (tensor2 * value), g * (tensor1 * value), None),
+)
+def _addcmul(input, tensor1, tensor2, value):
+    return input + value * tensor1 * tensor2
+
+
+def _no_integers(compute: Any, operands: Any) -> None:
+    if not any([o.dtype.is_floating_point for o in operands[1:]]):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
+            "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
+            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) "
+            "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
+            "tensor2), for all dtypes."
+        )
+
+
+@stanza(
+    name="addcdiv",
+    settings=("value",),
+    method=False,
+    tensors=("input", "tensor1", "tensor2"),
+    check=_no_integers,
+    vjp=lambda g, tensor1, tensor2, value: (
+        g,
+        g * (value / tensor2),
+        -g * (value * tensor1 / (tensor2 * tensor2)),
+        None,
+    ),
+)
+def _addcdiv(input, tensor1, tensor2, value):
+    return input + value * (tensor1 / tensor2)
+
+
+def _value(operands: tuple[Any, ...], value: Any) -> Any:
+    """A factor as the kernel takes it: of integers, without its fraction."""
+    if type(value) is int or any(
+        [isinstance(t, Tensor) and t._spec.dtype.is_floating_point for t in operands]
+    ):
+        return value
+    return int(value)
+
+
+@method
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    return _addcmul(input, tensor1, tensor2, _value((input, tensor1, tensor2), value), out=out)
+
+
+@method
+def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    return write(_addcmul.op, (input, tensor1, tensor2, _value((input, tensor1, tensor2), value)))
+
+
+@method
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    return _addcdiv(input, tensor1, tensor2, value, out=out)
+
+
+@method
+def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    return write(_addcdiv.op, (input, tensor1, tensor2, value))
+
+
+# ---------------------------------------------------------------- PyTorch's other names
+
+fix = trunc
+Tensor.fix, Tensor.fix_ = trunc, Tensor.trunc_  # type: ignore[attr-defined]
+_IN_PLACE = ("ceil", "fix", "floor", "frac", "gcd", "lcm", "trunc")
+globals().update(in_place_functions(_IN_PLACE))
+__all__ = [
+    *(
+        "addcdiv",
+        "addcmul",
+        "ceil",
+        "copysign",
+        "fix",
+        "floor",
+        "fmax",
+        "fmin",
+        "frac",
+        "frexp",
+        "gcd",
+        "heaviside",
+    ),
+    *("isneginf", "isposinf", "isreal", "lcm", "ldexp", "ldexp_", "nan_to_num", "nan_to_num_", "nextafter"),
+    *("positive", "round", "round_", "sgn", "signbit", "trunc"),
+    *(f"{_name}_" for _name in _IN_PLACE),
+]

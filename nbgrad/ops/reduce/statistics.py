@@ -1,0 +1,499 @@
+"""Moments, and sums that leave NaN out, and differences.
+
+Variance and mean come of one pass over the elements; the gradient of either is written in ops, so that any order exists.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, empty, wrap
+from nbgrad.dispatch.elementwise import into
+from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
+from nbgrad.dispatch.return_types import maker, results
+from nbgrad.dispatch.stanza import method
+from nbgrad.expr import prims as p
+from nbgrad.expr.node import var as variable
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import lines
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend as _backend
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.reduce.sums import (
+    AMAX,
+    AMIN,
+    Reduction,
+    _count,
+    _dims,
+    _kept,
+    _mean,
+    _moved_by,
+    _past,
+    _shared,
+    extreme,
+    reduction,
+    sum,
+)
+from nbgrad.ops.reduce.walk import as_lines, still, walk
+from nbgrad.ops.views.copy import copy_, full, to_dtype, zeros
+from nbgrad.ops.views.views import narrow, spread
+
+_RUN = 1 << 15  # elements that a thread takes of one long line
+
+# ---------------------------------------------------------------- moments
+
+
+def _moments_along(what: str, sp: Spec, dim: int, correction: float, shape: Ints) -> Run:
+    """What finds those of each line along `dim`; the results are shown in that shape."""
+    n = tuple.__getitem__(sp.shape, dim) if sp.ndim else 1
+    if sp.numel == n and n >= 2 * _RUN and (not sp.ndim or sp.strides[dim] == 1):
+        return _moments_of_one(what, sp, n, correction, shape)
+    d = dtypes.float64 if what == "squares" else sp.dtype
+    kept = spec(d, layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True), None, sp.device)
+    how = walk(tuple(sp.shape), dim, (still(kept, dim), sp.strides), wide=lines.WIDE, few=1)
+    unit = bool(sp.ndim) and sp.strides[dim] == 1
+    source, signature = lines.moments(what, sp.dtype.code, d.code, how.together, unit)
+    form = "lines" if how.together else "unit" if unit else "strided"
+    address = build.kernel(f"{what}_{sp.dtype.code}_{form}", source, signature).address
+    items = how.items if kept.numel else 0
+    launch = _backend.of(sp.device).launch(4, "d", max(sp.numel, 1) if items > 1 else items, sp.numel < FEW)
+    out = kept.like(shape)
+    return filled(launch, address, items, how.meta, (out, out), (correction,))
+
+
+def _moments_of_one(what: str, sp: Spec, n: int, correction: float, shape: Ints) -> Run:
+    """One long line, in runs that threads share; the runs, and so the result, do not depend on how many threads there are."""
+    whole, left = n // _RUN, n % _RUN
+    runs = whole + (1 if left else 0)
+    body = _moments_along("squares", spec(sp.dtype, (whole, _RUN), None, sp.device), 1, 0.0, (whole,))
+    rest = None
+    if left:
+        rest = _moments_along("squares", spec(sp.dtype, (1, left), None, sp.device), 1, 0.0, (1,))
+    offset = whole * _RUN * sp.itemsize
+    out = spec(sp.dtype, shape, None, sp.device)
+    source, signature = lines.join_moments(what, sp.dtype.code)
+    address = build.kernel(f"join_{what}_{sp.dtype.code}", source, signature).address
+    backend = _backend.of(sp.device)
+    launch = backend.launch(4, "qqqd", 1)
+
+    def moments(t: Tensor) -> tuple[Tensor, Tensor]:
+        parts = [part._buf for part in body(t)]
+        if rest is not None:
+            last = rest(wrap(backend.view(t._buf, offset), t._spec))
+            parts = [np.concatenate([a, b._buf]) for a, b in zip(parts, last)]
+        about, middle = empty(out), empty(out)
+        launch(address, 1, about._buf, middle._buf, *parts, runs, _RUN, left or _RUN, correction)
+        return about, middle
+
+    return moments
+
+
+def _moments(what: str, sp: Spec, dims: Ints, correction: float, keepdim: bool) -> Run:
+    """Variance or deviation, and mean, over sorted dims."""
+    shape = layout.reduced_shape(tuple(sp.shape), dims, keepdim)
+    if len(dims) <= 1:
+        return _moments_along(what, sp, dims[0] if dims else 0, float(correction), shape)
+    lie, lines_of = as_lines(sp, dims)
+    run = _moments_along(what, lie, lie.ndim - 1, float(correction), shape)
+    return lambda t: run(lines_of(t))
+
+
+def _var_back(g: Tensor, input: Tensor, dims: Ints, correction: float) -> Tensor:
+    """The gradient of a variance, whose dimensions are back."""
+    away = e.sub(input, _mean(input, dims=dims, keepdim=True) if dims else input)
+    free = _count(input._spec, dims) - correction
+    if free > 0:
+        return e.mul(e.mul(g, 2.0 / free), away)
+    # PyTorch's: of no degree of freedom nothing is known where all is equal, and elsewhere all is infinite
+    nothing, endless = (full(spec(g._spec.dtype, ()), v) for v in (float("nan"), float("inf")))
+    return e.mul(g, e.where(e.eq(away, 0), nothing, endless))
+
+
+def _std_back(g: Tensor, y: Tensor, input: Tensor, dims: Ints, correction: float) -> Tensor:
+    half = e.div(g, e.mul(y, 2))
+    zero = full(spec(g._spec.dtype, ()), 0)
+    return _var_back(e.where(e.eq(y, 0), zero, half), input, dims, correction)
+
+
+def _mean_back(g: Tensor, input: Tensor, dims: Ints) -> Tensor:
+    return spread(e.div(g, _count(input._spec, dims) or 1), input.shape)
+
+
+@prepared(
+    "Var",
+    input=lambda g, input, dims, correction, keepdim: _var_back(
+        _kept(g, input.ndim, dims, keepdim), input, dims, correction
+    ),
+)
+def _var(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
+    moments = _moments("var", input, dims, correction, keepdim)
+    return lambda t: moments(t)[0]
+
+
+@prepared(
+    "Std",
+    input=lambda g, y, input, dims, correction, keepdim: _std_back(
+        _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim), input, dims, correction
+    ),
+)
+def _std(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
+    moments = _moments("std", input, dims, correction, keepdim)
+    return lambda t: moments(t)[0]
+
+
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return second if first is None else first if second is None else e.add(first, second)
+
+
+def _var_mean_rule(g: Any, input: Tensor, dims: Ints, correction: float, keepdim: bool) -> Tensor | None:
+    by_var, by_mean = (None if t is None else _kept(t, input.ndim, dims, keepdim) for t in g)
+    return _both(
+        None if by_var is None else _var_back(by_var, input, dims, correction),
+        None if by_mean is None else _mean_back(by_mean, input, dims),
+    )
+
+
+def _std_mean_rule(
+    g: Any, y0: Tensor, input: Tensor, dims: Ints, correction: float, keepdim: bool
+) -> Tensor | None:
+    by_std, by_mean = (None if t is None else _kept(t, input.ndim, dims, keepdim) for t in g)
+    y = _kept(y0, input.ndim, dims, keepdim)
+    return _both(
+        None if by_std is None else _std_back(by_std, y, input, dims, correction),
+        None if by_mean is None else _mean_back(by_mean, input, dims),
+    )
+
+
+@prepared("VarMean", input=_var_mean_rule)
+def _var_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
+    return _moments("var", input, dims, correction, keepdim)
+
+
+@prepared("StdMean", input=_std_mean_rule)
+def _std_mean(input: Spec, *, dims: Ints, correction: float, keepdim: bool) -> Run:
+    return _moments("std", input, dims, correction, keepdim)
+
+
+def _spread_of(
+    name: str, op: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> Any:
+    """`unbiased` is the older form of `correction`, and of one bool alone it is the one that is meant."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if not input._spec.dtype.is_floating_point:
+        raise RuntimeError(
+            "std and var only support floating point and complex dtypes"
+            if not name.endswith("_mean")
+            else f"{name} only support floating point and complex dtypes"
+        )
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    dims = _dims(dim, input.ndim)
+    each = _count(input._spec, dims) if input.numel() else 0  # what PyTorch counts where there is no result
+    if each > correction:
+        return call_of(op, input, dims=dims, correction=correction, keepdim=keepdim)
+    warnings.warn(
+        f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
+        "numel divided by output numel).",
+        UserWarning,
+        stacklevel=4,
+    )
+    return op(input, dims=dims, correction=correction, keepdim=keepdim)  # each such call warns
+
+
+@method
+@settled
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: Tensor | None = None,
+) -> Any:
+    if out is not None:
+        return into("var", out, var(input, dim, unbiased, keepdim, correction=correction), (input,))
+    return _spread_of("var", _var, input, dim, unbiased, keepdim, correction)
+
+
+@method
+@settled
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: Tensor | None = None,
+) -> Any:
+    if out is not None:
+        return into("std", out, std(input, dim, unbiased, keepdim, correction=correction), (input,))
+    return _spread_of("std", _std, input, dim, unbiased, keepdim, correction)
+
+
+@settled
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    return _spread_of("var_mean", _var_mean, input, dim, unbiased, keepdim, correction)
+
+
+@settled
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    return _spread_of("std_mean", _std_mean, input, dim, unbiased, keepdim, correction)
+
+
+# ---------------------------------------------------------------- sums without NaN, and counts
+
+_x = variable("x")
+NANSUM = Reduction("nansum", "sum", prologue=p.where(p.ne(_x, _x), 0.0, _x))
+COUNT = Reduction("count", "sum", prologue=p.where(p.ne(_x, 0), 1, 0))
+
+
+@prepared(
+    "Nansum",
+    input=lambda g, input, dims, keepdim: e.mul(
+        _kept(g, input.ndim, dims, keepdim), e.logical_not(e.isnan(input))
+    ),
+)
+def _nansum(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    return reduction(NANSUM, input, dims, keepdim, input.dtype, "f8")
+
+
+@method
+@settled
+def nansum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Any:
+    own = input._spec.dtype
+    if not own.is_floating_point:
+        return sum(input, dim, keepdim, dtype=dtype, out=out)
+    d = out._spec.dtype if out is not None else own if dtype is None else dtypes.to_dtype(dtype)
+    if not d.is_floating_point and out is not None:
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{d.scalar_name}'")
+    if not d.is_floating_point:
+        return sum(to_dtype(input, d), dim, keepdim)
+    if d is own and out is None:
+        return call_of(_nansum, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
+    got: Tensor = _nansum(to_dtype(input, d), dims=_dims(dim, input.ndim), keepdim=keepdim)
+    return got if out is None else into("nansum", out, got, (input,))
+
+
+@method
+def nanmean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
+    d = input._spec.dtype
+    if not d.is_floating_point:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {d.scalar_name}"
+        )
+    if out is not None and not out._spec.dtype.is_floating_point:
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{out._spec.dtype.scalar_name}'")
+    count = sum(e.logical_not(e.isnan(input.detach())), dim, keepdim)
+    got: Tensor = e.div(nansum(input, dim, keepdim, dtype=dtype), count)
+    return got if out is None else into("nanmean", out, got, (input,))
+
+
+@prepared(batch=lambda x, dims: _count_nonzero(x, dims=_past(dims)))
+def _count_nonzero(input: Spec, *, dims: Ints) -> Run:
+    laid = layout.kept_strides(input.shape, input.strides)
+    counted = reduction(COUNT, input.like(strides=laid, dtype=dtypes.bool_), dims, False, dtypes.int64, "i8")
+    return lambda t: counted(e.ne(t.detach(), 0))
+
+
+@method
+@settled
+def count_nonzero(input: Tensor, dim: Any = None) -> Any:
+    return call_of(_count_nonzero, input, dims=_dims(dim, input.ndim))
+
+
+# ---------------------------------------------------------------- the logarithm of a sum of exponentials
+
+
+def _logsumexp_along(sp: Spec, dim: int, shape: Ints, d: dtypes.dtype) -> Run:
+    """Of each line along `dim`, in dtype `d`; the result is shown in that shape."""
+    n = tuple.__getitem__(sp.shape, dim) if sp.ndim else 1
+    if sp.numel == n and n >= 2 * _RUN and sp.strides[dim] == 1:
+        return _logsumexp_of_one(sp, n, shape)
+    kept = spec(d, layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True), None, sp.device)
+    how = walk(tuple(sp.shape), dim, (still(kept, dim), sp.strides), wide=lines.WIDE, few=1)
+    unit = bool(sp.ndim) and sp.strides[dim] == 1
+    source, signature = lines.logsumexp(sp.dtype.code, d.code, how.together, unit)
+    form = "lines" if how.together else "unit" if unit else "strided"
+    address = build.kernel(f"logsumexp_{sp.dtype.code}_{form}", source, signature).address
+    items = how.items if kept.numel else 0
+    launch = _backend.of(sp.device).launch(
+        3, "", max(4 * sp.numel, 1) if items > 1 else items, sp.numel < FEW
+    )
+    return filled(launch, address, items, how.meta, (kept.like(shape),))
+
+
+def _logsumexp_of_one(sp: Spec, n: int, shape: Ints) -> Run:
+    """One long line, as that of its runs, which threads share; the runs do not depend on how many threads there are."""
+    whole, left = n // _RUN, n % _RUN
+    real = dtypes.float64
+    body = _logsumexp_along(sp.like((whole, _RUN)), 1, (whole,), real)
+    rest = _logsumexp_along(sp.like((1, left)), 1, (1,), real) if left else None
+    ending = _logsumexp_along(spec(real, (whole + (left > 0),), None, sp.device), 0, shape, sp.dtype)
+    offset = whole * _RUN * sp.itemsize
+
+    def run(t: Tensor) -> Any:
+        parts = body(t)
+        if rest is not None:
+            last = rest(wrap(_backend.of(sp.device).view(t._buf, offset), t._spec))
+            parts = wrap(np.concatenate([parts._buf, last._buf]), parts._spec)
+        return ending(parts)
+
+    return run
+
+
+def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -> Tensor:
+    weights = e.exp(e.sub(input, _kept(y, input.ndim, dims, keepdim)))
+    return e.mul(_kept(g, input.ndim, dims, keepdim), weights)
+
+
+@prepared(
+    "Logsumexp",
+    tangent=lambda t, input, y, dims, keepdim: _moved_by(_logsumexp_rule)(t, input, y, dims, keepdim),
+    batch=lambda x, dims, keepdim: _logsumexp(x, dims=_past(dims), keepdim=keepdim),
+    input=_logsumexp_rule,
+)
+def _logsumexp(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    if input.dtype is dtypes.float16:  # computed in float32, and rounded once
+        return lambda t: to_dtype(
+            _logsumexp(to_dtype(t.detach(), dtypes.float32), dims=dims, keepdim=keepdim), dtypes.float16
+        )
+    shape = layout.reduced_shape(tuple(input.shape), dims, keepdim)
+    if len(dims) <= 1:
+        return _logsumexp_along(input, dims[0] if dims else 0, shape, input.dtype)
+    lie, lines_of = as_lines(input, dims)
+    run = _logsumexp_along(lie, lie.ndim - 1, shape, input.dtype)
+    return lambda t: run(lines_of(t))
+
+
+@method
+@settled
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    if not input._spec.dtype.is_floating_point:
+        return logsumexp(to_dtype(input, dtypes.get_default_dtype()), dim, keepdim, out=out)
+    if out is None:
+        return call_of(_logsumexp, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
+    if not out.dtype.is_floating_point:
+        raise RuntimeError(
+            f"logsumexp(): Expected floating point type for result tensor, but got: {out.dtype.scalar_name}"
+        )
+    return into("logsumexp", out, logsumexp(input, dim, keepdim), (input,))
+
+
+# ---------------------------------------------------------------- both extremes
+
+
+def _aminmax_rule(g: Any, input: Tensor, y0: Tensor, y1: Tensor, dims: Ints, keepdim: bool) -> Tensor | None:
+    parts = [None if t is None else _shared(t, input, y, dims, keepdim) for t, y in zip(g, (y0, y1))]
+    return _both(*parts)
+
+
+@prepared("Aminmax", result=maker("aminmax"), input=_aminmax_rule)
+def _aminmax(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
+    low, high = extreme(AMIN, input, dims, keepdim), extreme(AMAX, input, dims, keepdim)
+    return lambda t: (low(t), high(t))
+
+
+@method
+@settled
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    dims = _dims(dim, input.ndim)
+    if not input.numel():
+        if dim is None:
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            )
+        if tuple.__getitem__(input.shape, dims[0]) == 0:
+            raise IndexError(f"aminmax: Expected reduction dim {dims[0]} to have non-zero size.")
+    if out is None:
+        return call_of(_aminmax, input, dims=dims, keepdim=keepdim)
+    pair = _aminmax(input, dims=dims, keepdim=keepdim)
+    return results("aminmax", pair, out, (input,), apart=True)
+
+
+# ---------------------------------------------------------------- differences
+
+
+@method
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Each element less the one before, n times; of truth values, whether they differ."""
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    d = layout.wrap_dim(dim, input.ndim)
+    for end in (prepend, append):
+        if end is not None:
+            _check_end(input, end, d)
+    t = input
+    if prepend is not None or append is not None:
+        t = cat([x for x in (prepend, t, append) if x is not None], d)
+    if n == 0:
+        t = copy_(zeros(t._spec.dense()), t)
+    minus = e.logical_xor if t._spec.dtype is dtypes.bool_ else e.sub
+    ends: tuple[Tensor, ...] = ()
+    for _ in range(min(n, tuple.__getitem__(t.shape, d))):
+        length = tuple.__getitem__(t.shape, d) - 1
+        ends = narrow(t, d, 1, length), narrow(t, d, 0, length)
+        t = minus(*ends)
+    return t if out is None else into("diff", out, t, (input,), apart=ends)
+
+
+def _check_end(input: Tensor, end: Tensor, dim: int) -> None:
+    if end.ndim != input.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for k, (have, other) in enumerate(zip(tuple(input.shape), tuple(end.shape))):
+        if k != dim and have != other:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({k}) = {have}, but got tensor.size({k}) = {other}"
+            )
+
+
+__all__ = [
+    "aminmax",
+    "count_nonzero",
+    "diff",
+    "logsumexp",
+    "nanmean",
+    "nansum",
+    "std",
+    "std_mean",
+    "var",
+    "var_mean",
+]

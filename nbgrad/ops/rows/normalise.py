@@ -1,0 +1,491 @@
+"""Normalisation: of rows, of channels, of groups of channels. Each forward and first gradient is one program of `nbgrad.ops.rows.softmax`; further
+derivatives are ops on the input itself, of which statistics are functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.prepared import prepared_several
+from nbgrad.expr import prims as p
+from nbgrad.expr.node import Expr, var
+from nbgrad.kernels.cpu.rows import Program, Step
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.reduce import sums as r
+from nbgrad.ops.rows.softmax import (
+    Runner,
+    _all_have,
+    _b,
+    _channels,
+    _dense,
+    _g,
+    _over,
+    _ready,
+    _trailing,
+    _w,
+    _x,
+)
+from nbgrad.ops.views.views import reshape, spread
+
+# ---------------------------------------------------------------- normalisation
+
+# x and what follows from the statistics of its row; g times the weight, whose place differs, is what a gradient starts from.
+_mean, _rstd, _share = var("mean"), var("rstd"), var("share")  # the share of an element in a mean, 1/n
+_unit, _plain_unit = (_x - _mean) * _rstd, _x * _rstd
+# A sum of numbers that are large against their differences is off by more than those: a row of one number has a sum that is not n
+# times it. So a first mean is only what the row is looked at from, and the sum of what is left, which is small, mends it.
+_ABOUT = Step({"s": ("sum", _x)}, then={"about": var("s") * _share})
+_away, _left = _x - var("about"), var("m") * _share
+_variance = p.maximum(var("v") * _share - _left * _left, 0.0)
+_SPREAD = Step(
+    {"m": ("sum", _away), "v": ("sum", _away * _away)},
+    then={
+        "mean": var("about") + p.where(p.isfinite(_left), _left, 0.0),  # of infinities the first one stands
+        "var": _variance,
+        "rstd": 1 / p.sqrt(_variance + var("eps")),
+    },
+)
+_SQUARES = Step({"v": ("sum", _x * _x)}, then={"rstd": 1 / p.sqrt(var("v") * _share + var("eps"))})
+
+
+def _share_of(n: int) -> float:
+    """A mean of nothing is not a number."""
+    return 1 / n if n else math.nan
+
+
+def _affine(unit: Expr, weight: bool, bias: bool) -> Expr:
+    scaled = unit * _w if weight else unit
+    return scaled + _b if bias else scaled
+
+
+@lru_cache(maxsize=16)
+def _layer_norm_program(centred: bool, weight: bool, bias: bool) -> Program:
+    statistics, unit = ((_ABOUT, _SPREAD), _unit) if centred else ((_SQUARES,), _plain_unit)
+    steps = (*statistics, Step(write={"o": _affine(unit, weight, bias)}))
+    return Program(
+        f"{'layer' if centred else 'rms'}_norm{'_w' * weight}{'_b' * bias}",
+        steps,
+        ("x",),
+        lines=(*(["w"] if weight else []), *(["b"] if bias else [])),
+        numbers=("share", "eps"),
+        results=("mean", "rstd") if centred else ("rstd",),
+    )
+
+
+@lru_cache(maxsize=16)
+def _layer_norm_back_program(centred: bool, weight: bool, trained: bool) -> Program:
+    unit = _unit if centred else _plain_unit
+    g = _g * _w if weight else _g
+    folds = {"c": ("sum", g * unit)} | ({"a": ("sum", g)} if centred else {})
+    then = {"along": var("c") * _share} | ({"level": var("a") * _share} if centred else {})
+    inner = g - unit * var("along")
+    return Program(
+        f"{'layer' if centred else 'rms'}_norm_backward{'_w' * weight}{'_trained' * trained}",
+        (
+            Step(folds, then=then),
+            Step(write={"o": _rstd * (inner - var("level") if centred else inner)}),
+        ),
+        ("g", "x"),
+        lines=("w",) if weight else (),
+        each=("mean", "rstd") if centred else ("rstd",),
+        numbers=("share",),
+        columns=({"dw": _g * unit} | ({"db": _g} if centred else {})) if trained else {},
+    )
+
+
+def _mean_of(t: Tensor, dims: Ints) -> Tensor:
+    return r.mean(t, dims, True)
+
+
+def _centred(x: Tensor, dims: Ints) -> Tensor:
+    """Less its mean, in two steps as above."""
+    about = e.sub(x, _mean_of(x, dims).detach())
+    return e.sub(about, _mean_of(about, dims))
+
+
+def _second(
+    u: Tensor | None,
+    v: Tensor | None,
+    z: Tensor | None,
+    g: Tensor,
+    x: Tensor,
+    w: Tensor | None,
+    dims: Ints,
+    eps: float,
+    centred: bool,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of a normalisation's gradient (dx, dw, db) by g, x and w, when those get u, v and z. w, v and z are shaped to
+    broadcast. All in ops on x itself, so that further orders exist.
+
+    With h = (x - mean) / std, dx = P(g w) where P(t) = (t - M(t) - h M(t h)) / std is symmetric, dw = sum(g h), db = sum(g)."""
+    d = _centred(x, dims) if centred else x
+    rstd = e.rsqrt(e.add(_mean_of(e.mul(d, d), dims), eps))
+    h = e.mul(d, rstd)
+
+    def project(t: Tensor) -> Tensor:
+        inner = e.sub(t, e.mul(h, _mean_of(e.mul(t, h), dims)))
+        return e.mul(rstd, e.sub(inner, _mean_of(t, dims)) if centred else inner)
+
+    gw = g if w is None else e.mul(g, w)
+    by_h = None if v is None else e.mul(g, v)
+    by_g = None if v is None else e.mul(h, v)
+    by_x = by_w = None
+    if z is not None:
+        by_g = z if by_g is None else e.add(by_g, z)
+    if u is not None:
+        a, b = _mean_of(e.mul(gw, h), dims), _mean_of(e.mul(u, h), dims)
+        through = e.mul(e.neg(rstd), e.add(e.mul(gw, b), e.mul(u, a)))
+        by_h = through if by_h is None else e.add(by_h, through)
+        s = e.sub(_mean_of(e.mul(u, gw), dims), e.mul(a, b))
+        if centred:
+            s = e.sub(s, e.mul(_mean_of(u, dims), _mean_of(gw, dims)))
+        by_x = e.mul(e.neg(e.mul(e.mul(rstd, rstd), h)), s)
+        q = project(u)
+        by_w = None if w is None else e.mul(q, g)
+        q = q if w is None else e.mul(q, w)
+        by_g = q if by_g is None else e.add(by_g, q)
+    if by_h is not None:
+        p_of = project(by_h)
+        by_x = p_of if by_x is None else e.add(by_x, p_of)
+    if by_g is not None and by_g._spec.shape != g._spec.shape:
+        by_g = spread(by_g, g._spec.shape)
+    return by_g, by_x, by_w
+
+
+def _trailing_dims(t: Tensor, dims: int) -> Ints:
+    return tuple(range(t.ndim - dims, t.ndim))
+
+
+@lru_cache(maxsize=4096)
+def _norm(centred: bool, sp: Spec, weight: bool, bias: bool, dims: int, eps: float) -> Runner:
+    shape = tuple(sp.shape)
+    n = math.prod(shape[len(shape) - dims :])
+    program = _layer_norm_program(centred, weight, bias)
+    return _ready(program, _trailing(shape, dims), sp.dense(), _share_of(n), eps)
+
+
+@lru_cache(maxsize=4096)
+def _norm_back(centred: bool, sp: Spec, weight: bool, dims: int, trained: bool, own: bool) -> Runner:
+    shape = tuple(sp.shape)
+    n = math.prod(shape[len(shape) - dims :])
+    program = _layer_norm_back_program(centred, weight, trained)
+    walk = _trailing(shape, dims, trained)
+    return _ready(_over(program) if own else program, walk, sp.dense(), _share_of(n))
+
+
+def _norm_backward(
+    centred: bool,
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    stats: tuple[Tensor, ...],
+    dims: int,
+    trained: bool,
+    own: bool,
+) -> Any:
+    sp = input._spec
+    run = _norm_back(centred, sp, weight is not None, dims, trained, own)
+    got = run(grad, input, *stats) if weight is None else run(grad, input, weight, *stats)
+    return (got[0], *[_joined(c, sp, dims) for c in got[1:]]) if trained else got
+
+
+def _joined(parts: Tensor, sp: Spec, dims: int) -> Tensor:
+    """The sum over all rows, from one partial sum per chunk."""
+    if parts.ndim == 2:
+        parts = r.sum(parts, 0)
+    return parts if dims == 1 else wrap(parts._buf, sp.like(tuple(sp.shape)[sp.ndim - dims :]))
+
+
+def _norm_second_rule(centred: bool) -> Any:
+    def rule(
+        g: Any, grad: Tensor, input: Tensor, weight: Tensor | None, dims: int, eps: float, trained: bool
+    ) -> Any:
+        u, v, z = (*g, None)[:3] if trained else (g, None, None)
+        by_g, by_x, by_w = _second(u, v, z, grad, input, weight, _trailing_dims(input, dims), eps, centred)
+        if by_w is not None and weight is not None:
+            by_w = r.sum_to(by_w, weight.shape)
+        return (by_g, by_x, by_w, None, None) if centred else (by_g, by_x, by_w, None)
+
+    return rule
+
+
+def _norm_batch(
+    op: Any, has: Sequence[bool], input: Tensor, *affine: Tensor | None, dims: int, eps: float
+) -> Any:
+    """All rows of all examples; by what an example has of its own, they are scaled and shifted afterwards."""
+    input, *_ = _all_have(has, input, *affine)
+    count, own = input.shape[0], any(has[1:])
+    got, *stats = op(input, *([None] * len(affine) if own else affine), dims=dims, eps=eps)
+    for change, t, h in zip((e.mul, e.add), affine if own else (), has[1:]):
+        if t is not None:
+            got = change(got, _over_rows(t, input.ndim) if h else t)
+    return got, *[reshape(s, (count, s.numel() // max(count, 1))) for s in stats]
+
+
+def _over_rows(t: Tensor, ndim: int) -> Tensor:
+    """What each example has of its own, shaped to broadcast over its rows."""
+    count, *own = tuple(t.shape)
+    shaped: Tensor = reshape(t, (count, *(1,) * (ndim - len(own) - 1), *own))
+    return shaped
+
+
+def _norm_back_batch(
+    op: Any,
+    has: Sequence[bool],
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    *stats: Tensor,
+    dims: int,
+    eps: float,
+    trained: bool,
+    own: bool,
+) -> Any:
+    """Likewise; sums over rows are by example."""
+    grad, input, _, *stats_ = _all_have(has, grad, input, weight, *stats)
+    ndim, scaled, kept = input.ndim, grad, weight
+    if weight is not None and has[2]:
+        scaled, kept = e.mul(grad, _over_rows(weight, ndim)), None
+    lines = [reshape(s, (-1,)) for s in stats_]
+    got = op(scaled, input, kept, *lines, dims=dims, eps=eps, trained=False, own=False)
+    if not trained:
+        return got
+    between = tuple(range(1, ndim - dims))
+    shape = (*tuple(input.shape)[: ndim - dims], *(1,) * dims)
+    *mean, rstd = [reshape(s, shape) for s in stats_]
+    each = e.mul(grad, e.mul(e.sub(input, mean[0]) if mean else input, rstd))
+    sums = [each, grad][: 1 + len(mean)]
+    return got, *[r.sum(s, between) if between else s for s in sums]
+
+
+@differentiable(
+    "NativeLayerNormBackward",
+    raw=True,
+    batch=lambda *a, **s: _norm_back_batch(_layer_norm_back, *a, **s),
+    all=_norm_second_rule(True),
+)
+def _layer_norm_back(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    rstd: Tensor,
+    *,
+    dims: int,
+    eps: float,
+    trained: bool,
+    own: bool,
+) -> Any:
+    return _norm_backward(True, grad, input, weight, (mean, rstd), dims, trained, own)
+
+
+def _layer_norm_rule(
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    y1: Tensor,
+    y2: Tensor,
+    dims: int,
+    eps: float,
+    wanted: Any,
+    own: bool,
+) -> Any:
+    trained, own = wanted[1] or wanted[2], own and g._spec is input._spec
+    got = _layer_norm_back(g, input, weight, y1, y2, dims=dims, eps=eps, trained=trained, own=own)
+    return got if trained else (got, None, None)
+
+
+@prepared_several(
+    "NativeLayerNorm", batch=lambda *a, **s: _norm_batch(layer_norm, *a, **s), all=_layer_norm_rule
+)
+def layer_norm(input: Spec, weight: Spec | None, bias: Spec | None, *, dims: int, eps: float) -> Runner:
+    """Over the last `dims` dimensions, operands having been checked; its statistics are mean and 1/std of each row."""
+    return _given(_norm(True, input, weight is not None, bias is not None, dims, eps), weight, bias)
+
+
+def _given(run: Runner, *optional: Spec | None) -> Runner:
+    """What runs with a place for each optional tensor: `run` takes those that there are."""
+    if None not in optional:
+        return run
+    if not any(optional):
+        return lambda input, *_: run(input)
+    return lambda input, *others: run(input, *[t for t in others if t is not None])
+
+
+@differentiable(
+    "MulBackward",
+    raw=True,
+    batch=lambda *a, **s: _norm_back_batch(_rms_norm_back, *a, **s),
+    all=_norm_second_rule(False),
+)
+def _rms_norm_back(
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    rstd: Tensor,
+    *,
+    dims: int,
+    eps: float,
+    trained: bool,
+    own: bool,
+) -> Any:
+    return _norm_backward(False, grad, input, weight, (rstd,), dims, trained, own)
+
+
+def _rms_norm_rule(
+    g: Tensor, input: Tensor, weight: Tensor | None, y1: Tensor, dims: int, eps: float, wanted: Any, own: bool
+) -> Any:
+    own = own and g._spec is input._spec
+    got = _rms_norm_back(g, input, weight, y1, dims=dims, eps=eps, trained=wanted[1], own=own)
+    return got if wanted[1] else (got, None)
+
+
+@prepared_several("Mul", batch=lambda *a, **s: _norm_batch(rms_norm, *a, **s), all=_rms_norm_rule)
+def rms_norm(input: Spec, weight: Spec | None, *, dims: int, eps: float) -> Runner:
+    """The same without a mean and without a bias."""
+    return _given(_norm(False, input, weight is not None, False, dims, eps), weight)
+
+
+# ---------------------------------------------------------------- normalisation of channels
+
+
+@lru_cache(maxsize=16)
+def _batch_norm_program(weight: bool, bias: bool) -> Program:
+    return Program(
+        f"batch_norm{'_w' * weight}{'_b' * bias}",
+        (_ABOUT, _SPREAD, Step(write={"o": _affine(_unit, weight, bias)})),
+        ("x",),
+        each=(*(["w"] if weight else []), *(["b"] if bias else [])),
+        numbers=("share", "eps"),
+        results=("mean", "rstd", "var"),
+    )
+
+
+@lru_cache(maxsize=16)
+def _batch_norm_back_program(weight: bool) -> Program:
+    then = {"dw": var("c"), "db": var("a"), "along": var("c") * _share, "level": var("a") * _share}
+    inner = _rstd * (_g - var("level") - _unit * var("along"))
+    return Program(
+        f"batch_norm_backward{'_w' * weight}",
+        (
+            Step({"c": ("sum", _g * _unit), "a": ("sum", _g)}, then=then),
+            Step(write={"o": inner * _w if weight else inner}),
+        ),
+        ("g", "x"),
+        each=(*(["w"] if weight else []), "mean", "rstd"),
+        numbers=("share",),
+        results=("dw", "db"),
+    )
+
+
+def _all_but_channels(t: Tensor) -> Ints:
+    return (0, *range(2, t.ndim))
+
+
+def _per_channel(t: Tensor | None, ndim: int) -> Tensor | None:
+    """Shaped to broadcast against a tensor with channels."""
+    return t if t is None else reshape(t, (-1, *(1,) * (ndim - 2)))
+
+
+def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | None, eps: float) -> Any:
+    u, v, z = g[0], _per_channel(g[1], input.ndim), _per_channel(g[2], input.ndim)
+    dims = _all_but_channels(input)
+    by_g, by_x, by_w = _second(u, v, z, grad, input, _per_channel(weight, input.ndim), dims, eps, True)
+    if by_w is not None:
+        by_w = r.sum(by_w, dims)
+    return by_g, by_x, by_w, None, None
+
+
+@lru_cache(maxsize=4096)
+def _by_channel(program: Program, sp: Spec, *numbers: float) -> Runner:
+    """A program over the channels of tensors laid out like `sp`; the first number is how many elements a channel has."""
+    share = _share_of(sp.numel // (tuple(sp.shape)[1] or 1))
+    return _ready(program, _channels(tuple(sp.shape)), sp.dense(), share, *numbers)
+
+
+@differentiable("NativeBatchNormBackward", raw=True, all=_batch_norm_second)
+def _batch_norm_back(
+    grad: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, *, eps: float, own: bool
+) -> tuple[Tensor, ...]:
+    program = _batch_norm_back_program(weight is not None)
+    each = (mean, rstd) if weight is None else (weight, mean, rstd)
+    return _by_channel(_over(program) if own else program, input._spec)(grad, input, *each)
+
+
+@prepared_several(
+    "NativeBatchNorm",
+    all=lambda g, input, weight, y1, y2, eps, own: _batch_norm_back(
+        g, input, weight, y1, y2, eps=eps, own=own and g._spec is input._spec
+    ),
+)
+def batch_norm(input: Spec, weight: Spec | None, bias: Spec | None, *, eps: float) -> Runner:
+    """By the statistics of this batch, operands having been checked; those are mean, 1/std and variance of each channel."""
+    program = _batch_norm_program(weight is not None, bias is not None)
+    return _given(_by_channel(program, input, eps), weight, bias)
+
+
+def _fixed_rule(
+    g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, eps: float, wanted: Any
+) -> Any:
+    dims, rstd = _all_but_channels(input), e.rsqrt(e.add(variance, eps))
+    scale = rstd if weight is None else e.mul(rstd, weight)
+    unit = e.mul(e.sub(input, _per_channel(mean, input.ndim)), _per_channel(rstd, input.ndim))
+    by_w = r.sum(e.mul(g, unit), dims) if wanted[1] else None
+    by_b = r.sum(g, dims) if wanted[2] else None
+    return e.mul(g, _per_channel(scale, input.ndim)), by_w, by_b, None, None
+
+
+@differentiable("NativeBatchNorm", all=_fixed_rule)
+def batch_norm_fixed(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, *, eps: float
+) -> Tensor:
+    """By statistics that are given."""
+    scale = e.rsqrt(e.add(variance, eps))
+    if weight is not None:
+        scale = e.mul(scale, weight)
+    shift = e.neg(e.mul(mean, scale)) if bias is None else e.sub(bias, e.mul(mean, scale))
+    return e.add(e.mul(_dense(input), _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim))
+
+
+# ---------------------------------------------------------------- normalisation of groups of channels
+
+
+def _groups_as_rows(input: Tensor, groups: int) -> Tensor:
+    count, channels, *inner = tuple(input.shape)
+    rows: Tensor = reshape(input, (count * groups, channels // groups * math.prod(inner)))
+    return rows
+
+
+def _by_group(input: Tensor, groups: int, eps: float) -> Tensor:
+    normed = layer_norm(_groups_as_rows(input, groups), None, None, dims=1, eps=eps)[0]
+    return reshape(normed, input.shape)
+
+
+def _group_norm_rule(
+    g: Tensor, input: Tensor, weight: Tensor | None, groups: int, eps: float, wanted: Any
+) -> Any:
+    dims, rows = _all_but_channels(input), _groups_as_rows(input, groups)
+    scaled = g if weight is None else e.mul(g, _per_channel(weight, input.ndim))
+    _, mean, rstd = layer_norm(rows, None, None, dims=1, eps=eps)
+    by_x = _layer_norm_back(
+        reshape(scaled, rows.shape), rows, None, mean, rstd, dims=1, eps=eps, trained=False, own=False
+    )
+    by_w = r.sum(e.mul(g, _by_group(input, groups, eps)), dims) if wanted[1] else None
+    by_b = r.sum(g, dims) if wanted[2] else None
+    return reshape(by_x, input.shape), by_w, by_b
+
+
+@differentiable("NativeGroupNorm", all=_group_norm_rule)
+def group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, groups: int, eps: float
+) -> Tensor:
+    """Over all that a group of channels holds, operands having been checked."""
+    got, weight, bias = _by_group(input, groups, eps), *(_per_channel(t, input.ndim) for t in (weight, bias))
+    got = got if weight is None else e.mul(got, weight)
+    return got if bias is None else e.add(got, bias)

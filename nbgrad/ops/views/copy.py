@@ -1,0 +1,402 @@
+"""Copies, casts and fills: the ops whose gradient is another copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.op import LINEAR, Op
+from nbgrad.core.plan import Kernel, number_type
+from nbgrad.core.tensor import Tensor, check_write, empty, hooks, rebase, requires, wrap, written
+from nbgrad.dispatch import transforms
+from nbgrad.dispatch.elementwise import apart, differentiable
+from nbgrad.dispatch.prepared import Run, prepared
+from nbgrad.dispatch.stanza import method
+from nbgrad.expr.node import var
+from nbgrad.expr.prims import ne
+from nbgrad.history.record import written_by
+from nbgrad.kernels.launch import PARALLEL_FROM
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.device import device as _device
+from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.tape.modes import state
+
+_copies: dict[tuple[Spec, Spec], Kernel] = {}
+_fills: dict[Spec, tuple[Kernel, float, float, Callable[[Any, Any], Any]]] = {}
+_bytes = np.dtype(np.uint8)
+_X = var("x")
+
+
+def copy_memory(to: Tensor, source: Tensor) -> None:
+    """Write the values of `source`, broadcast and cast, where `to` shows; no history, no count."""
+    if to._spec.numel == 0:
+        return
+    k = _copies.get((to._spec, source._spec)) or copying(to._spec, source._spec)
+    k.launch(k.address, k.n, to._buf, source._buf)
+
+
+def copying(to: Spec, source: Spec) -> Kernel:
+    """What writes the values of a `source` to memory laid out as `to`."""
+    if len(_copies) > 4096:
+        _copies.clear()
+    to_bool = to.dtype is dtypes.bool_ and source.dtype is not dtypes.bool_
+    body = ne(_X, 0) if to_bool else _X
+    k = _copies[to, source] = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
+    return k
+
+
+def fill_memory(t: Tensor, value: Any) -> None:
+    sp = t._spec
+    zero = not value and not (isinstance(value, float) and np.signbit(value))
+    if zero and sp.extent == sp.numel < PARALLEL_FROM:
+        t._buf[: sp.numel * sp.itemsize] = 0
+        return
+    if not sp.numel:
+        return
+    k, low, high, fitting = _fills.get(sp) or _filling(sp)
+    if value.__class__ is not float or not low <= value <= high:
+        value = fitting(value, sp.dtype)
+    k.launch(k.address, k.n, t._buf, value)
+
+
+def _filling(sp: Spec) -> tuple[Kernel, float, float, Callable[[Any, Any], Any]]:
+    """What writes a number to memory laid out so, between which floats one is taken as it is, and what is made of any other."""
+    if len(_fills) > 4096:
+        _fills.clear()
+    d = sp.dtype
+    real = d.kind[0] == "f"
+    k = Kernel.of("fill", (_X,), ("x",), (), (float if real else int,), (sp,), d.kind)
+    low, high = dtypes.limits(d) if real else (1.0, 0.0)
+    fitting = dtypes.fitting
+    if (
+        sp.numel == 1 and d is dtypes.float16
+    ):  # PyTorch converts it without a look: what is too large becomes inf
+        low, high, fitting = -math.inf, math.inf, lambda value, d: float(value)
+    found = _fills[sp] = k, low, high, fitting
+    return found
+
+
+# Between these sizes calloc clears memory that was used before, on one thread; beyond, the system's pages come cleared.
+_CLEARED_HERE = range(1 << 18, 1 << 25)
+
+
+def zeros(sp: Spec) -> Tensor:
+    nbytes = sp.nbytes
+    return full(sp, 0.0) if nbytes in _CLEARED_HERE else wrap(np.zeros(nbytes, _bytes), sp)
+
+
+def full(sp: Spec, value: Any) -> Tensor:
+    t = empty(sp)
+    fill_memory(t, value)
+    return t
+
+
+def scalar(value: Any, d: dtype | None = None) -> Tensor:
+    """A number as a 0-dim tensor of the dtype that it has by itself."""
+    return full(spec(d or dtypes.number_dtype(value), ()), value)
+
+
+# ---------------------------------------------------------------- copies
+
+
+def clone_spec(sp: Spec) -> Spec:
+    return sp.like(strides=layout.kept_strides(sp.shape, sp.strides))
+
+
+def copier(source: Spec, to: Spec, start: int = 0) -> Run:
+    """A copy of what lies as `source` from an element on, laid out and cast to what `to` says."""
+    if to.numel == 0:
+        return lambda t: empty(to)
+    k, size, new_memory = copying(to, source), to.extent * to.itemsize, backend.of(to.device).empty
+    look, skipped = backend.of(to.device).view, start * source.itemsize
+
+    def run(t: Tensor) -> Tensor:
+        buf = new_memory(size)
+        k.launch(k.address, k.n, buf, look(t._buf, skipped) if skipped else t._buf)
+        return wrap(buf, to)
+
+    return run
+
+
+@prepared("Clone", tangent=LINEAR, batch=lambda x: _clone(x), input=lambda g: g)
+def _clone(input: Spec) -> Run:
+    return copier(input, clone_spec(input))
+
+
+@method
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    return dense_copy(input) if _to_be_dense(memory_format) else _clone(input)
+
+
+def _to_be_dense(memory_format: Any) -> bool:
+    return memory_format is not None and memory_format._name == "contiguous_format"
+
+
+@prepared("Clone", tangent=LINEAR, batch=lambda x: dense_copy(x), input=lambda g: g)
+def dense_copy(input: Spec) -> Run:
+    return copier(input, input.dense())
+
+
+def _lay_each(x: Tensor, strides: Ints) -> Tensor:
+    _, *shape = x.shape
+    step = x._spec.plain.like(tuple(shape), strides).extent
+    return _lay_out(x, strides=(step, *strides))
+
+
+@prepared("Clone", tangent=LINEAR, batch=_lay_each, input=lambda g: g)
+def _lay_out(input: Spec, *, strides: Ints) -> Run:
+    """The same values in memory as the strides say."""
+    return copier(input, input.like(strides=strides))
+
+
+hooks.laid_out = lambda t, strides: _lay_out(t, strides=tuple(strides))
+
+
+@method
+def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+    return input if input._spec.contiguous else dense_copy(input)
+
+
+@prepared(
+    "ToCopy",
+    tangent=LINEAR,
+    batch=lambda x, dtype: to_dtype(x, dtype),
+    input=lambda g, input_spec: to_dtype(g, input_spec.dtype),
+)
+def _to_copy(input: Spec, *, dtype: dtype) -> Run:
+    return copier(input, clone_spec(input).like(dtype=dtype))
+
+
+def to_dtype(input: Tensor, d: dtype) -> Tensor:
+    return input if input._spec.dtype is d else _to_copy(input, dtype=d)
+
+
+@method
+def to(
+    input: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool = False,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    for a in args:
+        if isinstance(a, Tensor):
+            dtype, device = a.dtype, a.device
+        elif isinstance(a, (str, _device)):
+            device = a
+        elif isinstance(a, bool):
+            copy = a
+        elif a is not None:
+            dtype = a
+    if device is not None:
+        backend.of(_device(device))
+    out = _cast(input, dtypes.to_dtype(dtype), memory_format) if dtype is not None else input
+    return clone(input, memory_format=memory_format) if copy and out is input else out
+
+
+def _cast(input: Tensor, d: dtype, memory_format: Any) -> Tensor:
+    """A tensor of that dtype already stays as it lies."""
+    out = to_dtype(input, d)
+    return contiguous(out) if out is not input and _to_be_dense(memory_format) else out
+
+
+def _caster(name: str, d: dtype) -> None:
+    def cast(self: Tensor, *, memory_format: Any = None) -> Tensor:
+        return to_dtype(self, d) if memory_format is None else _cast(self, d, memory_format)
+
+    cast.__name__ = name
+    setattr(Tensor, name, cast)
+
+
+for _name, _d in dict(
+    byte=dtypes.uint8,
+    char=dtypes.int8,
+    short=dtypes.int16,
+    int=dtypes.int32,
+    long=dtypes.int64,
+    half=dtypes.float16,
+    float=dtypes.float32,
+    double=dtypes.float64,
+    bool=dtypes.bool_,
+).items():
+    _caster(_name, _d)
+
+
+@method
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_format: Any = None) -> Any:
+    """The name of the tensor's type, or a cast."""
+    if dtype is None:
+        return self._spec.dtype.type_name
+    if isinstance(dtype, str):
+        named = {d.type_name: d for d in dtypes.all_dtypes}
+        if dtype not in named:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = named[dtype]
+    d = dtypes.to_dtype(getattr(dtype, "dtype", dtype))  # torch.HalfTensor has one
+    return _cast(self, d, memory_format)
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    return to_dtype(self, other._spec.dtype)
+
+
+@method
+def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
+    return self
+
+
+# ---------------------------------------------------------------- writes
+
+
+def _overwritten(node_name: str) -> Op:
+    """The record of a write of `src` over all of `input`, under one of the names that PyTorch has for it."""
+    return Op(_never_called, {"input": lambda g: zeros(g._spec.dense()), "src": _back}, node_name)
+
+
+def _never_called(input: Tensor, src: Tensor) -> Tensor:
+    raise AssertionError("a write is recorded, not called")
+
+
+def _back(g: Tensor, src_spec: Spec) -> Tensor:
+    if g._spec.shape != src_spec.shape:
+        g = hooks.sum_to(g, src_spec.shape)
+    return to_dtype(g, src_spec.dtype)
+
+
+def _over_each(has: tuple[bool, bool], input: Tensor, src: Tensor) -> Tensor:
+    size = tuple.__getitem__((input if has[0] else src).shape, 0)
+    if not has[0]:
+        input = hooks.expand(input, (size, *input.shape))
+    if has[1]:
+        n, *shape = src.shape
+        src = hooks.reshape(src, (n, *(1,) * (input.ndim - 1 - len(shape)), *shape))
+    return _over(input, src)
+
+
+@differentiable(
+    "CopyBackwards0", tangent=LINEAR, batch=_over_each, input=lambda g: zeros(g._spec.dense()), src=_back
+)
+def _over(input: Tensor, src: Tensor) -> Tensor:
+    """What `input` becomes when `src` is written over it, as a value: what a transform makes of such a write."""
+    out = empty(input._spec.dense())
+    copy_memory(out, src)
+    return out
+
+
+def _blanked(node_name: str) -> Op:
+    """The same for a write of a number."""
+    return Op(_never_called_alone, {"input": lambda g: zeros(g._spec.dense())}, node_name)
+
+
+def _never_called_alone(input: Tensor) -> Tensor:
+    raise AssertionError("a write is recorded, not called")
+
+
+_copied, _filled = _overwritten("CopyBackwards"), _overwritten("FillBackward3")
+_filled_by_number, _zeroed = _blanked("FillBackward2"), _blanked("ZeroBackward0")
+
+
+@method
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    if not isinstance(src, Tensor):
+        if number_type(src) is None:
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}"
+            )
+        src = scalar(src, dtypes.float64 if isinstance(src, float) else None)
+    shape = layout.broadcast_shapes(self._spec.shape, src._spec.shape)
+    layout.check_target(self._spec.shape, shape)
+    if state.active and transforms.wrapped((self, src)):
+        return transforms.inplace(_over, self, src)
+    together = (
+        self._storage is not None and src._storage is not None and src._storage.memory is self._storage.memory
+    )
+    # Onto itself: nothing to write, and so no matter if its elements overlap.
+    same = src is self or (
+        together and src._spec is self._spec and src.storage_offset() == self.storage_offset()
+    )
+    check_write(self, state.grad and (requires(self) or requires(src)), filled=same)
+    if not same:
+        copy_memory(self, apart(self, src.detach()) if together else src)
+    return written_by(self, _copied, (self, src), {})
+
+
+@method
+def fill_(self: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.dim():
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions."
+            )
+        if state.active and transforms.wrapped((self, value)):
+            return transforms.inplace(_over, self, value)
+        check_write(self, state.grad and (requires(self) or requires(value)))
+        copy_memory(self, value)
+        return written_by(self, _filled, (self, value), {})
+    if number_type(value) is None:
+        raise TypeError(
+            f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}"
+        )
+    if state.active and transforms.wrapped((self,)):
+        return transforms.inplace(_over, self, scalar(value, self._spec.dtype))
+    check_write(self, state.grad and requires(self), filled=True)
+    fill_memory(self, value)
+    return written_by(self, _filled_by_number, (self,), {})
+
+
+@method
+def zero_(self: Tensor) -> Tensor:
+    if state.active and transforms.wrapped((self,)):
+        return fill_(self, 0)
+    check_write(self, state.grad and requires(self), filled=True)
+    fill_memory(self, 0)
+    return written_by(self, _zeroed, (self,), {})
+
+
+def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], Any] | None = None) -> None:
+    """Make `Tensor.f_` of a function that is no elementwise op: what it gives is written over the first operand, with its history.
+    The function is given a copy, as its rules may read what is overwritten. `meets` refuses another operand that PyTorch refuses
+    in the same memory."""
+    name = function.__name__.removeprefix("_t_") + "_"
+
+    def method(self: Tensor, *args: Any, **static: Any) -> Tensor:
+        operands = (self, *(a for a in (*args, *static.values()) if isinstance(a, Tensor)))
+        if state.active and transforms.wrapped(operands):
+            return transforms.inplace(function, self, *args, **static)
+        check_write(self, state.grad and any(requires(t) for t in operands))
+        if meets is not None:
+            for other in operands[1:]:
+                meets(self, other)
+        before = _clone(self.detach())
+        before._node, before._nr, before._rg = self._node, self._nr, 1 if self._node is not None else 0
+        result = function(before, *args, **static)
+        if result._spec.shape != self._spec.shape:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size {list(result.shape)} "
+                "should match"
+            )
+        copy_memory(self, result)
+        if result._node is None:
+            written(self)
+        else:
+            rebase(self, result._node, result._nr)
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__signature__ = signature(function)  # type: ignore[attr-defined]
+    setattr(Tensor, name, method)
+
+
+hooks.clone, hooks.contiguous, hooks.copy_, hooks.copy_memory = _clone, contiguous, copy_, copy_memory
+hooks.to_dtype, hooks.zeros, hooks.scalar = to_dtype, zeros, scalar
+hooks.ones_like = lambda t: full(t._spec.dense(), 1)
+__all__ = ["clone"]

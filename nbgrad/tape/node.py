@@ -1,0 +1,224 @@
+"""The record of one differentiable call: what it was, where its gradients go, and what its rule will read.
+
+Promises the engine three things of every node: `next`/`numbers` say which output of which earlier node each gradient belongs to,
+`seq` is larger than that of every node it points at, and `rule.apply(node, grads, needed, graph)` turns the gradient of the output
+(a list of them where `outputs` is not 1) into gradients of the inputs; `needed` is the set of nodes asked for, or None. Values are
+opaque here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from nbgrad.tape.modes import shared
+
+sequence = itertools.count()  # next() is atomic under the GIL
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+
+
+HookTable = OrderedDict[int, Any]  # in order of registration, by the numbers of their handles
+
+# `saved` of a node that keeps no tensor here, where PyTorch's does: it goes when the node has run.
+HELD: tuple[Any, ...] = (None,)
+
+
+class Node:
+    """`saved` is what the rule reads (None once freed), `versions` what they counted when saved, `static` all that is no
+    tensor, `rule` the record of the op that knows what to do with them."""
+
+    next: tuple[Node | None, ...] = ()
+    seq: int
+    rule: Any
+
+    # As most nodes have them; an instance holds only what differs (each step that records an op costs 10 ns).
+    numbers: Iterable[int] = itertools.repeat(0)
+    saved: tuple[Any, ...] | None = ()
+    versions: tuple[int, ...] = (0,) * 8
+    static: Any = ()
+    leaves: Any = ()  # whose sinks it points at: a tensor, or one with the others
+    outputs = 1
+    undefined = False  # runs even where nothing but missing gradients arrive
+    through_view: weakref.ref[Node] | None = (
+        None  # of a write through a view: the history that the view got from it
+    )
+    hooked = False  # any of the next three is set
+    tensor_hooks: dict[int, HookTable] | None = None  # by output number
+    retain: dict[int, weakref.ref[Any]] | None = None  # by output number: the tensor that wants its gradient
+    prehooks: HookTable | None = None
+    hooks: HookTable | None = None
+
+    # -- PyTorch's surface --------------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """As PyTorch has it: what its generator does not write carries the C++ name."""
+        name = type(shown(self)).__name__
+        return f"torch::autograd::{name}" if name in _HAND_WRITTEN else name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        hidden = getattr(self.rule, "hidden", ())  # operands for which PyTorch's node has no edge at all
+        edges = [e for k, e in enumerate(self.edges()) if k not in hidden]
+        return tuple((None if node is None else shown(node), k) for node, k in edges)
+
+    def edges(self) -> list[tuple[Node | None, int]]:
+        """An edge for each input of the op; `next` ends with the last that leads anywhere."""
+        known: list[tuple[Node | None, int]] = [*zip(self.next, self.numbers)]
+        return known + [(None, 0)] * (getattr(self.rule, "edges", 0) - len(known))
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        return self.__dict__.setdefault("_metadata", {})
+
+    def _sequence_nr(self) -> int:
+        return vars(self).get("_asked_nr", self.seq)
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Let this node run before those with smaller numbers, as far as the graph allows it."""
+        if not isinstance(number, int):
+            raise TypeError("an integer is required")
+        if number < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+        self._asked_nr = number
+        shared.numbered = True
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_inputs, grad_outputs)` after the node has run; what it returns replaces the grad_inputs."""
+        if self.hooks is None:
+            self.hooks = OrderedDict()
+        self.hooked = True
+        return register(self.hooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_outputs)` before the node runs; what it returns replaces them."""
+        if self.prehooks is None:
+            self.prehooks = OrderedDict()
+        self.hooked = True
+        return register(self.prehooks, hook)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "rule":
+            raise AttributeError("an empty Node has no rule")
+        kind, _, saved = name.partition("saved_")
+        if kind in ("_", "_raw_") and hasattr(self.rule, "read"):
+            return self.rule.read(self, saved, kind == "_raw_")
+        raise AttributeError(f"'{type(shown(self)).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        known = self.rule.names(self) if hasattr(self.rule, "names") else ()
+        raw = [f"_raw_saved_{name}" for name in known if hasattr(self, f"_raw_saved_{name}")]
+        return [*super().__dir__(), *[f"_saved_{name}" for name in known], *raw]
+
+    def __repr__(self) -> str:
+        return f"<{type(shown(self)).__name__} object at {id(self):#x}>"
+
+
+def _know_attributes() -> None:
+    """CPython shares the table of attribute names among objects of a class only if early ones have all names: an object with a name that
+    came late gets a dictionary of its own, and every write to it takes 60 ns more."""
+    node = Node()
+    for name in ("next", "numbers", "saved", "versions", "static", "leaves", "rule", "seq"):
+        setattr(node, name, None)
+
+
+_know_attributes()
+
+
+class AccumulateGrad(Node):
+    """Where a gradient ends. Its rule, which the tensor layer hands in, adds it to the leaf's `.grad`."""
+
+    __slots__ = ()
+
+    @property
+    def variable(self) -> Any:
+        return self.static()
+
+    def _sequence_nr(self) -> int:
+        return (1 << 64) - 1  # as PyTorch has it: before all others
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` it, or leave the `with` block. It holds no table of hooks: those that say more about
+    the hook are `extra_dict`, one or a list."""
+
+    __module__ = "nbgrad.utils.hooks"  # where users find it
+    _ids = itertools.count()
+
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        self.id = next(self._ids)
+        extra = [extra_dict] if isinstance(extra_dict, dict) else extra_dict or ()
+        self._refer(hooks_dict, extra)
+
+    def _refer(self, hooks_dict: Any, extra: Iterable[Any]) -> None:
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.extra_dict_ref = tuple([weakref.ref(table) for table in extra])
+
+    def remove(self) -> None:
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
+            table = ref()
+            if table is not None:
+                table.pop(self.id, None)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.hooks_dict_ref(), self.id, tuple([ref() for ref in self.extra_dict_ref])
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks_dict, self.id, extra = state
+        self._refer(OrderedDict() if hooks_dict is None else hooks_dict, extra)
+        if next(self._ids) <= self.id:  # of another process
+            RemovableHandle._ids = itertools.count(self.id + 1)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def register(
+    hooks: HookTable,
+    hook: Callable[..., Any],
+    prepend: bool = False,
+    marks: Sequence[tuple[OrderedDict[int, bool], bool]] = (),
+) -> RemovableHandle:
+    """Put a hook into a table, behind the others or before them; `marks` are the tables that may say more about it, and whether they do."""
+    handle = RemovableHandle(hooks, extra_dict=[table for table, _ in marks])
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    for table, applies in marks:
+        if applies:
+            table[handle.id] = True
+    return handle
+
+
+_HAND_WRITTEN = {"AccumulateGrad", "CopyBackwards", "CopySlices", "Error", "NotImplemented"}
+_types: dict[str, type[Node]] = {"AccumulateGrad": AccumulateGrad}
+_lock = threading.Lock()
+
+
+def node_type(name: str) -> type[Node]:
+    """The class whose name a `grad_fn` shows ("MulBackward0")."""
+    with _lock:
+        found = _types.get(name)
+        if found is None:
+            found = _types[name] = type(name, (Node,), {"__slots__": ()})
+    return found
+
+
+def shown(node: Node) -> Node:
+    """What is recorded by ops is all of class Node, as code that meets many classes loses CPython's inline caches (measured: 4 us
+    of a backward of 7 nodes). Who shows a node to a user gives it the class that has PyTorch's name."""
+    if type(node) is Node:
+        node.__class__ = node_type(node.rule.node_name)
+    return node

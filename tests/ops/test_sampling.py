@@ -1,0 +1,216 @@
+"""What is drawn into tensors and of tensors: from one seed the same as torch draws, and the stream left where torch leaves it."""
+
+import threading
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compare import array
+from tests.support import T
+
+# Where a logarithm or an exponential of float64 is the C library's in PyTorch, the last bit may differ.
+EXACT = (
+    "normal_(1, 2)",
+    "uniform_(-1, 3)",
+    "random_()",
+    "random_(7)",
+    "random_(-3, 9)",
+    "bernoulli_(0.3)",
+    "bernoulli_(M.linspace(0, 1, {n}))",
+    "geometric_(0.3)",
+)
+ROUNDED = ("exponential_(2.0)", "cauchy_(1, 2)", "log_normal_(0, 0.5)")
+OF_TENSORS = (
+    "M.rand_like(x)",
+    "M.randn_like(x)",
+    "M.bernoulli(x + 0.3)",
+    "M.bernoulli(x, 0.3)",
+    "M.normal(x, 2.0)",
+    "M.normal(1.0, x + 2)",
+    "M.normal(x, x + 1)",
+    "M.normal(0.0, 1.0, (3, {n}))",
+    "M.multinomial(x + 1, 1)",
+    "M.multinomial(M.arange({n}, dtype=x.dtype) + 1, 3, True)",
+    "M.multinomial(M.rand(3, {n}), {n} // 2)",
+)
+LAID_OUT = (
+    "M.zeros(4, 5).t().normal_()",
+    "M.zeros(4, 5).t().uniform_()",
+    "M.zeros(4, 6)[:, ::2].normal_()",
+    "M.zeros(5, dtype=M.int64).random_(-2**63, None)",
+)
+NOISE = (
+    "dropout(M.ones(50), 0.3)",
+    "dropout(M.ones(50), 1.0)",
+    "alpha_dropout(M.ones(50), 0.3, True)",
+    "feature_alpha_dropout(M.ones(5, 4, 3), 0.3, True)",
+    "dropout1d(M.ones(5, 4, 3), 0.3)",
+    "dropout1d(M.ones(4, 3), 0.3)",
+    "dropout2d(M.ones(5, 4, 3, 2), 0.3)",
+    "dropout3d(M.ones(5, 4, 3, 2, 2), 0.3)",
+    "dropout3d(M.ones(4, 3, 2, 2), 0.3)",
+)
+
+
+def drawn(M: ModuleType, text: str, x: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """What an expression draws, and what follows in the stream."""
+    M.manual_seed(5)
+    return array(eval(text, {"M": M, "x": x})), array(M.rand(3))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("n", [2, 16, 17, 1000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_draws_into_floats(torch: ModuleType, n: int, dtype: str) -> None:
+    for call in (*EXACT, *ROUNDED):
+        text = f"M.zeros({n}, dtype=M.{dtype}).{call.format(n=n)}"
+        (ours, then), (theirs, next_) = drawn(T, text), drawn(torch, text)
+        assert ours.dtype == theirs.dtype, text
+        np.testing.assert_allclose(ours, theirs, 0 if call in EXACT else 4e-16, err_msg=text)
+        np.testing.assert_array_equal(then, next_, text)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "int8", "uint8", "bool"])
+def test_draws_into_integers(torch: ModuleType, dtype: str) -> None:
+    for call in ("random_()", "random_(2)", "bernoulli_(0.3)"):
+        text = f"M.zeros(50, dtype=M.{dtype}).{call}"
+        for ours, theirs in zip(drawn(T, text), drawn(torch, text), strict=True):
+            np.testing.assert_array_equal(ours, theirs, text)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("n", [6, 16, 17, 200])
+def test_draws_of_tensors(torch: ModuleType, n: int) -> None:
+    for text in [t.format(n=n) for t in (*OF_TENSORS, *LAID_OUT, *(f"M.nn.functional.{f}" for f in NOISE))]:
+        for ours, theirs in zip(drawn(T, text, T.zeros(n)), drawn(torch, text, torch.zeros(n)), strict=True):
+            np.testing.assert_array_equal(ours, theirs, text)
+
+
+@pytest.mark.oracle
+def test_nodes_of_draws(torch: ModuleType) -> None:
+    """A draw is a node whose gradient is zero."""
+    texts = [
+        f"(x * 1).{call}" for call in (*EXACT[:6], *ROUNDED, "geometric_(0.3)", "bernoulli_(x.detach())")
+    ]
+    texts += [t for t in OF_TENSORS[2:7] if "(x, 0.3)" not in t]
+    for text in texts:
+        found = []
+        for M in (T, torch):
+            x = M.full((4,), 0.25, requires_grad=True)
+            y = eval(text, {"M": M, "x": x})
+            (slope,) = M.autograd.grad(y.sum(), x, allow_unused=True)
+            found.append((y.grad_fn.name(), None if slope is None else array(slope).tolist()))
+        assert found[0] == found[1], text
+
+
+def test_any_number_of_threads_draws_the_same() -> None:
+    threads = T.get_num_threads()
+    found = []
+    try:
+        for count in (1, 2, 5):
+            T.set_num_threads(count)
+            T.manual_seed(1)
+            found.append(
+                [
+                    T.rand(70_001),
+                    T.randn(70_001),
+                    T.randint(0, 9, (70_001,)),
+                    T.randn(70_001, dtype=T.float64),
+                ]
+            )
+    finally:
+        T.set_num_threads(threads)
+    for others in found[1:]:
+        assert all(T.equal(a, b) for a, b in zip(found[0], others, strict=True))
+
+
+def test_fork_rng_leaves_the_stream_as_it_was() -> None:
+    T.manual_seed(3)
+    state = T.get_rng_state()
+    with T.random.fork_rng():
+        inside = T.rand(4)
+    assert T.equal(T.rand(4), inside)
+    T.set_rng_state(state)
+    assert T.equal(T.rand(4), inside)
+    with T.random.fork_rng(enabled=False):
+        T.rand(4)
+    assert not T.equal(T.get_rng_state(), state)
+    assert T.random.initial_seed() == 3
+
+
+def test_threads_that_draw_share_the_stream() -> None:
+    T.manual_seed(0)
+    whole = sorted(T.randn(5 * 32).tolist())
+    T.manual_seed(0)
+    found: list[float] = []
+    workers = [threading.Thread(target=lambda: found.extend(T.randn(32).tolist())) for _ in range(5)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert sorted(found) == whole
+
+
+def test_the_shuffle_for_many() -> None:
+    """From 2**32 / 20 numbers on PyTorch shuffles in another way; its kernel is the same for few."""
+    from nbgrad.ops.make import generator as R
+
+    g = R.Generator().manual_seed(0)
+    out = np.empty(1000, np.int64)
+    for start in (0, 500):
+        R._launch("permutation_many", 500, 0, out.view(np.uint8), *g.take(1000), start, 1000)
+    assert sorted(out.tolist()) == list(range(1000))
+    # By hand: i goes to a place up to its own, drawn of two words
+    words = np.random.RandomState(0).randint(0, 2**32, 2000, np.uint64)
+    expected = list(range(1000))
+    for k in range(1000):
+        at = int(words[2 * k] << np.uint64(32) | words[2 * k + 1]) % (k + 1)
+        expected[k] = expected[at]
+        expected[at] = k
+    assert out.tolist() == expected
+
+
+RATES = [0.0, 0.3, 3.0, 9.9, 10.0, 75.0, 3000.0]
+TRIALS = [
+    (0.0, 0.5),
+    (5.0, 0.3),
+    (9.0, 0.0),
+    (9.0, 1.0),
+    (40.0, 0.5),
+    (100.0, 0.8),
+    (1000.0, 0.999),
+    (7.0, 0.9),
+]
+
+
+def counts(module: ModuleType, dtype: str) -> Any:
+    d = getattr(module, dtype)
+    module.manual_seed(5)
+    count, chance = (module.tensor([t[k] for t in TRIALS], dtype=d) for k in (0, 1))
+    events = module.poisson(module.tensor(RATES, dtype=d).expand(50, -1))
+    wins = module.binomial(count.expand(50, -1), chance)
+    return events.tolist(), wins.tolist(), module.rand(1).item()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_counts_are_pytorchs(torch: ModuleType, dtype: str) -> None:
+    """And they take as much of the stream."""
+    assert counts(T, dtype) == counts(torch, dtype)
+
+
+def test_counts_have_their_means() -> None:
+    events, wins, _ = counts(T, "float64")
+    np.testing.assert_allclose(np.mean(events, 0), RATES, rtol=0.2, atol=0.2)
+    np.testing.assert_allclose(np.mean(wins, 0), [n * p for n, p in TRIALS], rtol=0.2, atol=0.2)
+
+
+def test_of_counts_the_rate_has_a_zero_gradient_and_the_chance_none() -> None:
+    x = T.full((3,), 2.0, requires_grad=True)
+    T.poisson(x).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(RuntimeError, match="derivative for aten::binomial is not implemented"):
+        T.binomial(T.ones(3), x).sum().backward()
