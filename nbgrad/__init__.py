@@ -79,7 +79,6 @@ from nbgrad.nn.functional import rms_norm as rms_norm
 from nbgrad.nn.functional import rrelu as rrelu
 from nbgrad.nn.functional import rrelu_ as rrelu_
 from nbgrad.ops.arrange.diagonals import *  # noqa: F403
-from nbgrad.ops.arrange.join import *  # noqa: F403
 from nbgrad.ops.arrange.orders import *  # noqa: F403
 from nbgrad.ops.arrange.padding import *  # noqa: F403
 from nbgrad.ops.arrange.parts import *  # noqa: F403
@@ -97,7 +96,7 @@ from nbgrad.ops.linear.contract import *  # noqa: F403
 from nbgrad.ops.linear.decompositions import *  # noqa: F403
 from nbgrad.ops.linear.distances import *  # noqa: F403
 from nbgrad.ops.linear.lu import *  # noqa: F403
-from nbgrad.ops.linear.norms import *  # noqa: F403
+from nbgrad.ops.linear.matrix_norms import *  # noqa: F403
 from nbgrad.ops.linear.products import *  # noqa: F403
 from nbgrad.ops.linear.systems import *  # noqa: F403
 from nbgrad.ops.make.creation import *  # noqa: F403
@@ -109,18 +108,19 @@ from nbgrad.ops.make.generator import seed as seed
 from nbgrad.ops.make.sampling import *  # noqa: F403
 from nbgrad.ops.make.windows import *  # noqa: F403
 from nbgrad.ops.order.counting import *  # noqa: F403
+from nbgrad.ops.order.scan import *  # noqa: F403
 from nbgrad.ops.order.sort import *  # noqa: F403
 from nbgrad.ops.order.unique import *  # noqa: F403
 from nbgrad.ops.pointwise.activations import *  # noqa: F403
 from nbgrad.ops.pointwise.arithmetic import *  # noqa: F403
 from nbgrad.ops.pointwise.functions import *  # noqa: F403
 from nbgrad.ops.pointwise.numeric import *  # noqa: F403
-from nbgrad.ops.reduce.scan import *  # noqa: F403
 from nbgrad.ops.reduce.statistics import *  # noqa: F403
 from nbgrad.ops.reduce.sums import *  # noqa: F403
 from nbgrad.ops.rows.softmax import *  # noqa: F403
 from nbgrad.ops.views import turned as _turned  # noqa: F401  views in place: methods
 from nbgrad.ops.views.copy import *  # noqa: F403
+from nbgrad.ops.views.join import *  # noqa: F403
 from nbgrad.ops.views.views import *  # noqa: F403
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state

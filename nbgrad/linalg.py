@@ -3,14 +3,15 @@
 from nbgrad.ops.arrange.parts import linalg_vander as vander
 from nbgrad.ops.linear.contract import linalg_cross as cross
 from nbgrad.ops.linear.contract import multi_dot, vecdot
-from nbgrad.ops.linear.decompositions import cond, eigvalsh, lstsq, matrix_norm, matrix_rank, pinv, svdvals
+from nbgrad.ops.linear.decompositions import eigvalsh, lstsq, matrix_rank, pinv, svdvals
 from nbgrad.ops.linear.decompositions import linalg_eigh as eigh
-from nbgrad.ops.linear.decompositions import linalg_norm as norm
 from nbgrad.ops.linear.decompositions import linalg_qr as qr
 from nbgrad.ops.linear.decompositions import linalg_svd as svd
 from nbgrad.ops.linear.lu import linalg_lu as lu
 from nbgrad.ops.linear.lu import linalg_lu_solve as lu_solve
 from nbgrad.ops.linear.lu import lu_factor, lu_factor_ex
+from nbgrad.ops.linear.matrix_norms import cond, matrix_norm
+from nbgrad.ops.linear.matrix_norms import linalg_norm as norm
 from nbgrad.ops.linear.norms import vector_norm
 from nbgrad.ops.linear.products import matmul
 from nbgrad.ops.linear.systems import (

@@ -1,111 +1,47 @@
-"""The layers of nbgrad: a module imports only from layers above its own, or from its own layer."""
+"""A story of nbgrad imports only from those below it, and no file leads back to itself."""
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent / "nbgrad"
-
-# Topmost first; names are relative to nbgrad. What stands on one line may import each other.
-LAYERS = [
-    ["expr"],
-    ["_dtypes", "_device", "_layout"],
-    ["kernels"],
-    ["_backend"],
-    ["_storage", "_op"],
-    ["_tape"],
-    [
-        "_tensor",
-        "_arguments",
-        "_backward",
-        "_plan",
-        "_saved",
-        "_rules",
-        "_record",
-        "_transforms",
-        "_dispatch",
-        "_prepared",
-    ],
-    ["ops"],
-    ["_creation", "_random", "_sampling", "_windows", "_printing", "_numpy", "_dlpack"],
-    [
-        "elementwise",
-        "autograd",
-        "nn",
-        "optim",
-        "linalg",
-        "random",
-        "special",
-        "func",
-        "utils",
-        "profiler",
-        "compiler",
-        "testing",
-        "_serialization",
-        "serialization",
-        "backends",
-        "cuda",
-    ],
-    ["__init__", "__main__"],
-]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-
-MODULES = sorted(ROOT.rglob("*.py"))
+from tests.map import LEVEL, MODULES, ROOT, arrows, imports, name_of, story_of
 
 
-def name_of(path: Path) -> str:
-    """`nbgrad/ops/reduce.py` -> `nbgrad.ops.reduce`; a package's `__init__.py` -> the package."""
-    parts = path.relative_to(ROOT.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def test_every_file_stands_in_a_story() -> None:
+    assert {story_of(name_of(path)) for path in MODULES} - {"ops"} <= LEVEL.keys()
 
 
-def level_of(module: str) -> int:
-    parts = module.split(".")
-    return LEVEL[parts[1] if len(parts) > 1 else "__init__"]
+def test_arrows_lead_down() -> None:
+    for (story, used), where in arrows().items():
+        assert "ops" in (story, used) or LEVEL[used] < LEVEL[story], f"{story} reaches up to {used}: {where}"
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, module of nbgrad) for every import in the file, those inside functions included."""
-    known = {name_of(p) for p in MODULES}
-    package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
-            # `from nbgrad import ops` imports the module ops, `from nbgrad.ops import add` does not.
-            names = [f"{source}.{a.name}" if f"{source}.{a.name}" in known else source for a in node.names]
-        else:
-            continue
-        for name in names:
-            if name.split(".")[0] == "nbgrad":
-                yield node.lineno, name
+def test_no_file_leads_back_to_itself() -> None:
+    """Packages apart: an `__init__` re-exports what is inside of it."""
+    below = {
+        name_of(path): {module for _, module in imports(path)}
+        for path in MODULES
+        if path.name != "__init__.py"
+    }
+    done: set[str] = set()
 
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, f"a circle: {' -> '.join((*trail[trail.index(module) :], module))}"
+        if module in below and module not in done:
+            for used in below[module]:
+                visit(used, (*trail, module))
+            done.add(module)
 
-def type_checking_lines(path: Path) -> set[int]:
-    """Lines under `if TYPE_CHECKING:`; an annotation is no dependency of the running program."""
-    lines: set[int] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            lines.update(range(node.lineno, (node.body[-1].end_lineno or node.lineno) + 1))
-    return lines
+    for module in below:
+        visit(module, ())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_only_from_above(path: Path) -> None:
-    own, name = level_of(name_of(path)), name_of(path)
-    skipped = type_checking_lines(path)
-    below = [
-        f"{path.name}:{line}: {imported}"
-        for line, imported in imports(path)
-        if line not in skipped and level_of(imported) > own
-    ]
-    assert not below, f"{name} reaches down: {below}"
+def test_a_story_says_what_it_promises(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), f"{path} says nothing of itself"
 
 
 def test_expr_imports_nothing_of_nbgrad() -> None:

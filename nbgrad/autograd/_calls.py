@@ -1,7 +1,7 @@
 """Who is called: the ops and backward rules that run on this thread, told to whoever watches.
 
 Promises that nobody pays while nobody watches: no op and no rule knows of this. While a `Watch` is on, Python's own profiling hook sees
-every call of the thread; the functions that `_dispatch` makes share a few code objects, and each says by a variable which op it is.
+every call of the thread; the functions that `dispatch` makes share a few code objects, and each says by a variable which op it is.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from nbgrad.autograd.forward_ad import check_tangent
+from nbgrad.core.pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 from nbgrad.core.tensor import (
     VIEW_OF_LEAF_WRITE,
     Tensor,
@@ -40,7 +41,6 @@ from nbgrad.ops.reduce.sums import sum_to
 from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.tape.modes import PLAIN, put_back, shared, state
 from nbgrad.tape.node import FREED, HELD, Node, node_type, sequence
-from nbgrad.utils._pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 
 __all__ = [
     "BackwardCFunction",

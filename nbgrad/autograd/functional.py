@@ -12,14 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad.autograd._run import grad
+from nbgrad.autograd._vmap import basis, by_input, vmap
 from nbgrad.autograd.function import FunctionCtx
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.core.tensor import Tensor, edge, requires
-from nbgrad.func._derivatives import basis, jacfwd
+from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.memory.storage import Marked
-from nbgrad.ops.arrange.join import stack
 from nbgrad.ops.make.creation import zeros, zeros_like
+from nbgrad.ops.views.join import stack
 from nbgrad.ops.views.views import split
+from nbgrad.tape.modes import state
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -252,8 +254,19 @@ def _forward_jacobian(
         many[:] = [tupled]
         return outs
 
-    found = jacfwd(outputs, tuple(range(len(xs))))(*[x.detach() for x in xs])
-    blocks = [list(of_one) if several else of_one[0] for of_one in found]
+    def push(*directions: Tensor) -> tuple[Tensor, ...]:
+        with moving() as k:
+            level = state.levels[-1]
+            outs = outputs(
+                *[with_tangent(lift(x, level), lift(v, level), k) for x, v in zip(points, directions)]
+            )
+            tangents = [tangent_of(o, k) for o in outs]
+            return tuple(zeros_like(primal(o, k)) if t is None else t for o, t in zip(outs, tangents))
+
+    points = [x.detach() for x in xs]
+    columns = vmap(push)(*basis(points))
+    found = [by_input(column, column.shape[1:], points) for column in columns]
+    blocks = [of_one if several else of_one[0] for of_one in found]
     return blocks if many[0] else blocks[0]
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from nbgrad.autograd._run import grad
+from nbgrad.autograd._vmap import vmap
 from nbgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from nbgrad.core.tensor import Tensor, edge, new, requires
-from nbgrad.func._vmap import vmap
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.creation import from_numpy
 from nbgrad.ops.views.copy import zeros

@@ -29,12 +29,12 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 import numpy as np
 
 from nbgrad.core.tensor import Tensor, set_requires_grad, storage_of, wrap
+from nbgrad.exchange import classes
 from nbgrad.memory import dtypes as _dtypes
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size, contiguous_strides
 from nbgrad.memory.storage import Storage, spec
-from nbgrad.nn.parameter import Parameter
 
 Path = str | os.PathLike[str]
 
@@ -82,7 +82,7 @@ def rebuild_tensor(
 def rebuild_parameter(data: object, requires_grad: bool, backward_hooks: object) -> Any:
     if not isinstance(data, Tensor):
         raise UnpicklingError("a parameter has no tensor")
-    return Parameter(data, bool(requires_grad))
+    return classes.known["parameter"](data, bool(requires_grad))
 
 
 def encode(text: str, encoding: str) -> bytes:
@@ -173,7 +173,7 @@ class _Writer(pickle._Pickler):
         return self._tensor(obj) if isinstance(obj, Tensor) else NotImplemented
 
     def _tensor(self, t: Tensor) -> Any:
-        if isinstance(t, Parameter):
+        if isinstance(t, classes.known["parameter"]):
             plain = t.detach()
             return rebuild_parameter, (plain, t.requires_grad, OrderedDict())
         stored = _Reference(storage_of(t), t.dtype)

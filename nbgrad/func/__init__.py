@@ -3,9 +3,9 @@
 This module only re-exports: what a name is stands in the module that it comes from.
 """
 
+from nbgrad.autograd._vmap import vmap
 from nbgrad.func._derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from nbgrad.func._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
-from nbgrad.func._vmap import vmap
 
 __all__ = [
     "functional_call",

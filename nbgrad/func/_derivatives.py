@@ -11,21 +11,19 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from nbgrad.autograd._run import grad as _grad
+from nbgrad.autograd._vmap import basis, by_input, vmap
 from nbgrad.autograd.forward_ad import _set_fwd_grad_enabled, check_tangent
 from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.core.pytree import tree_flatten, tree_map, tree_unflatten
 from nbgrad.core.tensor import Tensor, edge, requires, set_requires_grad
 from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.func._running import running
-from nbgrad.func._vmap import vmap
 from nbgrad.memory.storage import Batched, Marked
-from nbgrad.ops.make.creation import from_array, zeros_like
+from nbgrad.ops.make.creation import zeros_like
 from nbgrad.ops.views.views import reshape, split
 from nbgrad.tape.modes import state
 from nbgrad.tape.node import Node
-from nbgrad.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
@@ -275,17 +273,6 @@ def jacrev(
     return jacobian
 
 
-def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """For each tensor the directions of all elements of all tensors, one after the other along a first dimension."""
-    total = sum(t.numel() for t in tensors)
-    found, start = [], 0
-    for t in tensors:
-        sp = t._spec
-        found.append(from_array(np.eye(total, sp.numel, -start, sp.dtype.np).reshape(total, *sp.shape)))
-        start += sp.numel
-    return tuple(found)
-
-
 # ---------------------------------------------------------------- forward mode
 
 
@@ -371,13 +358,7 @@ def jacfwd(
         columns, aux = vmap(push, out_dims=(0, 0), randomness=randomness)(*basis(inputs))
         by_output = []
         for column, shape in zip(columns, found["shapes"]):
-            blocks = split(column, [x.numel() for x in inputs], 0)
-            by_output.append(
-                tree_unflatten(
-                    [reshape(b.movedim(0, -1), (*shape, *x.shape)) for b, x in zip(blocks, inputs)],
-                    in_structure,
-                )
-            )
+            by_output.append(tree_unflatten(by_input(column, shape, inputs), in_structure))
         result = tree_unflatten(by_output, found["structure"])
         return (result, tree_map(lambda t: t[0], aux)) if has_aux else result
 

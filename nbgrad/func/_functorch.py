@@ -16,7 +16,7 @@ from nbgrad import func
 from nbgrad.core.tensor import Tensor
 from nbgrad.func._modules import functional_call
 from nbgrad.nn.modules.module import Module
-from nbgrad.ops.arrange.join import stack
+from nbgrad.ops.views.join import stack
 
 __all__ = [
     "FunctionalModule",

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.batchnorm import _BatchNorm
-from nbgrad.ops.arrange.join import stack
+from nbgrad.ops.views.join import stack
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 

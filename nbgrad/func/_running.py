@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from nbgrad.core.pytree import tree_flatten
 from nbgrad.core.tensor import Tensor, storage_of
 from nbgrad.dispatch.transforms import innermost
 from nbgrad.tape.modes import shared, state, switch
-from nbgrad.utils._pytree import tree_flatten
 
 _NO_HOOKS = "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
 _MANY = 20000  # objects behind a function that are looked at

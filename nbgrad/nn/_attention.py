@@ -9,11 +9,11 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.nn._dropouts import dropout
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.linear.products import linear, matmul
 from nbgrad.ops.make import creation
 from nbgrad.ops.pointwise.arithmetic import where
 from nbgrad.ops.rows.softmax import softmax
+from nbgrad.ops.views.join import cat
 
 
 def scaled_dot_product_attention(

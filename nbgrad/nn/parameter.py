@@ -10,6 +10,7 @@ from typing import Any
 
 from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor, set_requires_grad
+from nbgrad.exchange import classes
 from nbgrad.ops.host import printing
 from nbgrad.ops.make.creation import as_subclass, empty
 
@@ -42,6 +43,9 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + printing.tensor_repr(self)
 
     __str__ = __repr__
+
+
+classes.known["parameter"] = Parameter
 
 
 class _BufferType(type):

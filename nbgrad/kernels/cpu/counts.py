@@ -1,6 +1,6 @@
 """Distributions of counts, of which a number eats as many uniforms as chance will have it: Poisson's and the binomial one, as source.
 
-Promises `_sampling`: elements are drawn in order from `units`, of which there are `have`, until those run out; `used` then holds how many
+Promises `sampling`: elements are drawn in order from `units`, of which there are `have`, until those run out; `used` then holds how many
 elements are done and how many units they took. Which method draws a number, and in which precision its steps round, is PyTorch's, so that
 the counts are the same.
 """

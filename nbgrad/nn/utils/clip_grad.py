@@ -10,9 +10,9 @@ from typing import Any
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.arrange.join import stack
 from nbgrad.ops.linear.norms import vector_norm
 from nbgrad.ops.make.creation import tensor
+from nbgrad.ops.views.join import stack
 
 Tensors = Tensor | Iterable[Tensor]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.arrange.join import cat
+from nbgrad.ops.views.join import cat
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.arrange.join import cat, stack
 from nbgrad.ops.make.creation import arange, full
+from nbgrad.ops.views.join import cat, stack
 
 
 def pad_sequence(

@@ -17,9 +17,9 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.arrange.join import _checked
 from nbgrad.ops.reduce.sums import _sum
 from nbgrad.ops.views.copy import clone, contiguous, copy_memory, to_dtype, zeros
+from nbgrad.ops.views.join import _checked
 from nbgrad.ops.views.views import (
     _diagonal,
     _diagonal_geometry,

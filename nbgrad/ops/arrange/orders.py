@@ -16,7 +16,7 @@ from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.index.place import Place, _Array, _index_select, _of_array, _roll
 from nbgrad.ops.pointwise.arithmetic import where as _where
-from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_memory, full, zeros
+from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_memory, full, in_place, zeros
 from nbgrad.ops.views.views import (
     _sizes,
     broadcast_to,
@@ -242,5 +242,7 @@ __all__ = [
     "triu",
 ]
 
+in_place(tril)
+in_place(triu)
 for _function in (flip, fliplr, flipud, repeat, repeat_interleave, roll, rot90, tile, tril, triu):
     setattr(Tensor, _function.__name__, _function)

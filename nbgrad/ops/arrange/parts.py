@@ -15,9 +15,9 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.backend import check_size
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.arrange.join import cat, stack
 from nbgrad.ops.index.place import Place, _index_select, _spread_same
 from nbgrad.ops.views.copy import full, to_dtype
+from nbgrad.ops.views.join import cat, stack
 from nbgrad.ops.views.views import _expand, _sizes, _slice, movedim, reshape, unsqueeze, view
 
 # ---------------------------------------------------------------- splitting

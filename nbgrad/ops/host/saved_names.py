@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad.ops.arrange import join
 from nbgrad.ops.pointwise import activations as a
 from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.pointwise import functions as s
-from nbgrad.ops.views import views
+from nbgrad.ops.views import join, views
 
 
 def _renamed(function: Any, **names: str) -> None:

@@ -10,12 +10,12 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import spec
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.linear.products import mm
+from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.scan import cumsum
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import full
+from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.views import diagonal, narrow, reshape, select, squeeze, t, unsqueeze
 
 # A number that PyTorch hands on as a number shows as another node than one that is made a tensor.

@@ -1,6 +1,6 @@
 """Products of several tensors: sums over the dimensions that they share, chains of matrices, powers, and products of vectors.
 
-All come down to the products of `linalg`, so their gradients are made of those.
+All come down to the products of `products`, so their gradients are made of those.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from nbgrad.dispatch.elementwise import apart, differentiable, elementwise_funct
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
-from nbgrad.ops.arrange.join import _checked, stack
 from nbgrad.ops.linear.products import _addmm, _bmm, _dot, _mm, _mv, _unsafe_view
 from nbgrad.ops.pointwise.arithmetic import add, mul, sub
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import clone, in_place, to_dtype
+from nbgrad.ops.views.join import _checked, stack
 from nbgrad.ops.views.views import (
     _permute,
     _view,

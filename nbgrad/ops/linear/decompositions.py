@@ -1,5 +1,5 @@
-"""QR, eigenvalues, singular values of batches of matrices, by NumPy's LAPACK; and what is made of them: norms of matrices, the
-pseudoinverse, least squares, rank and condition.
+"""QR, eigenvalues, singular values of batches of matrices, by NumPy's LAPACK; and what is made of them: the
+pseudoinverse, least squares, rank.
 
 Gradients are products of the factors, so those of every order exist; where factors are not unique (equal eigenvalues) they are not finite,
 as in PyTorch.
@@ -13,23 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
-from nbgrad.memory import dtypes, layout
+from nbgrad.memory import dtypes
 from nbgrad.memory.storage import spec
 from nbgrad.ops.arrange.diagonals import diag_embed
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.arrange.orders import triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import masked_fill
 from nbgrad.ops.linear import lapack
-from nbgrad.ops.linear.norms import vector_norm
 from nbgrad.ops.linear.products import matmul
 from nbgrad.ops.linear.systems import (
-    _inverse,
     _LinAlgError,
     by_columns,
     check_floats,
@@ -38,11 +34,11 @@ from nbgrad.ops.linear.systems import (
     solve_triangular,
 )
 from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.pointwise.numeric import nan_to_num
-from nbgrad.ops.reduce.sums import amax, amin
+from nbgrad.ops.reduce.sums import amax
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import full, to_dtype, zeros
-from nbgrad.ops.views.views import diagonal, movedim, narrow, squeeze, unsqueeze
+from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.views import diagonal, narrow, squeeze, unsqueeze
 
 _ILL_CONDITIONED = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
 
@@ -235,102 +231,6 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
         batch = tuple(input.shape)[:-2]
         u, vh = (full(input._spec.dense().like((*batch, n, n)), 0) for n in (rows, columns))
     return results("svd", (u, s, vh.mT), out, (input,))
-
-
-# ---------------------------------------------------------------- norms of matrices
-
-_ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
-
-
-def _extreme(lengths: Tensor, dim: int, keepdim: bool, ord: float) -> Tensor:
-    """The largest, of none 0; the smallest where the order is negative."""
-    if ord > 0:
-        return (amax if lengths.shape[dim] else _sum)(lengths, dim, keepdim)
-    return amin(lengths, dim, keepdim)
-
-
-def matrix_norm(
-    A: Tensor,
-    ord: Any = "fro",
-    dim: Any = (-2, -1),
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    check_matrices("linalg.matrix_norm", A)
-    if not A.dtype.is_floating_point:
-        check_floats("linalg.matrix_norm", A)
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    if len(dims) != 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
-    rows, columns = (layout.wrap_dim(d, A.ndim) for d in dims)
-    if rows == columns:
-        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
-    if ord not in ("fro", "nuc") and (isinstance(ord, str) or abs(ord) not in _ORDERS):
-        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
-    if dtype is not None:
-        A = to_dtype(A, dtypes.to_dtype(dtype))
-    if ord == "fro":
-        result = vector_norm(A, 2, (rows, columns), keepdim)
-    elif ord == "nuc" or abs(ord) == 2:
-        check_floats("linalg.matrix_norm", A)
-        s = svdvals(movedim(A, (rows, columns), (-2, -1)))
-        result = _sum(s, -1) if ord == "nuc" else _extreme(s, -1, False, ord)
-        for d in sorted((rows, columns)) if keepdim else ():
-            result = unsqueeze(result, d)
-    else:
-        over, along = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        sums = vector_norm(A, 1, over, keepdim)
-        along -= not keepdim and along > over
-        result = _extreme(sums, along, keepdim, ord)
-    return result if out is None else into("linalg_matrix_norm", out, result, (A,))
-
-
-def linalg_norm(
-    A: Tensor,
-    ord: Any = None,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    out: Tensor | None = None,
-    dtype: Any = None,
-) -> Tensor:
-    dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    if out is not None:
-        return into("linalg_norm", out, linalg_norm(A, ord, dim, keepdim, dtype=dtype), (A,))
-    more = {"keepdim": keepdim, "dtype": dtype}
-    if ord is None:
-        return vector_norm(A, 2, dims, **more)
-    if dims is not None and len(dims) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
-    if isinstance(ord, str):
-        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, **more)
-    if dims is None and A.ndim not in (1, 2):
-        raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
-        )
-    if len(dims) == 1 if dims is not None else A.ndim == 1:
-        return vector_norm(A, ord, dims, **more)
-    return matrix_norm(A, ord, (0, 1) if dims is None else dims, **more)
-
-
-def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
-    check_matrices("linalg.cond", A)
-    known = p is None or p in ("fro", "nuc") or (number_type(p) is not None and abs(p) in _ORDERS)
-    if not known:
-        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
-    if not A.numel():
-        result = zeros(A._spec.dense().like(tuple(A.shape)[:-2]))
-    elif p is None or p in (2, -2):
-        s = svdvals(A)
-        largest, smallest = narrow(s, -1, 0, 1), narrow(s, -1, s.shape[-1] - 1, 1)
-        result = squeeze(e.div(smallest, largest) if p == -2 else e.div(largest, smallest), -1)
-    else:
-        check_square(f"linalg.cond(ord={p})", A)
-        inverse = _inverse(A, None)
-        result = nan_to_num(e.mul(matrix_norm(A, p), matrix_norm(inverse, p)), math.inf, math.inf, -math.inf)
-    return result if out is None else into("linalg_cond", out, result, (A,))
 
 
 # ---------------------------------------------------------------- rank, pseudoinverse, least squares

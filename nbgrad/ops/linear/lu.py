@@ -18,7 +18,6 @@ from nbgrad.dispatch.return_types import named, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
 from nbgrad.memory.storage import spec
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
@@ -26,6 +25,7 @@ from nbgrad.ops.linear.products import matmul
 from nbgrad.ops.linear.systems import _solve_triangular, by_columns, solve_triangular
 from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.views.copy import zeros
+from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.views import narrow
 
 _Array = np.ndarray[Any, Any]

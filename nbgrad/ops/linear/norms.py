@@ -1,4 +1,4 @@
-"""Norms of vectors, of every order, along any dimensions; and what `norm` makes of its words."""
+"""Norms of vectors, of every order, along any dimensions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED
-from nbgrad.dispatch.stanza import method
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
 from nbgrad.memory import dtypes
@@ -87,7 +86,7 @@ def _norm(input: Spec, *, ord: float, dims: Ints, keepdim: bool) -> Run:
     return reduction(kind, input, dims, keepdim, input.dtype, "f8", *([ord] if kind is NORM_P else []))
 
 
-def _checked(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tensor | None) -> Any:
+def vector_norm_of(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out: Tensor | None) -> Any:
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     own = x._spec.dtype
@@ -131,31 +130,4 @@ def vector_norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Any:
-    return _checked(x, ord, dim, keepdim, dtype, out)
-
-
-@method
-@settled
-def norm(
-    input: Tensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    out: Tensor | None = None,
-    dtype: Any = None,
-) -> Any:
-    if isinstance(p, str):
-        if p not in ("fro", "nuc"):
-            raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
-        named = () if dim is None or isinstance(dim, int) else tuple(dim)
-        if len(named) > 2 or (p == "nuc" and len(named) == 1):
-            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, named))}")
-        if p == "nuc":
-            from nbgrad.ops.linear.decompositions import matrix_norm
-
-            return matrix_norm(input, "nuc", dim if named else (-2, -1), keepdim, dtype=dtype, out=out)
-        p = 2
-    return _checked(input, 2 if p is None else p, dim, keepdim, dtype, out)
-
-
-__all__ = ["norm"]
+    return vector_norm_of(x, ord, dim, keepdim, dtype, out)

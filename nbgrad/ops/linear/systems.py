@@ -513,7 +513,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 def _exponential_moved(A: Tensor, t: Tensor) -> Tensor:
     """The exponential of [[A, t], [0, A]] has in its upper right block how that of A moves with t."""
-    from nbgrad.ops.arrange.join import cat
+    from nbgrad.ops.views.join import cat
 
     n = A.shape[-1]
     bottom = cat([full(A._spec.dense(), 0), A], -1)

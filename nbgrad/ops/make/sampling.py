@@ -25,9 +25,9 @@ from nbgrad.ops.host.values import of_array
 from nbgrad.ops.make import creation
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.creation import generator_of
+from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.order.sort import searchsorted, topk
 from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.scan import cumsum
 from nbgrad.ops.reduce.sums import argmax
 from nbgrad.ops.views.copy import copy_, copy_memory, to_dtype, zeros
 from nbgrad.ops.views.views import broadcast_to

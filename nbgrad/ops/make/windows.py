@@ -8,9 +8,9 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.make.creation import arange, empty, ones
 from nbgrad.ops.pointwise.functions import i0
+from nbgrad.ops.views.join import cat
 
 
 def _window(

@@ -12,14 +12,14 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Batched, spec
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.host.values import DYNAMIC
 from nbgrad.ops.index.gather import index_select
+from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.order.sort import argsort
 from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.scan import cumsum
 from nbgrad.ops.reduce.sums import any as any_of
 from nbgrad.ops.views.copy import full, zeros
+from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.views import movedim, narrow, reshape
 
 

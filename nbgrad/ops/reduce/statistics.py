@@ -24,7 +24,6 @@ from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.reduce.sums import (
     AMAX,
@@ -43,6 +42,7 @@ from nbgrad.ops.reduce.sums import (
 )
 from nbgrad.ops.reduce.walk import as_lines, still, walk
 from nbgrad.ops.views.copy import copy_, full, to_dtype, zeros
+from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.views import narrow, spread
 
 _RUN = 1 << 15  # elements that a thread takes of one long line

@@ -33,6 +33,7 @@ from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.reduce.walk import as_lines, still, walk, without
 from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.views import reshape, spread, squeeze, unsqueeze
 
 _x, _r, _n = var("x"), var("r"), var("n")
@@ -385,16 +386,14 @@ def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -
         return g
     if _no_zero(input):
         return e.mul(_kept(g, input.ndim, dims, keepdim), e.div(_kept(y, input.ndim, dims, keepdim), input))
-    from nbgrad.ops.arrange.join import cat  # a sibling that stands on this family's neighbours
-
     if len(dims) != 1:
         order = [d for d in range(input.ndim) if d not in dims] + list(dims)
         rest = [tuple.__getitem__(input.shape, d) for d in order[: input.ndim - len(dims)]]
         flat = reshape(input.permute(*order), (*rest, -1))
-        got = _others(flat, len(rest), cat) * unsqueeze(squeeze(g, dims) if keepdim else g, -1)
+        got = _others(flat, len(rest)) * unsqueeze(squeeze(g, dims) if keepdim else g, -1)
         back = reshape(got, [tuple.__getitem__(input.shape, d) for d in order])
         return back.permute(*[order.index(d) for d in range(input.ndim)])
-    return e.mul(_kept(g, input.ndim, dims, keepdim), _others(input, dims[0], cat))
+    return e.mul(_kept(g, input.ndim, dims, keepdim), _others(input, dims[0]))
 
 
 def _no_zero(x: Tensor) -> bool:
@@ -402,7 +401,7 @@ def _no_zero(x: Tensor) -> bool:
     return bool(x._host().all())
 
 
-def _others(x: Tensor, dim: int, cat: Any) -> Tensor:
+def _others(x: Tensor, dim: int) -> Tensor:
     """Along `dim`, the product of all elements but one."""
     n = tuple.__getitem__(x.shape, dim)
     parts = []

@@ -1,4 +1,4 @@
-"""Losses over classes, and tables of rows that indices name: cross entropy, embeddings. Programs of rows, as in `nbgrad.ops.rows.softmax`."""
+"""Losses over classes, and tables of rows that indices name: cross entropy, embeddings. Programs of rows, as softmax is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation: of rows, of channels, of groups of channels. Each forward and first gradient is one program of `nbgrad.ops.rows.softmax`; further
+"""Normalisation: of rows, of channels, of groups of channels. Each forward and first gradient is one program of rows; further
 derivatives are ops on the input itself, of which statistics are functions."""
 
 from __future__ import annotations

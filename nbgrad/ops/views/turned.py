@@ -7,8 +7,6 @@ from inspect import signature
 from typing import Any
 
 from nbgrad.core.tensor import Tensor, check_write, requires, set_history, storage_of, written
-from nbgrad.ops.arrange.orders import tril, triu
-from nbgrad.ops.views.copy import in_place
 from nbgrad.ops.views.views import as_strided, squeeze, t, transpose, unsqueeze
 from nbgrad.tape.modes import state
 from nbgrad.tape.node import node_type
@@ -45,5 +43,3 @@ def _in_place(node_name: str) -> str:
 for _view in (as_strided, squeeze, t, transpose, unsqueeze):
     _turn(_view)
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
-for _triangle in (tril, triu):
-    in_place(_triangle)

@@ -10,8 +10,8 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
-from nbgrad.ops.arrange.join import stack
 from nbgrad.ops.make.creation import as_tensor, tensor
+from nbgrad.ops.views.join import stack
 
 _REFUSAL = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 

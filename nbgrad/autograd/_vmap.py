@@ -8,16 +8,20 @@ as many calls as there are examples. What needs the values on the host (`item`, 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from nbgrad.core.pytree import TreeSpec, broadcast_to_and_flatten, tree_flatten, tree_unflatten
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.transforms import mapped, put_in, take_out
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Batched, Level
-from nbgrad.ops.arrange.join import cat
 from nbgrad.ops.make import generator
-from nbgrad.utils._pytree import TreeSpec, broadcast_to_and_flatten, tree_flatten, tree_unflatten
+from nbgrad.ops.make.creation import from_array
+from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.views import reshape, split
 
 __all__ = ["vmap"]
 
@@ -167,3 +171,23 @@ def _results(
         else:
             taken.append(take_out(x, wrap_dim(d, x.ndim + 1), level))
     return taken, spec, dims
+
+
+# ---------------------------------------------------------------- all directions at once
+
+
+def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """For each tensor the directions of all elements of all tensors, one after the other along a first dimension."""
+    total = sum(t.numel() for t in tensors)
+    found, start = [], 0
+    for t in tensors:
+        sp = t._spec
+        found.append(from_array(np.eye(total, sp.numel, -start, sp.dtype.np).reshape(total, *sp.shape)))
+        start += sp.numel
+    return tuple(found)
+
+
+def by_input(column: Tensor, shape: Sequence[int], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """What an output of this shape became in each of the `basis` of the inputs, as one Jacobian for each input."""
+    parts = split(column, [x.numel() for x in inputs], 0)
+    return [reshape(part.movedim(0, -1), (*shape, *x.shape)) for part, x in zip(parts, inputs)]
