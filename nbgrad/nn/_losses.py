@@ -414,8 +414,9 @@ def soft_margin_loss(
             "`logical_not()` operator instead."
         )
     if not input.dtype.is_floating_point:
+        made = target.dtype.scalar_name if target.dtype.is_floating_point else "Float"
         raise RuntimeError(
-            f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
+            f"result type {made} can't be cast to the desired output type {input.dtype.scalar_name}"
         )
     shape = layout.broadcast_shapes(input.shape, target.shape)
     input, target = broadcast_to(input, shape), to_dtype(broadcast_to(target, shape), input.dtype)
@@ -432,8 +433,10 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """The input where the target is 1, how much it falls short of the margin where that is -1."""
     reduction = legacy_reduction(reduction, size_average, reduce)
-    short = e.where(e.ne(target, 1), e.clamp_min(e.sub(float(margin), input), 0), 0.0)
-    return _reduced(e.add(short, e.where(e.ne(target, -1), input, 0.0)), reduction)
+    # As in PyTorch, which writes it into a tensor like the input.
+    margin = float(margin) if input.dtype.is_floating_point else int(margin)
+    short = e.where(e.ne(target, 1), e.clamp_min(e.sub(margin, input), 0), 0)
+    return _reduced(e.add(short, e.where(e.ne(target, -1), input, 0)), reduction)
 
 
 def margin_ranking_loss(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.ops.views.copy import dense_copy
 from nbgrad.ops.views.views import permute, reshape
 
 
@@ -28,7 +29,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     n = len(lead)
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
     moved = permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return reshape(moved, (*lead, c // (r * r), h * r, w * r))
+    return reshape(dense_copy(moved), (*lead, c // (r * r), h * r, w * r))
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -50,7 +51,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     n = len(lead)
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     moved = permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return reshape(moved, (*lead, c * r * r, h // r, w // r))
+    return reshape(dense_copy(moved), (*lead, c * r * r, h // r, w // r))
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -69,7 +70,7 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
     split = reshape(input, (batch, groups, c // groups, *rest))
-    return reshape(permute(split, (0, 2, 1, *range(3, input.ndim + 1))), tuple(input.shape))
+    return reshape(dense_copy(permute(split, (0, 2, 1, *range(3, input.ndim + 1)))), tuple(input.shape))
 
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

@@ -289,9 +289,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         if n == m:
             continue
         if n == 1:
-            b = _sum(b, bt, True)
+            b = _sum(b, bt, True, dtype=b.dtype)
         elif m == 1:
-            a = _sum(a, at, True)
+            a = _sum(a, at, True, dtype=a.dtype)
         else:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {n} in dim {d} and second has size {m} in dim {e}"

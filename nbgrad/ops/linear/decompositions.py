@@ -282,6 +282,8 @@ def _pinv_back(g: Tensor, A: Tensor, y: Tensor) -> Tensor:
 
 @differentiable("LinalgPinv", A=_pinv_back)
 def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+    if not A.numel():
+        return full(spec(A.dtype, (*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
     if hermitian:
         s, v = _eigh(A, UPLO="L")
         u, vh, size = v, v.mT, e.abs(s)
@@ -307,10 +309,7 @@ def pinv(
             f"linalg.pinv({A.dtype.scalar_name}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
             "double, cfloat or cdouble types"
         )
-    if not A.numel():
-        result = full(A._spec.dense().like((*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
-    else:
-        result = _pinv(A, atol=atol, rtol=rcond if rtol is None else rtol, hermitian=hermitian)
+    result = _pinv(A, atol=atol, rtol=rcond if rtol is None else rtol, hermitian=hermitian)
     return result if out is None else into("linalg_pinv", out, result, (A,))
 
 

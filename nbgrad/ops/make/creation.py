@@ -908,6 +908,8 @@ def logspace(
     sp = _spec("logspace", (steps,), dtype, device, requires_grad)
     # Symmetric about the middle as linspace is; integers truncated at the end.
     real = sp.dtype.np.type if sp.dtype.is_floating_point else np.float64
+    if steps != 1:  # of one step PyTorch does not round the exponent
+        start, end = np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(sp.dtype.np)
     a, b = real(start), real(end)
     step = real((b - a) / real(max(steps - 1, 1)))
     i = np.arange(steps)

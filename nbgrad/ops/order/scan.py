@@ -294,7 +294,7 @@ def _over(name: str, self: Tensor, dim: Any, dtype: Any, function: Any, **more: 
             f"Bad in-place call: input tensor dtype {d.name} and output tensor dtype {dtypes.to_dtype(dtype).name} "
             "should match"
         )
-    if d is dtypes.bool_:
+    if d is dtypes.bool_ and self.ndim and self.numel():
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     at = _dim(name, dim, self.ndim)
     check_write(self, state.grad and requires(self))

@@ -169,6 +169,8 @@ def _read_at(sp: Spec, *, at: Spec, offset: int) -> tuple[Spec, int]:
 def embed(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
     """Zeros like `base`, with `g` where a view of it that reads `at` from `offset` looks. As in PyTorch what that sees beside the
     base gets nothing, and what the base shows several times shares."""
+    if not at.numel:  # of which PyTorch records nothing
+        return zeros(base.plain.dense())
     before, after = max(0, -offset), max(base.extent, offset + at.extent)
     if base.contiguous and not before and after == base.extent:
         return _embed(g, base=base, at=at, offset=offset)
