@@ -218,7 +218,7 @@ class Signature:
                         continue
                     if len(args) > 1:
                         return self._surplus(args)
-                return self._wrong(p, value, None if by_name else at)
+                return self._wrong(p, value, None if by_name else at, self._name(args, kwargs))
             at += not by_name
         if at < len(args):
             return self._surplus(args)
@@ -296,16 +296,28 @@ class Signature:
             ]
         )
 
-    def _wrong(self, p: Parameter, value: Any, at: int | None) -> str:
+    def _name(self, args: Args, kwargs: Mapping[str, Any]) -> str:
+        """Of what PyTorch's Python calls: where that is told to, the one that writes over its input."""
+        if not self.first.endswith("bool(inplace)"):
+            return self.name
+        at = [p.name for p in self.parameters].index("inplace")
+        return self.name + "_" * bool(args[at] if at < len(args) else kwargs.get("inplace"))
+
+    def _wrong(self, p: Parameter, value: Any, at: int | None, name: str) -> str:
         if p.kind[0] == ".":
-            return _NoAttribute(f"'{kind_name(value)}' object has no attribute '{p.kind[1:]}'")
+            what = (
+                f"type object '{value.__name__}'"
+                if isinstance(value, type)
+                else f"'{kind_name(value)}' object"
+            )
+            return _NoAttribute(f"{what} has no attribute '{p.kind[1:]}'")
         at = at if p.place is None else p.place - 1
         if at is None or at < 0:
-            return f"{self.name}(): argument '{p.shown}' must be {p.words}, not {kind_name(value)}"
+            return f"{name}(): argument '{p.shown}' must be {p.words}, not {kind_name(value)}"
         if p.kind == "Tensors" and _sequence(value):
             k = next(k for k, t in enumerate(value) if not isinstance(t, Tensor))
             return f"expected Tensor as element {k} in argument {at}, but got {kind_name(value[k])}"
-        text = f"{self.name}(): argument '{p.shown}' (position {at + 1}) must be {p.words}, "
+        text = f"{name}(): argument '{p.shown}' (position {at + 1}) must be {p.words}, "
         if p.kind == "ints" and _sequence(value):
             return f"{text}but found element of type {kind_name(value[0])} at pos 0"
         return f"{text}not {kind_name(value)}"

@@ -189,16 +189,12 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if num_classes == 0 or (not tensor.numel() and num_classes < 0):
-        raise RuntimeError(
-            "Can not infer total number of classes from empty tensor."
-            if num_classes < 0
-            else "num_classes should be positive"
-        )
+    if not tensor.numel() and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes = tensor._host()
     if classes.size and classes.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
-    if num_classes < 0:
+    if num_classes == -1:
         num_classes = int(classes.max()) + 1
     elif classes.size and classes.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")

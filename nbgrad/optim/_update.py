@@ -240,7 +240,12 @@ class RuleOptimizer(Optimizer):
         return loss
 
     def _step_group(self, number: int, group: dict[str, Any]) -> None:
-        later, first = self._rule(group, False), self._rule(group, True)
+        try:
+            later, first = self._rule(group, False), self._rule(group, True)
+        except Exception:  # options that are no options matter to nobody where there is nothing to do
+            if all([p.grad is None for p in group["params"]]):
+                return
+            raise
         rows: dict[tuple[Rule, tuple[float, ...]], list[Row]] = {(later, ()): [], (first, ()): []}
         steady, fresh = rows[later, ()], rows[first, ()]
         names, counts, stateful = later.buffers, later.counts, bool(later.buffers or later.counts)

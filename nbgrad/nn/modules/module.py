@@ -113,7 +113,7 @@ def typename(value: Any) -> str:
     if isinstance(value, Tensor):
         name: str = value.type()
         return name
-    kind = value if isinstance(value, type) else type(value)
+    kind: Any = value if hasattr(value, "__qualname__") else type(value)
     if kind.__module__ in ("builtins", "", None):
         return kind.__qualname__
     return f"{'torch' if kind.__module__.startswith('nbgrad.') else ''}{kind.__module__.removeprefix('nbgrad')}.{kind.__qualname__}"

@@ -32,9 +32,13 @@ class Embedding(Module):
     ) -> None:
         super().__init__()
         if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
+            if (
+                padding_idx >= num_embeddings
+                if padding_idx > 0
+                else padding_idx < 0 and padding_idx < -num_embeddings
+            ):
                 raise AssertionError("Padding_idx must be within num_embeddings")
-            padding_idx %= num_embeddings
+            padding_idx += num_embeddings if padding_idx < 0 else 0
         self.num_embeddings, self.embedding_dim, self.padding_idx = (
             num_embeddings,
             embedding_dim,

@@ -16,7 +16,7 @@ from nbgrad.nn.modules.attention import MultiheadAttention
 from nbgrad.nn.modules.container import ModuleList
 from nbgrad.nn.modules.dropout import Dropout
 from nbgrad.nn.modules.linear import Linear
-from nbgrad.nn.modules.module import Module
+from nbgrad.nn.modules.module import Module, with_own_init
 from nbgrad.nn.modules.normalization import LayerNorm
 from nbgrad.ops.make.creation import full
 
@@ -40,6 +40,9 @@ class _Layer(Module):
 
     blocks = 2  # each has its dropout and its normalisation
     activation: Callable[[Any], Any]
+
+    def __init_subclass__(cls) -> None:
+        with_own_init(cls)
 
     def __init__(
         self,

@@ -30,11 +30,13 @@ def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
     """The norm of all tensors, as if they were one vector."""
+    listed = _listed(tensors)
     norm_type = float(norm_type)
+    if not listed:
+        return tensor(0.0)
+    _ = listed[0].device  # which is what PyTorch misses first where something is no tensor
     with no_grad():
-        norms = [vector_norm(t, norm_type) for t in _listed(tensors)]
-        if not norms:
-            return tensor(0.0)
+        norms = [vector_norm(t, norm_type) for t in listed]
         total = vector_norm(stack(norms), norm_type)
     if error_if_nonfinite and not total.isfinite().item():
         raise RuntimeError(
@@ -76,13 +78,19 @@ def clip_grad_norm_(
     return total
 
 
-def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
         stacklevel=2,
     )
-    return clip_grad_norm_(*args, **kwargs)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.nn.modules.module import typename
 from nbgrad.ops.views.join import cat
+
+
+def _placed(param: Tensor) -> Tensor:
+    """Asked for its device first, as PyTorch does, which names that where something is no tensor."""
+    _ = param.device
+    return param
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All of them flattened, one after another."""
-    return cat([p.view(-1) for p in parameters])
+    return cat([_placed(p).view(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Let each parameter be its part of the vector."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
+        raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")
     at = 0
     for param in parameters:
-        n = param.numel()
+        n = _placed(param).numel()
         param.data = vec[at : at + n].view_as(param).data
         at += n
 

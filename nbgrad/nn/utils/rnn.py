@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
+from nbgrad.core.arguments import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.creation import arange, full
 from nbgrad.ops.views.join import cat, stack
@@ -20,15 +19,8 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
-    if not isinstance(padding_value, (int, float, np.number)):
-        raise TypeError(
-            f"pad_sequence(): argument 'padding_value' (position 3) must be float, not {type(padding_value).__name__}"
-        )
     listed = list(sequences)
-    if not isinstance(batch_first, bool):
-        raise TypeError(
-            f"pad_sequence(): argument 'batch_first' (position 2) must be bool, not {type(batch_first).__name__}"
-        )
+    check("nn.functional.pad_sequence", (listed, batch_first, padding_value, padding_side), {})
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     if not listed:

@@ -401,7 +401,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return write(*celu_call(input, alpha, True))
 
 
-def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
+def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
     if approximate == "none":
         return _gelu_erf(input, out=out)
     if approximate == "tanh":
