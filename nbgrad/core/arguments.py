@@ -78,7 +78,7 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "index": ("int", _is_index),
     "float": ("float", lambda v: isinstance(v, (int, float, *_NUMBERS)) or _holds_number(v)),
     "bool": ("bool", lambda v: isinstance(v, bool)),
-    "str": ("str", lambda v: isinstance(v, str)),
+    "str": ("str", lambda v: isinstance(v, (str, bytes))),
     "dtype": ("torch.dtype", lambda v: isinstance(v, dtype) or v is float or v is int or v is bool),
     "device": ("torch.device", lambda v: isinstance(v, (device, str)) or _is_int(v)),
     "object": ("object", lambda v: True),

@@ -242,7 +242,7 @@ def smooth_l1_loss(
     if beta == 0.0:
         return l1_loss(input, target, reduction=reduction)
     _no_integers(input, "smooth_l1_cpu")
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     return _smooth_l1(input, target, reduction, beta=float(beta))
 

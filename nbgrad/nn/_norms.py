@@ -143,6 +143,8 @@ def batch_norm(
             input, weight, bias, running_mean, running_var, eps=float(eps)
         )
         return fixed
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     got: Tensor
     got, mean, _, variance = normalise.batch_norm(input, weight, bias, eps=float(eps))
     n = input.numel() // max(channels, 1)

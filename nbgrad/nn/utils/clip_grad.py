@@ -35,6 +35,8 @@ def get_total_norm(
     if not listed:
         return tensor(0.0)
     _ = listed[0].device  # which is what PyTorch misses first where something is no tensor
+    if not all([isinstance(t, Tensor) for t in listed]):
+        raise TypeError("_group_tensors_by_device_and_dtype(): incompatible function arguments.")
     with no_grad():
         norms = [vector_norm(t, norm_type) for t in listed]
         total = vector_norm(stack(norms), norm_type)

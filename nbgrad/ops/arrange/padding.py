@@ -135,6 +135,8 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     sizes = tuple(pad)
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(sizes) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(sizes) > 2 * input.ndim:
@@ -147,8 +149,6 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if value:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     count = len(sizes) // 2
-    if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if not 1 <= count <= 3 or input.ndim - count not in (1, 2):
         raise NotImplementedError(
             f"Padding size {len(sizes)} is not supported for {input.ndim}D input tensor.\n{_COMBINATIONS}"

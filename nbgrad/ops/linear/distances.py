@@ -62,7 +62,7 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     last = max(x1.ndim, x2.ndim) - 1
-    return _length(e.add(e.sub(x1, x2), eps), ord=float(p), dims=(last,), keepdim=keepdim)
+    return _length(e.add(e.sub(x1, x2), float(eps)), ord=float(p), dims=(last,), keepdim=keepdim)
 
 
 def _at_least(x: Tensor, bound: float) -> Tensor:
