@@ -12,7 +12,6 @@ from nbgrad.autograd import function as function
 from nbgrad.autograd import functional as functional
 from nbgrad.autograd import grad_mode as grad_mode
 from nbgrad.autograd import graph as graph
-from nbgrad.autograd import variable as variable
 from nbgrad.autograd._run import backward, grad
 from nbgrad.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from nbgrad.autograd.function import Function, NestedIOFunction
@@ -33,6 +32,11 @@ from nbgrad.history.saved import SavedTensor
 
 if TYPE_CHECKING:
     from nbgrad.autograd import profiler as profiler
+
+
+def variable(*args: Any, **kwargs: Any) -> Any:
+    """PyTorch has this in the place of the module, which is found by `import`."""
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import index
 from typing import Any
 
 from nbgrad.autograd.graph import GradientEdge
@@ -86,6 +87,13 @@ def _usual_root(t: Tensor, gradient: Any) -> list[tuple[Node, int, Any]] | None:
     return None
 
 
+def _check_flags(*flags: Any) -> None:
+    """PyTorch's engine takes what C counts as a number."""
+    for flag in flags:
+        if flag is not False and flag is not True:
+            index(flag)
+
+
 def _run(
     outputs: Sequence[Any], grads: Any, retain: Any, create: bool, targets: Any, stacklevel: int
 ) -> None:
@@ -94,7 +102,9 @@ def _run(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
             "or call backward() outside of functorch transforms."
         )
-    roots = _roots(outputs, _make_grads(outputs, grads, len(outputs)))
+    made = _make_grads(outputs, grads, len(outputs))
+    _check_flags(create if retain is None else retain, create)
+    roots = _roots(outputs, made)
     if create:
         warnings.warn(_CYCLE, UserWarning, stacklevel=stacklevel)
     wanted: Wanted | None = None
@@ -136,6 +146,7 @@ def grad(
         )
     unused_too = materialize_grads if allow_unused is None else allow_unused
     keep = create_graph if retain_graph is None else retain_graph
+    _check_flags(keep, create_graph, unused_too)
     roots = None
     if len(outputs) == 1 and type(outputs[0]) is Tensor and not is_grads_batched:
         roots = _usual_root(outputs[0], grad_outputs)

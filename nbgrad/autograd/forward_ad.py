@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A view of `tensor` that has `tangent` as its tangent."""
-    if state.dual_level is None or (level is not None and level < 0):
+    if (level is not None and level < 0) or state.dual_level is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
@@ -134,7 +134,7 @@ def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The tensor without its tangent, and the tangent, None where there is none."""
-    if state.dual_level is None or (level is not None and level < 0):
+    if (level is not None and level < 0) or state.dual_level is None:
         return UnpackedDualTensor(tensor, None)
     k = state.dual_level[1]
     if not (state.moving and k in state.duals):

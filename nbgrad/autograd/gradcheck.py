@@ -113,6 +113,7 @@ def gradgradcheck(
         weights = tuple(_random_weight(o, gen_non_contig_grad_outputs) for o in outs)
     else:
         weights = _as_tuple(grad_outputs)
+        _ = [w.requires_grad for w in weights]
     count = len(weights)
     wanted = [_wanted(t) for t in given]
 

@@ -67,6 +67,11 @@ def _is_index(value: Any) -> bool:
         return False
 
 
+def _is_index_or_more(value: Any) -> bool:
+    """Or a sequence of what counts as ints."""
+    return all(map(_is_index, value)) if _sequence(value) else _is_index(value)
+
+
 def _holds_number(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.ndim and not value.requires_grad
 
@@ -86,6 +91,7 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "Generator": ("torch.Generator", lambda v: type(v).__name__ == "Generator"),
     "layout": ("torch.layout", lambda v: type(v).__name__ == "layout"),
     "memory_format": ("torch.memory_format", lambda v: type(v).__name__ == "memory_format"),
+    "flag": ("bool", lambda v: isinstance(v, bool) or (isinstance(v, Tensor) and v.__bool__() is None)),
     "ints": ("tuple of ints", lambda v: _sequence(v) and (not v or _is_index(v[0]))),
     "floats": ("tuple of floats", lambda v: _sequence(v) and (not v or _JUDGES["float"][1](v[0]))),
     "Numbers": ("tuple of Scalars", lambda v: _sequence(v) and all(map(_is_number, v))),
@@ -648,6 +654,10 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
         way.warn(ways)
         kwargs |= zip([p.name for p in way.parameters], args)
         args = ()
+    has = [p.name for p in every]
+    # Where memory lies is the same for all tensors, so most functions have no names for it.
+    given_names = kwargs.keys()
+    kwargs = {name: v for name, v in kwargs.items() if name in has or name not in ("layout", "pin_memory")}
     named = {_own_name(name, ways, every[at:]): value for name, value in kwargs.items()}
     if any([p.kind is p.VAR_POSITIONAL and p.name in named for p in every]):
         args += tuple(
@@ -657,7 +667,7 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
                 if p.name in named and p.kind is not p.KEYWORD_ONLY
             ]
         )
-    if named.keys() == kwargs.keys() and len(args) + at == len(first):
+    if named.keys() == given_names and len(args) + at == len(first):
         raise TypeError(_refused(ways, args, kwargs) or f"{ways[0].called}() is missing an argument")
     return function(*first[:at], *args, **named)
 
@@ -827,6 +837,8 @@ def guard_modules(package: dict[str, Any]) -> None:
     """Guard all that PyTorch has signatures for: a package's names, those of its modules, methods."""
     for path in _table():
         where, _, name = path.rpartition(".")
+        if where == "inner":  # what only PyTorch's own Python calls
+            continue
         if where == "Tensor":
             put: Callable[[Any], None] = partial(setattr, Tensor, name)
             names: Mapping[str, Any] = vars(Tensor)
@@ -906,12 +918,10 @@ def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[A
     def one(k: int, name: str, value: Any) -> Any:
         if k in data or k in read_of:
             return value
-        if isinstance(value, Tensor):
-            if k in places or name in names:
-                return value
-            if value.dtype.category == 0 and any([k == at or name == shown for at, shown in ints]):
-                return int(value)
-        return _plain(value, name not in names)
+        if isinstance(value, Tensor) and (k in places or name in names):
+            return value
+        counts = any([k == at or name == shown for at, shown in ints])
+        return _plain(value, name not in names, counts and _is_index_or_more(value))
 
     def each(k: int, values: Args) -> Args:
         found = tuple([one(k + at, "", v) for at, v in enumerate(values)])
@@ -923,13 +933,13 @@ def plain(path: str, parameters: Sequence[Any], values: Sequence[Any]) -> list[A
     ]
 
 
-def _plain(value: Any, inside: bool) -> Any:
+def _plain(value: Any, inside: bool, counts: bool = False) -> Any:
     if isinstance(value, np.bool_):
         return float(value)  # to PyTorch neither a bool nor an int
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and _is_index(value)):
+    if isinstance(value, np.generic) or (counts and isinstance(value, np.ndarray)):
         return value.item()
-    if isinstance(value, Tensor) and type(value._spec) is Spec and (_holds_number(value) or _is_index(value)):
-        return value.item()
+    if isinstance(value, Tensor) and type(value._spec) is Spec and (_holds_number(value) or counts):
+        return int(value) if counts else value.item()
     if inside and _sequence(value) and any([isinstance(v, (np.generic, np.ndarray, Tensor)) for v in value]):
-        return [_plain(v, False) for v in value]
+        return [_plain(v, False, counts) for v in value]
     return value

@@ -737,6 +737,7 @@ class Hooks:
     to_dtype: Callable[[Tensor, Any], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
     scalar: Callable[..., Tensor]
+    tensor: Callable[..., Tensor]
     elementwise_function: Callable[..., Callable[..., Tensor]]
     resize: Callable[..., None]
     reshape: Callable[[Tensor, Any], Tensor]

@@ -280,7 +280,7 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
         args = (hooks.scalar(args[0]), *args[1:])
         operands = operands_of(op, args)
     if out is not None:
-        derived = op.promote not in ("compare", "bool")
+        derived = op.promote not in ("compare", "bool") and len(op.flat) < len(op.params)
         check_out(op.name, out, dtypes_of(op, operands)[1], args, op.exact, derived)
         check_apart(out, args)
         result = call(op, args)

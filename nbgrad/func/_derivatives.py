@@ -375,6 +375,8 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
 
     The function runs once: its Jacobian times a direction is the derivative of its backward, which is linear in the cotangent.
     """
+    if not callable(func):
+        raise TypeError(f"'{type(func).__name__}' object is not callable")
     with enable_grad(), running(func, primals):
         chosen = _variables(primals)
         output = func(*chosen)

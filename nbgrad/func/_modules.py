@@ -43,7 +43,7 @@ def functional_call(
         )
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with _with_values(module, values, tie_weights, strict):
-        return module(*args, **(kwargs or {}))
+        return module(*args, **({} if kwargs is None else kwargs))
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def _with_tied(own: dict[str, Tensor], values: dict[str, Tensor]) -> dict[str, T
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters and buffers of models of one kind, those of one name stacked: what `vmap` over `functional_call` takes."""
-    if not models:
+    if not len(models):
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(m.training for m in models) or all(not m.training for m in models)):
         raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")

@@ -174,8 +174,10 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(_expand(t, shape=shape) for t in listed)
 
 
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
     listed = _all_tensors(tensors)
+    if isinstance(indexing, bytes):
+        indexing = indexing.decode()
     if not isinstance(indexing, (str, type(None))):
         raise TypeError(f"meshgrid(): argument 'indexing' must be str, not {type(indexing).__name__}")
     if indexing is None:

@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 from nbgrad.core.arguments import kind_name
-from nbgrad.core.plan import number_type
-from nbgrad.core.tensor import Tensor, fix
+from nbgrad.core.tensor import Tensor, fix, hooks
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.stanza import method, stanza
@@ -81,13 +80,15 @@ def adjoint(input: Tensor) -> Tensor:
         raise RuntimeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
+    if not input.ndim:
+        return hooks.alias(input)
     return transpose(input, -2, -1)
 
 
 def _set_real(self: Tensor, value: Any) -> None:
     if isinstance(value, Tensor):
         self.copy_(value)
-    elif number_type(value) is not None:
+    elif isinstance(value, (int, float)):
         self.fill_(value)
     else:
         raise TypeError(f"can't assign a {kind_name(value)} to a {self.type()}")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.core.arguments import check, kind_name
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, check_write, hooks, move, requires, storage_of, wrap, written
 from nbgrad.dispatch.stanza import method
@@ -23,6 +24,7 @@ from nbgrad.dispatch.transforms import moves
 from nbgrad.history.record import written_by
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.device import cpu, device
+from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Batched, Spec, Storage, spec
 from nbgrad.ops.views.views import _sizes
@@ -185,10 +187,12 @@ class UntypedStorage:
 
     dtype: _dtype = dtypes.uint8
 
-    def __init__(self, content: Any = 0) -> None:
-        counted = isinstance(content, int)
-        memory = np.empty(content, np.uint8) if counted else np.array(list(content), np.uint8)
-        self._record = Storage(memory)
+    def __init__(self, *args: Any, **named: Any) -> None:
+        check("inner.UntypedStorage", args, named)
+        backend.of(device(named.get("device") or "cpu"))
+        first = args[0] if args else named.get("size", named.get("sequence", 0))
+        size = _as_size(first)
+        self._record = Storage(_listed(first) if size is None else backend.of(cpu).empty(size))
 
     @classmethod
     def _of(cls, record: Storage, dtype: _dtype) -> Any:
@@ -256,12 +260,95 @@ class UntypedStorage:
         return self
 
     def __repr__(self) -> str:
-        listed = "".join([f" {x}\n" for x in self.tolist()])
+        listed = " " + "\n ".join(map(str, self.tolist())) + "\n"
         return f"{listed}[torch.storage.UntypedStorage(device={self.device}) of size {self.size()}]"
 
 
+def _as_size(value: Any) -> int | None:
+    """None where it is no number."""
+    integral = isinstance(value, Tensor) and not value.ndim and value.dtype.category == dtypes.INT
+    if isinstance(value, bool) or not (integral or isinstance(value, (int, np.integer))):
+        return None
+    if not -(2**63) <= (size := int(value)) < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    if size < 0:
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been called with negative "
+            f"number: {size + 2**64}"
+        )
+    return size
+
+
+def _listed(values: Any) -> Any:
+    """The bytes that a sequence lists."""
+    kind = kind_name(values)
+    if isinstance(values, (Tensor, dict)) or not hasattr(type(values), "__getitem__"):
+        raise RuntimeError(f"torch.UntypedStorage(): Expected a sequence type, but got {kind}")
+    try:
+        items = [values[k] for k in range(len(values))]
+    except TypeError:
+        raise RuntimeError(
+            f"torch.UntypedStorage(): Could not obtain the length of sequence of type {kind}"
+        ) from None
+    for item in items:
+        if not isinstance(item, int):
+            raise RuntimeError(
+                f"torch.UntypedStorage(): tried to construct a storage from a sequence ({kind}), but one of the items was of type "
+                f"{kind_name(item)} instead of int"
+            )
+    return np.array([item & 255 for item in items], np.uint8)
+
+
+_TYPED = """TypedStorage.__init__ received an invalid combination of arguments. Expected one of:
+ * (*, torch.device device, torch.dtype dtype)
+ * (int size, *, torch.device device, torch.dtype dtype)
+ * (Sequence data, *, torch.device device, torch.dtype dtype)
+ * (*, UntypedStorage wrap_storage, torch.dtype dtype)
+"""
+
+
 class TypedStorage(UntypedStorage):
-    """The memory behind tensors, in elements."""
+    """The memory behind tensors, in elements: so many new ones, those of a sequence, or those of an untyped storage."""
+
+    def __init__(
+        self,
+        *args: Any,
+        device: Any = None,
+        dtype: Any = None,
+        wrap_storage: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        if wrap_storage is not None:
+            self._wrap(args, device, dtype, wrap_storage)
+            return
+        if len(args) > 1:
+            raise RuntimeError(f"{_TYPED}Too many positional arguments")
+        backend.of(_device("cpu" if device is None else device))
+        self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
+        data = args[0] if args else None
+        if not args or isinstance(data, (int, np.integer)):
+            super().__init__(*[int(n) * self.element_size() for n in args])
+        elif isinstance(data, Sequence):
+            self._record = storage_of(hooks.tensor(data, dtype=self.dtype))
+        else:
+            raise TypeError(f"{_TYPED}Argument type not recognized: {type(data)}")
+
+    def _wrap(self, args: Any, device: Any, dtype: Any, storage: Any) -> None:
+        if args:
+            raise RuntimeError(f"{_TYPED}No positional arguments should be given when using 'wrap_storage'")
+        if dtype is None:
+            raise RuntimeError(f"{_TYPED}Argument 'dtype' must be specified")
+        if not isinstance(dtype, _dtype):
+            raise TypeError(f"{_TYPED}Argument 'dtype' must be torch.dtype, not {type(dtype)}")
+        if device is not None:
+            raise RuntimeError(
+                f"{_TYPED}Argument 'device' should not be specified when 'wrap_storage' is given"
+            )
+        if not isinstance(storage, UntypedStorage):
+            raise TypeError(
+                f"{_TYPED}Argument 'wrap_storage' must be UntypedStorage, but got {type(storage)}"
+            )
+        self.dtype, self._record = dtype, storage._record
 
     @classmethod
     def _of(cls, record: Storage, dtype: _dtype) -> Any:
@@ -269,11 +356,16 @@ class TypedStorage(UntypedStorage):
         made.dtype = dtype
         return made
 
+    def element_size(self) -> int:
+        if not isinstance(self.dtype, _dtype):
+            raise RuntimeError(f"expected torch.dtype, but got {type(self.dtype)}")
+        return super().element_size()
+
     def resize_(self, size: int) -> None:
         super().resize_(size)
 
     def __repr__(self) -> str:
-        listed = "".join([f" {x}\n" for x in self.tolist()])
+        listed = " " + "\n ".join(map(str, self.tolist())) + "\n"
         return f"{listed}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
 
 

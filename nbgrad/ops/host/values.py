@@ -120,8 +120,8 @@ def _reversed(self: Tensor) -> Tensor:
     return flip(self, 0) if self.ndim else self
 
 
-def _contains(self: Tensor, element: Any) -> bool:
-    if not isinstance(element, Tensor) and number_type(element) is None:
+def _contains(self: Tensor, element: Any, /) -> bool:
+    if isinstance(element, np.bool_) or not (isinstance(element, Tensor) or number_type(element)):
         raise RuntimeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
         )
@@ -364,10 +364,10 @@ def _of_each(name: str) -> None:
                     else f"argument '{'xy'[k]}' (got {t.dtype.scalar_name})"
                 )
                 raise TypeError(f"{name}: expected {_legacy(self)} for {words}")
+        spread = [t.expand(self.shape) for t in others]
         if not callable(function):
             raise TypeError(f"'{type(function).__name__}' object is not callable")
         check_write(self, False)
-        spread = [t.expand(self.shape) for t in others]
         own = [np.asarray(t._host()).reshape(-1).tolist() for t in (self, *spread)]
         values = np.array([_as_c_takes(function(*v), self.dtype) for v in zip(*own)], self.dtype.np)
         copy_memory(self, of_array(values.reshape(tuple(self.shape))))

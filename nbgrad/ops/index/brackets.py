@@ -100,7 +100,7 @@ def _as_item(x: Any) -> Any:
             raise TypeError("new(): invalid data type 'str'")
         values = [_unwrapped(v) for v in x]
         return _from_sequence(np.array(values, None if values else np.int64))
-    if isinstance(x, np.integer) or (hasattr(x, "__index__") and not isinstance(x, np.bool_)):
+    if isinstance(x, np.integer) or (hasattr(x, "__index__") and not isinstance(x, (np.bool_, type))):
         return _to_int(x)
     raise IndexError(_ONLY.format("numpy.bool" if isinstance(x, np.bool_) else kind.__name__))
 
@@ -385,7 +385,7 @@ def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> tuple
     return found
 
 
-def _setitem(self: Tensor, index: Any, value: Any) -> None:
+def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
     if not isinstance(value, Tensor) and number_type(value) is None:
         if isinstance(value, complex):
             raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")

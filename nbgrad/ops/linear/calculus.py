@@ -44,6 +44,8 @@ def _widths(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
     if dtypes.bool_ in (x.dtype, y.dtype):
         raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
     n = y.shape[dim]
+    if not x.ndim:
+        return full(spec(x.dtype, (0,)), 0)
     if x.ndim == 1:
         if x.numel() != n:
             raise RuntimeError(f"{name}: There must be one `x` value for each sample point")

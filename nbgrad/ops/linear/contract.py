@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from nbgrad.core.arguments import check, kind_name
 from nbgrad.core.op import PRODUCT, ElementwiseOp
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor, hooks
@@ -251,8 +252,12 @@ def _summed(operands: list[Tensor], kept: int) -> Tensor:
 
 
 def _shared_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
+    if isinstance(dims, Tensor) and dims.numel() > 1:
+        if dims.shape[0] != 2:
+            raise AssertionError(f"dims tensor must have size 2 in first dimension, got {dims.shape[0]}")
+        return dims[0].tolist(), dims[1].tolist()
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        dims = int(dims.item())
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -264,7 +269,7 @@ def _shared_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]
             "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, "
             f"but got dims={dims}"
         )
-    first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    first, second = dims
     return first, second
 
 
@@ -275,6 +280,7 @@ _TENSORDOT_OUT = (
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     first, second = _shared_dims(a, b, dims)
+    check("inner.tensordot", (a, b, first, second), {} if out is None else {"out": out})
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
     if a.dtype is not b.dtype:
@@ -400,6 +406,8 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         stacklevel=2,
     )
     _checked("chain_matmul", matrices)
+    if out is not None and not isinstance(out, Tensor):
+        raise TypeError(f"chain_matmul(): argument 'out' must be Tensor, not {kind_name(out)}")
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for t in matrices:

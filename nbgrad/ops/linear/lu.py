@@ -142,6 +142,8 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     parts = named("_lu_with_info", made) if get_infos else (made[0], made[1])
     if out is None:
         return parts
+    if isinstance(out, Tensor):
+        raise TypeError("argument 'out' must be tuple of Tensors, not Tensor")
     if len(out) != len(parts):
         raise TypeError(f"expected tuple of {len(parts)} elements but got {len(out)}")
     for t, part in zip(out, parts):
@@ -196,6 +198,10 @@ def lu_unpack(
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to "
             "be used with the output produced by torch.linalg.lu_factor"
+        )
+    if LU_data.ndim < 2:
+        raise RuntimeError(
+            f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {list(LU_data.shape)} instead"
         )
     none = zeros(spec(LU_data.dtype, (0,)))
     P = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from nbgrad.core.arguments import check
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into
@@ -115,16 +116,7 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else into("linalg_cond", out, result, (A,))
 
 
-@method
-@settled
-def norm(
-    input: Tensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    out: Tensor | None = None,
-    dtype: Any = None,
-) -> Any:
+def _norm(input: Tensor, p: Any, dim: Any, keepdim: bool, out: Tensor | None, dtype: Any) -> Any:
     if isinstance(p, str):
         if p not in ("fro", "nuc"):
             raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
@@ -134,7 +126,31 @@ def norm(
         if p == "nuc":
             return matrix_norm(input, "nuc", dim if named else (-2, -1), keepdim, dtype=dtype, out=out)
         p = 2
+    if p is not None and number_type(p) is None:
+        check("linalg.vector_norm", (input, p, dim, keepdim), {})
     return vector_norm_of(input, 2 if p is None else p, dim, keepdim, dtype, out)
+
+
+@settled
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Any:
+    return _norm(input, p, dim, keepdim, out, dtype)
+
+
+def _norm_of(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
+    return _norm(input, p, dim, keepdim, None, dtype)
+
+
+_norm_of.__name__ = "norm"
+method(settled(_norm_of))
 
 
 __all__ = ["norm"]

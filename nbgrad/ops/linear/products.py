@@ -862,10 +862,10 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _inner_product(a: Tensor, b: Tensor) -> Tensor:
-    if a._spec.dtype is not b._spec.dtype:
-        raise RuntimeError("both inputs should have same dtype")
     if not a.ndim or not b.ndim:
         return mul(a, b)
+    if a._spec.dtype is not b._spec.dtype:
+        raise RuntimeError("both inputs should have same dtype")
     if a.shape[-1] != b.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "

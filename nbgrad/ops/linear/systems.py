@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core.tensor import Tensor, wrap
-from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
@@ -482,8 +482,11 @@ def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tens
         raise TypeError(
             f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
         )
+    exact = None if n in (0, 1) else EXPECTED
+    if out is not None:
+        check_out("linalg_matrix_power", out, A.dtype, (A,), exact)
     result = _power(inv(A) if n < 0 else A, abs(n))
-    return result if out is None else into("linalg_matrix_power", out, result, (A,))
+    return result if out is None else into("linalg_matrix_power", out, result, (A,), exact)
 
 
 def _power(A: Tensor, n: int) -> Tensor:
@@ -591,6 +594,11 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     if n != m:
         raise RuntimeError(
             f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {m} != {n}"
+        )
+    if out is not None and out.dtype.category < A.dtype.category:
+        raise RuntimeError(
+            f"tensorinv: Expected result to be safely castable from {A.dtype.scalar_name} dtype, but got result with dtype "
+            f"{out.dtype.scalar_name}"
         )
     result = reshape(_inverse(reshape(A, (n, m)), "inv"), (*second, *first))
     return result if out is None else into("linalg_tensorinv", out, result, (A,))

@@ -478,6 +478,9 @@ def tensor(
     return _finish(_from_data(data, dtype) if t is None else t, requires_grad)
 
 
+_core.hooks.tensor = tensor
+
+
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Share memory where that can be."""
     if isinstance(data, Tensor):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.core.arguments import unset
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, check_write, empty, requires
 from nbgrad.dispatch.elementwise import differentiable
@@ -226,6 +227,7 @@ def normal(
     **more: Any,
 ) -> Tensor:
     """Of a tensor of means, of deviations, or of both; or of two numbers and a size."""
+    mean, std = (float(v) if type(v) is int else v for v in (mean, std))
     if out is not None:
         creation._of_out("normal", out, more.get("dtype"))
         if size is None:
@@ -270,9 +272,9 @@ def _bernoulli(input: Tensor, *, generator: Any) -> Tensor:
 
 
 @method
-def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
+def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
     """A trial for each element: of the chance that the element is, or of `p`."""
-    if p is not None:
+    if p is not unset:
         return bernoulli_(empty(input._spec.dense()), p, generator=generator)
     if state.levels:
         draws = creation.rand(input.shape, dtype=input.dtype, generator=generator)

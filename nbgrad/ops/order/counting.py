@@ -47,7 +47,7 @@ def isin(
 ) -> Tensor:
     given = (elements, test_elements)
     for t in given:
-        if isinstance(t, Tensor) and t.dtype is dtypes.bool_:
+        if isinstance(t, bool) or (isinstance(t, Tensor) and t.dtype is dtypes.bool_):
             raise RuntimeError("Unsupported input type encountered for isin(): Bool")
     if not any(isinstance(t, Tensor) for t in given):
         kinds = ", ".join(type(t).__name__ for t in given)

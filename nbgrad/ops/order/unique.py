@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbgrad.core.arguments import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method
@@ -107,6 +108,8 @@ def unique(
     dim: int | None = None,
 ) -> Any:
     """The distinct values in order; along a `dim`, its distinct slices."""
+    if dim is not None:
+        check("inner.unique_dim", (input, dim, sorted, return_inverse, return_counts), {})
     function, name = (_unique_op, "_unique2") if dim is None else (_unique_dim, "unique_dim")
     return _outputs(function, input, dim, True, name, return_inverse, return_counts)
 

@@ -7,6 +7,7 @@ everything else is derived from the body.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from nbgrad.core.op import ElementwiseOp
@@ -490,6 +491,14 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
         raise TypeError(
             f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
         )
+    if condition._spec.dtype is dtypes.uint8:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+            "Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=2,
+        )
+        condition = condition.bool()
     if condition._spec.dtype is not dtypes.bool_:
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from inspect import signature
@@ -187,15 +188,17 @@ def to(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    for a in args:
+    flags = [a for a in args[1:] if isinstance(a, bool)]
+    for k, a in enumerate(args):
         if isinstance(a, Tensor):
             dtype, device = a.dtype, a.device
-        elif isinstance(a, (str, _device)):
+        elif isinstance(a, (str, _device)) or (isinstance(a, int) and not isinstance(a, bool)):
             device = a
-        elif isinstance(a, bool):
-            copy = a
+        elif isinstance(a, (bool, float)):
+            dtype = dtype if k else dtypes.float64 if isinstance(a, float) else dtypes.bool_
         elif a is not None:
             dtype = a
+    copy = copy or any(flags[1:])
     if device is not None:
         backend.of(_device(device))
     out = _cast(input, dtypes.to_dtype(dtype), memory_format) if dtype is not None else input
@@ -240,8 +243,15 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
         if dtype not in named:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = named[dtype]
-    d = dtypes.to_dtype(getattr(dtype, "dtype", dtype))  # torch.HalfTensor has one
-    return _cast(self, d, memory_format)
+    if isinstance(dtype, builtins.type):
+        module = "" if dtype.__module__ == "builtins" else f"{dtype.__module__}."
+        of_type = getattr(dtype, "dtype", None)  # torch.HalfTensor has one
+        if not isinstance(of_type, dtypes.dtype):
+            raise ValueError(f"invalid type: '{module}{dtype.__name__}'")
+        dtype = of_type
+    if not isinstance(dtype, dtypes.dtype):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    return _cast(self, dtype, memory_format)
 
 
 @method

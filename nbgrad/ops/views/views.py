@@ -9,6 +9,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbgrad.core.arguments import check
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.plan import Kernel
 from nbgrad.core.tensor import Tensor, fix, hooks, requires, share, view_of, wrap
@@ -489,10 +490,14 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @method
-def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    d = layout.wrap_dim(dim, input.ndim)
-    if not len(sizes):
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    if isinstance(sizes, Tensor):
+        bool(sizes)
+    if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if type(dim) is not int or not _holds_ints(sizes):
+        check("inner.unflatten", (dim, sizes), {})
+    d = layout.wrap_dim(dim, input.ndim)
     unexpected = "unflatten got an unexpected error:\n"
     if not input.ndim:
         raise RuntimeError(f"{unexpected}Dimension specified as {dim} but tensor has no dimensions")
@@ -890,10 +895,19 @@ def _chunks(input: Tensor, chunks: int, dim: int) -> dict[str, Any]:
     return _equal_parts(input, size, d) if size else {"dim": d, "sizes": (0,) * chunks}
 
 
+def _holds_ints(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all([type(n) is int for n in value])
+
+
 @method
-def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    if isinstance(split_size, int):
+def split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    if not isinstance(tensor, Tensor):
+        found: tuple[Tensor, ...] = tensor.split(split_size, dim)
+        return found
+    if isinstance(split_size, int) and not isinstance(split_size, bool):
         return _split(tensor, **_equal_parts(tensor, split_size, dim))
+    if not _holds_ints(split_size):
+        check("split_with_sizes", (tensor, split_size, dim), {})
     return _split_with_sizes(tensor, **_given_parts(tensor, split_size, dim))
 
 
