@@ -143,9 +143,7 @@ def norm(
     return _norm(input, p, dim, keepdim, out, dtype)
 
 
-def _norm_of(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
-) -> Any:
+def _norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     return _norm(input, p, dim, keepdim, None, dtype)
 
 
