@@ -233,7 +233,7 @@ class Signature:
     def _do_first(self, args: Args, kwargs: Mapping[str, Any]) -> None:
         """Raises what PyTorch's Python raises, which knows arguments by what it does with them alone."""
         given = {p.name: _value(p.default) for p in self.parameters} | dict(kwargs)
-        eval(f"({self.first},)", _words(), given | {p.name: v for p, v in zip(self.parameters, args)})
+        eval(_compiled(self.first), _words(), given | {p.name: v for p, v in zip(self.parameters, args)})
 
     def _unbound(self, args: Args, kwargs: Mapping[str, Any]) -> str:
         """Python's words where PyTorch's function is itself one of Python, and these are not its arguments."""
@@ -294,6 +294,7 @@ class Signature:
         return any(
             [
                 p.kind[:6] != "Tensor"
+                and p.kind[0] != "."
                 and (
                     isinstance(v, (Tensor, np.ndarray))
                     or (_sequence(v) and any([isinstance(n, (Tensor, np.ndarray)) for n in v]))
@@ -367,6 +368,11 @@ def _value(default: str | None) -> Any:
         return literal_eval(default or "None")
     except ValueError:  # a word, which the table does not quote
         return default
+
+
+@cache
+def _compiled(expressions: str) -> Any:
+    return compile(f"({expressions},)", "<what PyTorch's Python does>", "eval")
 
 
 def _refuse(text: str, kind: type[Exception] = ValueError) -> None:

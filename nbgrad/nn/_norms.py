@@ -115,6 +115,8 @@ def batch_norm(
         _several_values(tuple(input.shape))
         if eps <= 0:
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     channels = input.shape[1] if input.ndim > 1 else 0
     for word, t in (("running_mean", running_mean), ("running_var", running_var)):
         if t is None and not training:
