@@ -63,8 +63,19 @@ def _address(buffer: Any) -> int:
 
 
 def _sharers(storage: Storage) -> tuple[list[Tensor], list[Storage]]:
-    """All tensors over a storage's memory and all records of it, if nothing else has it. Python's collector knows which objects refer to
-    which; an array of NumPy's, an exported buffer or a tensor that was not found shows in the number of references."""
+    """All tensors over a storage's memory and all records of it, if nothing else has it."""
+    found = _search(storage)
+    if found is None:
+        gc.collect()  # a circle that nobody reaches has no share; threads that search at once leave some
+        found = _search(storage)
+    if found is None:
+        raise RuntimeError(_FIXED)
+    return found
+
+
+def _search(storage: Storage) -> tuple[list[Tensor], list[Storage]] | None:
+    """Python's collector knows which objects refer to which; an array of NumPy's, an exported buffer or a tensor that was not found shows
+    in the number of references: then None."""
     near = gc.get_referrers(storage.memory)
     records = [r for r in near if issubclass(type(r), Storage)]
     if any(getattr(r, "lent", False) for r in records):
@@ -85,7 +96,7 @@ def _sharers(storage: Storage) -> tuple[list[Tensor], list[Storage]]:
         lists = [x for x in gc.get_referrers(*arrays.values()) if type(x) is list]
         known.update([id(b) for x in lists for b in x])
         if not _all_known(arrays, known):
-            raise RuntimeError(_FIXED)
+            return None
     return tensors, records
 
 
