@@ -419,7 +419,11 @@ def soft_margin_loss(
             f"result type {made} can't be cast to the desired output type {input.dtype.scalar_name}"
         )
     shape = layout.broadcast_shapes(input.shape, target.shape)
-    input, target = broadcast_to(input, shape), to_dtype(broadcast_to(target, shape), input.dtype)
+    if shape != tuple(input.shape):
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
+    target = to_dtype(broadcast_to(target, shape), input.dtype)
     return _soft_margin_of(input, target, reduction)
 
 
@@ -675,11 +679,11 @@ def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
                 f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
             )
     elif len(shape) == 2:
-        if target.ndim > 1:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if not target.ndim or target.shape[0] != shape[0]:
             have = target.shape[0] if target.ndim else 0
             raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({have}).")
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     elif not target.ndim or target.shape[0] != shape[0]:
         have = target.shape[0] if target.ndim else 0
         raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({have}).")

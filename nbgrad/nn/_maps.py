@@ -89,14 +89,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     for d, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1])):
         if a != b:
             raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {a} and {b}")
-    if weight.ndim != 3:
-        raise IndexError(f"bilinear(): expected a weight of 3 dimensions, but got {weight.ndim}")
-    out, first, second = weight.shape
-    for word, t, n in (("input1", input1, first), ("input2", input2, second)):
-        if t.shape[-1] != n:
+    for d, t in ((1, input1), (2, input2)):
+        if t.shape[-1] != (n := weight.size(d)):
             raise RuntimeError(
-                f"bilinear(): {word} size does not match weight size: got {t.shape[-1]} but expected {n}"
+                f"bilinear(): input{d} size does not match weight size: got {t.shape[-1]} but expected {n}"
             )
+    out, first, second = weight.shape
     if bias is not None and bias.shape[0] != out:
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {out}"

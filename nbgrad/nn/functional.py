@@ -168,7 +168,7 @@ def gumbel_softmax(
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     noise = e.neg(e.log(creation.empty_like(logits.detach().contiguous()).exponential_()))
-    soft: Tensor = rows.softmax(e.div(e.add(logits, noise), tau), dim)
+    soft: Tensor = rows.softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
     chosen = scatter(creation.zeros_like(logits), dim, argmax(soft, dim, True), 1.0)

@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from nbgrad.autograd.grad_mode import no_grad
+from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
@@ -113,6 +114,8 @@ def typename(value: Any) -> str:
     if isinstance(value, Tensor):
         name: str = value.type()
         return name
+    if kind_name(value)[:6] == "torch.":
+        return kind_name(value)
     kind: Any = value if hasattr(value, "__qualname__") else type(value)
     if kind.__module__ in ("builtins", "", None):
         return kind.__qualname__

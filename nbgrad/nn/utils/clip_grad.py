@@ -26,7 +26,7 @@ def _listed(tensors: Tensors, warned: bool = False) -> list[Tensor]:
     return found
 
 
-def get_total_norm(
+def _get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
     """The norm of all tensors, as if they were one vector."""
@@ -48,7 +48,7 @@ def get_total_norm(
     return total
 
 
-def clip_grads_with_norm_(
+def _clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Scale all gradients by `max_norm / total_norm` where that makes them smaller."""
@@ -75,8 +75,8 @@ def clip_grad_norm_(
     """Scale the gradients down so that their norm, as one vector, is at most `max_norm`; give what it was."""
     params = _listed(parameters, warned=True)
     grads = [p.grad for p in params if p.grad is not None]
-    total = get_total_norm(grads, norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(params, max_norm, total)
+    total = _get_total_norm(grads, norm_type, error_if_nonfinite)
+    _clip_grads_with_norm_(params, max_norm, total)
     return total
 
 
@@ -105,4 +105,10 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
                 grad.clamp_(-bound, bound)
 
 
-__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+__all__ = [
+    "_clip_grads_with_norm_",
+    "_get_total_norm",
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+]
