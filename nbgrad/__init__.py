@@ -96,10 +96,16 @@ from nbgrad.ops.linear.contract import *  # noqa: F403
 from nbgrad.ops.linear.decompositions import *  # noqa: F403
 from nbgrad.ops.linear.distances import *  # noqa: F403
 from nbgrad.ops.linear.lu import *  # noqa: F403
+from nbgrad.ops.linear.matmul import *  # noqa: F403
 from nbgrad.ops.linear.matrix_norms import *  # noqa: F403
 from nbgrad.ops.linear.products import *  # noqa: F403
+from nbgrad.ops.linear.sums_of_products import *  # noqa: F403
 from nbgrad.ops.linear.systems import *  # noqa: F403
-from nbgrad.ops.make.creation import *  # noqa: F403
+from nbgrad.ops.make.constructors import *  # noqa: F403
+from nbgrad.ops.make.counted import *  # noqa: F403
+from nbgrad.ops.make.data import *  # noqa: F403
+from nbgrad.ops.make.drawn import *  # noqa: F403
+from nbgrad.ops.make.filled import *  # noqa: F403
 from nbgrad.ops.make.generator import Generator as Generator
 from nbgrad.ops.make.generator import default_generator as default_generator
 from nbgrad.ops.make.generator import initial_seed as initial_seed
@@ -113,14 +119,21 @@ from nbgrad.ops.order.sort import *  # noqa: F403
 from nbgrad.ops.order.unique import *  # noqa: F403
 from nbgrad.ops.pointwise.activations import *  # noqa: F403
 from nbgrad.ops.pointwise.arithmetic import *  # noqa: F403
+from nbgrad.ops.pointwise.choices import *  # noqa: F403
+from nbgrad.ops.pointwise.comparisons import *  # noqa: F403
 from nbgrad.ops.pointwise.functions import *  # noqa: F403
 from nbgrad.ops.pointwise.numeric import *  # noqa: F403
+from nbgrad.ops.pointwise.operators import *  # noqa: F403
+from nbgrad.ops.reduce.extremes import *  # noqa: F403
 from nbgrad.ops.reduce.statistics import *  # noqa: F403
 from nbgrad.ops.reduce.sums import *  # noqa: F403
 from nbgrad.ops.rows.softmax import *  # noqa: F403
 from nbgrad.ops.views import turned as _turned  # noqa: F401  views in place: methods
 from nbgrad.ops.views.copy import *  # noqa: F403
 from nbgrad.ops.views.join import *  # noqa: F403
+from nbgrad.ops.views.order import *  # noqa: F403
+from nbgrad.ops.views.shape import *  # noqa: F403
+from nbgrad.ops.views.slices import *  # noqa: F403
 from nbgrad.ops.views.views import *  # noqa: F403
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state

@@ -10,10 +10,10 @@ from nbgrad.ops.linear.decompositions import linalg_svd as svd
 from nbgrad.ops.linear.lu import linalg_lu as lu
 from nbgrad.ops.linear.lu import linalg_lu_solve as lu_solve
 from nbgrad.ops.linear.lu import lu_factor, lu_factor_ex
+from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.matrix_norms import cond, matrix_norm
 from nbgrad.ops.linear.matrix_norms import linalg_norm as norm
 from nbgrad.ops.linear.norms import vector_norm
-from nbgrad.ops.linear.products import matmul
 from nbgrad.ops.linear.systems import (
     LinAlgError,
     cholesky_ex,
@@ -30,7 +30,7 @@ from nbgrad.ops.linear.systems import linalg_cholesky as cholesky
 from nbgrad.ops.linear.systems import linalg_matrix_exp as matrix_exp
 from nbgrad.ops.linear.systems import linalg_matrix_power as matrix_power
 from nbgrad.ops.linear.systems import linalg_slogdet as slogdet
-from nbgrad.ops.views.views import linalg_diagonal as diagonal
+from nbgrad.ops.views.slices import linalg_diagonal as diagonal
 
 __all__ = [
     "LinAlgError",

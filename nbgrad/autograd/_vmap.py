@@ -19,9 +19,10 @@ from nbgrad.dispatch.transforms import mapped, put_in, take_out
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Batched, Level
 from nbgrad.ops.make import generator
-from nbgrad.ops.make.creation import from_array
+from nbgrad.ops.make.data import from_array
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.views import reshape, split
+from nbgrad.ops.views.shape import reshape
+from nbgrad.ops.views.slices import split
 
 __all__ = ["vmap"]
 

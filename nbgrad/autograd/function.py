@@ -36,7 +36,7 @@ from nbgrad.history.backward import note_origin
 from nbgrad.history.saved import Output, SavedTensor, origin, save, unpack_one
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Level, Spec
-from nbgrad.ops.make.creation import as_subclass
+from nbgrad.ops.make.constructors import as_subclass
 from nbgrad.ops.reduce.sums import sum_to
 from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.tape.modes import PLAIN, put_back, shared, state

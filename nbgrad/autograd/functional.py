@@ -18,9 +18,9 @@ from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.core.tensor import Tensor, edge, requires
 from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.memory.storage import Marked
-from nbgrad.ops.make.creation import zeros, zeros_like
+from nbgrad.ops.make.filled import zeros, zeros_like
 from nbgrad.ops.views.join import stack
-from nbgrad.ops.views.views import split
+from nbgrad.ops.views.slices import split
 from nbgrad.tape.modes import state
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

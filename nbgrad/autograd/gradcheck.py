@@ -16,7 +16,7 @@ from nbgrad.autograd._vmap import vmap
 from nbgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from nbgrad.core.tensor import Tensor, edge, new, requires
 from nbgrad.memory import dtypes
-from nbgrad.ops.make.creation import from_numpy
+from nbgrad.ops.make.data import from_numpy
 from nbgrad.ops.views.copy import zeros
 from nbgrad.tape.node import Node, node_type, sequence
 

@@ -15,7 +15,7 @@ from nbgrad.memory.dtypes import dtype, float32
 from nbgrad.memory.layout import broadcast_shapes
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.views.copy import clone, to_dtype
-from nbgrad.ops.views.views import expand
+from nbgrad.ops.views.shape import expand
 from nbgrad.tape.modes import state, switch
 from nbgrad.tape.node import Node, RemovableHandle, shown
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.tensor import Tensor, set_requires_grad
-from nbgrad.ops.make.creation import empty
+from nbgrad.ops.make.filled import empty
 from nbgrad.tape.modes import state
 
 __all__ = ["Variable", "VariableMeta"]

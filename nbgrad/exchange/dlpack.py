@@ -12,7 +12,7 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor, requires
 from nbgrad.memory.device import device as _device
-from nbgrad.ops.make.creation import lent
+from nbgrad.ops.make.data import lent
 
 _CONSUMED = (
     "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "

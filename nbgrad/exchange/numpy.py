@@ -18,8 +18,9 @@ import numpy as np
 from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
-from nbgrad.ops.make.creation import empty_like, from_array, full_like, ones_like, zeros_like
-from nbgrad.ops.pointwise.arithmetic import where
+from nbgrad.ops.make.data import from_array
+from nbgrad.ops.make.filled import empty_like, full_like, ones_like, zeros_like
+from nbgrad.ops.pointwise.choices import where
 from nbgrad.ops.views import join
 from nbgrad.ops.views.copy import scalar
 

@@ -20,8 +20,9 @@ from nbgrad.core.tensor import Tensor, edge, requires, set_requires_grad
 from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
 from nbgrad.func._running import running
 from nbgrad.memory.storage import Batched, Marked
-from nbgrad.ops.make.creation import zeros_like
-from nbgrad.ops.views.views import reshape, split
+from nbgrad.ops.make.filled import zeros_like
+from nbgrad.ops.views.shape import reshape
+from nbgrad.ops.views.slices import split
 from nbgrad.tape.modes import state
 from nbgrad.tape.node import Node
 

@@ -9,9 +9,9 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.nn._dropouts import dropout
-from nbgrad.ops.linear.products import linear, matmul
-from nbgrad.ops.make import creation
-from nbgrad.ops.pointwise.arithmetic import where
+from nbgrad.ops.linear.matmul import linear, matmul
+from nbgrad.ops.make import filled
+from nbgrad.ops.pointwise.choices import where
 from nbgrad.ops.rows.softmax import softmax
 from nbgrad.ops.views.join import cat
 
@@ -64,7 +64,7 @@ def scaled_dot_product_attention(
 
 
 def _causal(rows: int, columns: int) -> Any:
-    seen: Any = creation.ones(rows, columns, dtype=dtypes.bool)
+    seen: Any = filled.ones(rows, columns, dtype=dtypes.bool)
     return seen.tril()
 
 

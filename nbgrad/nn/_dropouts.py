@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make import creation, sampling
-from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.make import drawn, filled, sampling
 from nbgrad.tape.modes import state
 
 _SELU = 1.7580993408473766  # what SELU tends to, far below zero
@@ -30,14 +30,14 @@ def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: b
             f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
         )
     if p == 1:
-        return input.mul_(0) if inplace else e.mul(input, creation.zeros((), dtype=input.dtype))
+        return input.mul_(0) if inplace else e.mul(input, filled.zeros((), dtype=input.dtype))
     if channels and input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if channels or state.levels:
         shape: Any = (*tuple(input.shape)[:2], *(1,) * (input.ndim - 2)) if channels else input.shape
-        room = creation.per_example(lambda sizes: creation.empty(sizes, dtype=input.dtype), shape)
+        room = drawn.per_example(lambda sizes: filled.empty(sizes, dtype=input.dtype), shape)
     else:
-        room = creation.empty_like(input)  # in whose memory trials are drawn one after the other
+        room = filled.empty_like(input)  # in whose memory trials are drawn one after the other
     noise = sampling.bernoulli_(room, 1 - p)
     if not alpha:
         noise.div_(1 - p)

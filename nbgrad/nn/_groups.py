@@ -7,7 +7,7 @@ from math import prod
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn._norms import batch_norm
 from nbgrad.ops.rows import normalise
-from nbgrad.ops.views.views import expand, reshape
+from nbgrad.ops.views.shape import expand, reshape
 
 
 def group_norm(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.core.arguments import guard
-from nbgrad.ops.make import creation
+from nbgrad.ops.make import filled
 
-empty: Any = guard("empty", creation.empty)
-zeros: Any = guard("zeros", creation.zeros)
-ones: Any = guard("ones", creation.ones)
+empty: Any = guard("empty", filled.empty)
+zeros: Any = guard("zeros", filled.zeros)
+ones: Any = guard("ones", filled.ones)

@@ -7,13 +7,14 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory.dtypes import int64
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.index import gather as at
 from nbgrad.ops.linear import products
 from nbgrad.ops.linear.norms import vector_norm
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.rows import classes
 from nbgrad.ops.views.copy import to_dtype
-from nbgrad.ops.views.views import permute, reshape, squeeze, unsqueeze
+from nbgrad.ops.views.order import permute
+from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 from nbgrad.tape.modes import state
 
 

@@ -12,15 +12,15 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.history.record import check_untrained
 from nbgrad.memory import dtypes
 from nbgrad.nn._losses import _reduced, legacy_reduction
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index import gather as at
 from nbgrad.ops.linear.distances import cosine_similarity, normalize, pairwise_distance
-from nbgrad.ops.make.creation import zeros
-from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.make.filled import zeros
 from nbgrad.ops.pointwise.activations import logsigmoid
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.views.copy import to_dtype
-from nbgrad.ops.views.views import reshape, squeeze, unsqueeze
+from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 
 # ---------------------------------------------------------------- of pairs and triplets
 

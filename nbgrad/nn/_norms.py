@@ -12,7 +12,7 @@ from nbgrad.history.record import check_untrained
 from nbgrad.memory.dtypes import finfo
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.rows import normalise
 from nbgrad.ops.views.copy import to_dtype
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.views.copy import dense_copy
-from nbgrad.ops.views.views import permute, reshape
+from nbgrad.ops.views.order import permute
+from nbgrad.ops.views.shape import reshape
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:

@@ -23,20 +23,24 @@ from nbgrad.nn._dropouts import (
 from nbgrad.nn._groups import group_norm, instance_norm
 from nbgrad.nn._losses import *  # noqa: F403
 from nbgrad.nn._losses import __all__ as _losses
+from nbgrad.nn._losses_of_many import *  # noqa: F403
+from nbgrad.nn._losses_of_many import __all__ as _losses_of_many
+from nbgrad.nn._losses_of_two import *  # noqa: F403
+from nbgrad.nn._losses_of_two import __all__ as _losses_of_two
 from nbgrad.nn._maps import bilinear, embedding
 from nbgrad.nn._margins import *  # noqa: F403
 from nbgrad.nn._margins import __all__ as _margins
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
 from nbgrad.nn._shapes import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.padding import pad
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import scatter
 from nbgrad.ops.linear.distances import pdist
-from nbgrad.ops.linear.products import linear
-from nbgrad.ops.make import creation, generator
-from nbgrad.ops.make.creation import generator_of
+from nbgrad.ops.linear.matmul import linear
+from nbgrad.ops.make import counted, filled, generator
+from nbgrad.ops.make.drawn import generator_of
 from nbgrad.ops.pointwise import activations as a
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.pointwise.activations import (
     celu_,
     elu_,
@@ -54,10 +58,10 @@ from nbgrad.ops.pointwise.activations import (
     threshold_,
 )
 from nbgrad.ops.pointwise.functions import sigmoid, tanh
-from nbgrad.ops.reduce.sums import argmax
+from nbgrad.ops.reduce.extremes import argmax
 from nbgrad.ops.rows import softmax as rows
 from nbgrad.ops.views.copy import to_dtype
-from nbgrad.ops.views.views import unsqueeze
+from nbgrad.ops.views.shape import unsqueeze
 
 # ---------------------------------------------------------------- activations
 
@@ -167,11 +171,11 @@ def gumbel_softmax(
     """A draw from classes whose unnormalised log-probabilities are given, softened; `hard`, one-hot with the gradient of the soft one."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = e.neg(e.log(creation.empty_like(logits.detach().contiguous()).exponential_()))
+    noise = e.neg(e.log(filled.empty_like(logits.detach().contiguous()).exponential_()))
     soft: Tensor = rows.softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
-    chosen = scatter(creation.zeros_like(logits), dim, argmax(soft, dim, True), 1.0)
+    chosen = scatter(filled.zeros_like(logits), dim, argmax(soft, dim, True), 1.0)
     return e.add(e.sub(chosen, soft.detach()), soft)
 
 
@@ -198,11 +202,13 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(classes.max()) + 1
     elif classes.size and classes.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return to_dtype(e.eq(unsqueeze(tensor, -1), creation.arange(num_classes)), dtypes.int64)
+    return to_dtype(e.eq(unsqueeze(tensor, -1), counted.arange(num_classes)), dtypes.int64)
 
 
 __all__ = [
     *_losses,
+    *_losses_of_many,
+    *_losses_of_two,
     *_margins,
     "alpha_dropout",
     "batch_norm",

@@ -14,9 +14,10 @@ from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.make import creation
-from nbgrad.ops.make.creation import empty_like, randperm
-from nbgrad.ops.pointwise.arithmetic import where
+from nbgrad.ops.make import counted
+from nbgrad.ops.make.drawn import randperm
+from nbgrad.ops.make.filled import empty_like
+from nbgrad.ops.pointwise.choices import where
 
 _FIXED_GAINS: dict[str, float] = {
     **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1),
@@ -138,7 +139,7 @@ def zeros_(tensor: Tensor) -> None:
 def eye_(tensor: Tensor) -> None:
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    tensor.copy_(creation.eye(*tensor.shape))
+    tensor.copy_(counted.eye(*tensor.shape))
 
 
 @_in_place

@@ -12,7 +12,8 @@ from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor, set_requires_grad
 from nbgrad.exchange import classes
 from nbgrad.ops.host import printing
-from nbgrad.ops.make.creation import as_subclass, empty
+from nbgrad.ops.make.constructors import as_subclass
+from nbgrad.ops.make.filled import empty
 
 
 class Parameter(Tensor):

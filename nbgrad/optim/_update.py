@@ -22,7 +22,7 @@ from nbgrad.kernels.cpu import optim as _kernels
 from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.make.creation import zeros_like
+from nbgrad.ops.make.filled import zeros_like
 from nbgrad.ops.views.copy import scalar
 from nbgrad.optim.optimizer import Optimizer
 from nbgrad.tape.modes import state as modes

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make.creation import full_like
+from nbgrad.ops.make.filled import full_like
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.optim._update import Rule, RuleOptimizer, check_options, check_ways
 from nbgrad.optim.optimizer import Params

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.pointwise.arithmetic import maximum, sqrt
+from nbgrad.ops.pointwise.arithmetic import sqrt
+from nbgrad.ops.pointwise.choices import maximum
 from nbgrad.optim._update import (
     Rule,
     RuleOptimizer,

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.pointwise.arithmetic import abs, maximum
+from nbgrad.ops.pointwise.arithmetic import abs
+from nbgrad.ops.pointwise.choices import maximum
 from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options
 from nbgrad.optim.optimizer import Params
 

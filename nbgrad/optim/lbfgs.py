@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from nbgrad.autograd.grad_mode import enable_grad, no_grad
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make.creation import zeros
+from nbgrad.ops.make.filled import zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.optim._update import check_options
 from nbgrad.optim.optimizer import Optimizer, Params

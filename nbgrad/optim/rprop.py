@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make.creation import full_like
-from nbgrad.ops.pointwise.arithmetic import _where, clamp, sign
+from nbgrad.ops.make.filled import full_like
+from nbgrad.ops.pointwise.arithmetic import sign
+from nbgrad.ops.pointwise.choices import _where, clamp
 from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, number
 from nbgrad.optim.optimizer import Params
 

@@ -18,7 +18,8 @@ import numpy as np
 from nbgrad.core.tensor import Tensor
 from nbgrad.exchange.files import Path, replacing
 from nbgrad.memory import dtypes
-from nbgrad.ops.make.creation import empty, from_numpy
+from nbgrad.ops.make.data import from_numpy
+from nbgrad.ops.make.filled import empty
 
 _MAX_HEADER = 100_000_000  # what the format's own reader accepts
 

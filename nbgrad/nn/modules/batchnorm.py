@@ -11,7 +11,7 @@ from nbgrad.nn import init
 from nbgrad.nn._made import empty, ones, zeros
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
-from nbgrad.ops.make.creation import tensor
+from nbgrad.ops.make.data import tensor
 
 
 class _BatchNorm(Module):

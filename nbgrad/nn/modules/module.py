@@ -22,7 +22,7 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import float16, float32, float64
 from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
 from nbgrad.nn.parameter import Buffer, Parameter
-from nbgrad.ops.make.creation import empty_like
+from nbgrad.ops.make.filled import empty_like
 from nbgrad.tape.node import HookTable, RemovableHandle, register
 
 Self = TypeVar("Self", bound="Module")

@@ -18,7 +18,7 @@ from nbgrad.nn.modules.dropout import Dropout
 from nbgrad.nn.modules.linear import Linear
 from nbgrad.nn.modules.module import Module, with_own_init
 from nbgrad.nn.modules.normalization import LayerNorm
-from nbgrad.ops.make.creation import full
+from nbgrad.ops.make.filled import full
 
 F: Any = functional
 Activation = str | Callable[[Any], Any]

@@ -11,7 +11,7 @@ from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.linear.norms import vector_norm
-from nbgrad.ops.make.creation import tensor
+from nbgrad.ops.make.data import tensor
 from nbgrad.ops.views.join import stack
 
 Tensors = Tensor | Iterable[Tensor]

@@ -7,7 +7,8 @@ from typing import Any
 
 from nbgrad.core.arguments import check
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make.creation import arange, full
+from nbgrad.ops.make.counted import arange
+from nbgrad.ops.make.filled import full
 from nbgrad.ops.views.join import cat, stack
 
 

@@ -20,21 +20,16 @@ from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.reduce.sums import _sum
 from nbgrad.ops.views.copy import clone, contiguous, copy_memory, to_dtype, zeros
 from nbgrad.ops.views.join import _checked
-from nbgrad.ops.views.views import (
+from nbgrad.ops.views.shape import expand, owned, reshape
+from nbgrad.ops.views.slices import (
     _diagonal,
     _diagonal_geometry,
-    _embed,
-    _read_at,
     _select_geometry,
     _slice_geometry,
-    as_strided,
-    as_strided_view,
     diagonal,
-    expand,
     narrow,
-    owned,
-    reshape,
 )
+from nbgrad.ops.views.views import _embed, _read_at, as_strided, as_strided_view
 
 # ---------------------------------------------------------------- a diagonal as a matrix, a matrix's diagonal
 

@@ -15,16 +15,11 @@ from nbgrad.memory import layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.index.place import Place, _Array, _index_select, _of_array, _roll
-from nbgrad.ops.pointwise.arithmetic import where as _where
+from nbgrad.ops.pointwise.choices import where as _where
 from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_memory, full, in_place, zeros
-from nbgrad.ops.views.views import (
-    _sizes,
-    broadcast_to,
-    expand,
-    reshape,
-    transpose,
-    unsqueeze,
-)
+from nbgrad.ops.views.order import transpose
+from nbgrad.ops.views.shape import broadcast_to, expand, reshape, unsqueeze
+from nbgrad.ops.views.views import _sizes
 
 # ---------------------------------------------------------------- the same elements turned, shifted, repeated
 

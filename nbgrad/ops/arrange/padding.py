@@ -13,7 +13,7 @@ from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.ops.index.place import Place, _picker
 from nbgrad.ops.views.copy import clone, fill_memory
-from nbgrad.ops.views.views import _slice_geometry, narrow
+from nbgrad.ops.views.slices import _slice_geometry, narrow
 
 # ---------------------------------------------------------------- of one value
 

@@ -18,7 +18,10 @@ from nbgrad.memory.storage import Spec
 from nbgrad.ops.index.place import Place, _index_select, _spread_same
 from nbgrad.ops.views.copy import full, to_dtype
 from nbgrad.ops.views.join import cat, stack
-from nbgrad.ops.views.views import _expand, _sizes, _slice, movedim, reshape, unsqueeze, view
+from nbgrad.ops.views.order import movedim
+from nbgrad.ops.views.shape import _expand, reshape, unsqueeze
+from nbgrad.ops.views.slices import _slice
+from nbgrad.ops.views.views import _sizes, view
 
 # ---------------------------------------------------------------- splitting
 

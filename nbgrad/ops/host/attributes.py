@@ -14,7 +14,7 @@ from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes
 from nbgrad.ops.views.copy import fill_, to_dtype, zero_
-from nbgrad.ops.views.views import transpose
+from nbgrad.ops.views.order import transpose
 
 # ---------------------------------------------------------------- parts of numbers
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.ops.pointwise import activations as a
-from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.pointwise import arithmetic
 from nbgrad.ops.pointwise import functions as s
-from nbgrad.ops.views import join, views
+from nbgrad.ops.views import join, slices
 
 
 def _renamed(function: Any, **names: str) -> None:
@@ -35,19 +35,19 @@ for _function in (a._celu, a._celu_in_place):
     _renamed(_function, negative="alpha")
 _kept(a._gelu_erf, approximate="none")
 _kept(a._gelu_tanh, approximate="tanh")
-for _function in (e._add, e._sub, e._rsub):
+for _function in (arithmetic._add, arithmetic._sub, arithmetic._rsub):
     _kept(_function, alpha=1)
 
-for _exponent, _function in e._FLOAT_POWERS.items():
+for _exponent, _function in arithmetic._FLOAT_POWERS.items():
     _kept(_function, exponent=_exponent)
 _kept(s._logit, eps=None)
 
 # ---------------------------------------------------------------- views, joins
 
-for _function in (views._unbind, views._split, views._split_with_sizes):
+for _function in (slices._unbind, slices._split, slices._split_with_sizes):
     _kept(_function, dim=lambda parts: parts["dim"])
-_kept(views._split, split_size=lambda parts: parts["sizes"][0])
-_kept(views._split_with_sizes, split_sizes=lambda parts: parts["sizes"])
-_kept(views._slice, end=lambda dim, start, length, step: start + length * step)
+_kept(slices._split, split_size=lambda parts: parts["sizes"][0])
+_kept(slices._split_with_sizes, split_sizes=lambda parts: parts["sizes"])
+_kept(slices._slice, end=lambda dim, start, length, step: start + length * step)
 for _function in (join._cat, join._stack):
     _kept(_function, dim=lambda parts: parts.dim)

@@ -24,9 +24,11 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Storage, spec
 from nbgrad.ops.arrange.orders import flip
 from nbgrad.ops.pointwise.arithmetic import abs as _abs
-from nbgrad.ops.pointwise.arithmetic import add, eq, isfinite, isnan, le, logical_and, logical_or, mul, sub
+from nbgrad.ops.pointwise.arithmetic import mul
+from nbgrad.ops.pointwise.comparisons import eq, isfinite, isnan, le, logical_and, logical_or
+from nbgrad.ops.pointwise.operators import add, sub
 from nbgrad.ops.views.copy import copy_memory, to_dtype
-from nbgrad.ops.views.views import unbind
+from nbgrad.ops.views.slices import unbind
 from nbgrad.tape.modes import state
 
 

@@ -40,16 +40,9 @@ from nbgrad.ops.index.place import (
     warn_expanded,
 )
 from nbgrad.ops.views.copy import copy_, fill_, scalar, to_dtype
-from nbgrad.ops.views.views import (
-    _select,
-    _select_geometry,
-    _slice,
-    _slice_geometry,
-    _unsqueeze,
-    alias,
-    expand,
-    reshape,
-)
+from nbgrad.ops.views.shape import _unsqueeze, expand, reshape
+from nbgrad.ops.views.slices import _select, _select_geometry, _slice, _slice_geometry
+from nbgrad.ops.views.views import alias
 from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- what stands between the brackets

@@ -42,11 +42,8 @@ from nbgrad.ops.index.place import (
 from nbgrad.ops.pointwise.arithmetic import remainder
 from nbgrad.ops.reduce.sums import any as any_of
 from nbgrad.ops.views.copy import clone, scalar, to_dtype
-from nbgrad.ops.views.views import (
-    expand,
-    narrow,
-    reshape,
-)
+from nbgrad.ops.views.shape import expand, reshape
+from nbgrad.ops.views.slices import narrow
 
 # ---------------------------------------------------------------- an index per element: gather, scatter
 

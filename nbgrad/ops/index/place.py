@@ -26,12 +26,8 @@ from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Level, Spec, spec
 from nbgrad.ops.views.copy import clone, copy_memory, dense_copy, scalar, to_dtype, zeros
-from nbgrad.ops.views.views import (
-    _permute,
-    expand,
-    movedim,
-    reshape,
-)
+from nbgrad.ops.views.order import _permute, movedim
+from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.tape.modes import state
 
 _Array = np.ndarray[Any, Any]

@@ -11,7 +11,8 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.ops.index.gather import _as_vector, _need_tensor, _numbered, _vector
 from nbgrad.ops.index.place import Place, _kept, _put_, _putter
 from nbgrad.ops.views.copy import in_place
-from nbgrad.ops.views.views import expand, narrow, reshape
+from nbgrad.ops.views.shape import expand, reshape
+from nbgrad.ops.views.slices import narrow
 
 _index_copy = _putter("IndexCopy", False, True)
 _masked_scatter = _putter("MaskedScatter", False, True)

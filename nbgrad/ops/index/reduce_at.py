@@ -14,6 +14,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import (
     _as_vector,
     _check_slices,
@@ -29,9 +30,8 @@ from nbgrad.ops.index.gather import (
     scatter_add,
 )
 from nbgrad.ops.index.place import Place, _bounds, _write, warn_once
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.views.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
-from nbgrad.ops.views.views import reshape
+from nbgrad.ops.views.shape import reshape
 
 _MOVES = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
 

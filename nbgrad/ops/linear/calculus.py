@@ -10,13 +10,15 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.linear.products import mm
 from nbgrad.ops.order.scan import cumsum
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import full
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.views import diagonal, narrow, reshape, select, squeeze, t, unsqueeze
+from nbgrad.ops.views.order import t
+from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
+from nbgrad.ops.views.slices import diagonal, narrow, select
 
 # A number that PyTorch hands on as a number shows as another node than one that is made a tensor.
 _times = stanza(

@@ -19,21 +19,16 @@ from nbgrad.dispatch.elementwise import apart, differentiable, elementwise_funct
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
-from nbgrad.ops.linear.products import _addmm, _bmm, _dot, _mm, _mv, _unsafe_view
-from nbgrad.ops.pointwise.arithmetic import add, mul, sub
+from nbgrad.ops.linear.products import _bmm, _dot, _mm, _mv, _unsafe_view
+from nbgrad.ops.linear.sums_of_products import _addmm
+from nbgrad.ops.pointwise.arithmetic import mul
+from nbgrad.ops.pointwise.operators import add, sub
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import clone, in_place, to_dtype
 from nbgrad.ops.views.join import _checked, stack
-from nbgrad.ops.views.views import (
-    _permute,
-    _view,
-    diagonal,
-    expand,
-    movedim,
-    reshape,
-    select,
-    unsqueeze,
-)
+from nbgrad.ops.views.order import _permute, movedim
+from nbgrad.ops.views.shape import _view, expand, reshape, unsqueeze
+from nbgrad.ops.views.slices import diagonal, select
 
 # ---------------------------------------------------------------- two tensors, over dimensions that they share
 

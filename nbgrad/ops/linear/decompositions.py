@@ -19,12 +19,13 @@ from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
 from nbgrad.memory.storage import spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.diagonals import diag_embed
 from nbgrad.ops.arrange.orders import triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import masked_fill
 from nbgrad.ops.linear import lapack
-from nbgrad.ops.linear.products import matmul
+from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import (
     _LinAlgError,
     by_columns,
@@ -33,12 +34,12 @@ from nbgrad.ops.linear.systems import (
     check_square,
     solve_triangular,
 )
-from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.sums import amax
+from nbgrad.ops.reduce.extremes import amax
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.views import diagonal, narrow, squeeze, unsqueeze
+from nbgrad.ops.views.shape import squeeze, unsqueeze
+from nbgrad.ops.views.slices import diagonal, narrow
 
 _ILL_CONDITIONED = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
 

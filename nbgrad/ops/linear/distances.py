@@ -13,13 +13,13 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.place import Place, _index_select
+from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.norms import _norm, _norm_rule, vector_norm
-from nbgrad.ops.linear.products import matmul
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import contiguous, full, in_place, to_dtype
-from nbgrad.ops.views.views import broadcast_to, reshape, unsqueeze
+from nbgrad.ops.views.shape import broadcast_to, reshape, unsqueeze
 
 # ---------------------------------------------------------------- of all elements, of rows
 

@@ -18,15 +18,15 @@ from nbgrad.dispatch.return_types import named, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
 from nbgrad.memory.storage import spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
-from nbgrad.ops.linear.products import matmul
+from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import _solve_triangular, by_columns, solve_triangular
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.views.copy import zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.views import narrow
+from nbgrad.ops.views.slices import narrow
 
 _Array = np.ndarray[Any, Any]
 

@@ -12,15 +12,17 @@ from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import settled
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.linear.decompositions import svdvals
 from nbgrad.ops.linear.norms import vector_norm, vector_norm_of
 from nbgrad.ops.linear.systems import _inverse, check_floats, check_matrices, check_square
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.pointwise.numeric import nan_to_num
-from nbgrad.ops.reduce.sums import amax, amin
+from nbgrad.ops.reduce.extremes import amax, amin
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import to_dtype, zeros
-from nbgrad.ops.views.views import movedim, narrow, squeeze, unsqueeze
+from nbgrad.ops.views.order import movedim
+from nbgrad.ops.views.shape import squeeze, unsqueeze
+from nbgrad.ops.views.slices import narrow
 
 _ORDERS = (1.0, -1.0, 2.0, -2.0, math.inf, -math.inf)
 

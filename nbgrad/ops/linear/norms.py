@@ -14,19 +14,10 @@ from nbgrad.expr.node import var
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.sums import (
-    _NEG,
-    _POS,
-    Reduction,
-    _dims,
-    _kept,
-    _moved_by,
-    _past,
-    _sum,
-    extreme,
-    reduction,
-)
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.reduce.extremes import extreme
+from nbgrad.ops.reduce.reduction import _NEG, _POS, Reduction, _dims, _past, reduction
+from nbgrad.ops.reduce.sums import _kept, _moved_by, _sum
 from nbgrad.ops.views.copy import full, to_dtype, zeros
 
 _x, _r, _n = var("x"), var("r"), var("n")

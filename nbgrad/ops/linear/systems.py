@@ -19,14 +19,15 @@ from nbgrad.dispatch.return_types import EXPECTED, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
-from nbgrad.ops.linear.products import matmul
-from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import clone, full
-from nbgrad.ops.views.views import expand, narrow, reshape, squeeze, unsqueeze
+from nbgrad.ops.views.shape import expand, reshape, squeeze, unsqueeze
+from nbgrad.ops.views.slices import narrow
 
 _Array = np.ndarray[Any, Any]
 

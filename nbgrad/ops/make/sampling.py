@@ -22,16 +22,17 @@ from nbgrad.kernels import build
 from nbgrad.kernels.cpu import counts
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Batched
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
-from nbgrad.ops.make import creation
+from nbgrad.ops.make import drawn as drawn_ops
+from nbgrad.ops.make import factories, filled
 from nbgrad.ops.make import generator as _random
-from nbgrad.ops.make.creation import generator_of
+from nbgrad.ops.make.drawn import generator_of
 from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.order.sort import searchsorted, topk
-from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.sums import argmax
+from nbgrad.ops.reduce.extremes import argmax
 from nbgrad.ops.views.copy import copy_, copy_memory, to_dtype, zeros
-from nbgrad.ops.views.views import broadcast_to
+from nbgrad.ops.views.shape import broadcast_to
 from nbgrad.tape.modes import state
 
 Array = np.ndarray[Any, Any]
@@ -229,19 +230,19 @@ def normal(
     """Of a tensor of means, of deviations, or of both; or of two numbers and a size."""
     mean, std = (float(v) if type(v) is int else v for v in (mean, std))
     if out is not None:
-        creation._of_out("normal", out, more.get("dtype"))
+        factories._of_out("normal", out, more.get("dtype"))
         if size is None:
             size = layout.broadcast_shapes(*(t.shape for t in (mean, std) if isinstance(t, Tensor)))
-        creation._sized(out, size)
+        factories._sized(out, size)
         if isinstance(std, Tensor):
             return normal_(out, generator=generator).mul_(std).add_(mean)
         if isinstance(mean, Tensor):
             return normal_(out, 0, std, generator=generator).add_(mean)
-        return creation._finish(
+        return factories._finish(
             normal_(out, mean, std, generator=generator), more.get("requires_grad", False)
         )
     if size is not None:
-        t = creation.empty(size, **{k: v for k, v in more.items() if k != "requires_grad"})
+        t = filled.empty(size, **{k: v for k, v in more.items() if k != "requires_grad"})
         normal_(t, mean, std, generator=generator)
         got = t.requires_grad_(bool(more.get("requires_grad", False)))
     else:
@@ -256,7 +257,7 @@ def normal(
         if state.levels:  # each example's own numbers, or the same for all, are made where `randn` is
             shape = e.add(mean, std).shape
             d = (mean if isinstance(mean, Tensor) else std).dtype
-            got = e.add(e.mul(creation.randn(shape, dtype=d, generator=generator), std), mean)
+            got = e.add(e.mul(drawn_ops.randn(shape, dtype=d, generator=generator), std), mean)
         elif isinstance(mean, Tensor) and isinstance(std, Tensor):
             got = _normal_both(mean, std, generator=generator)
         elif isinstance(mean, Tensor):
@@ -277,11 +278,11 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
     if p is not unset:
         return bernoulli_(empty(input._spec.dense()), p, generator=generator)
     if state.levels:
-        draws = creation.rand(input.shape, dtype=input.dtype, generator=generator)
+        draws = drawn_ops.rand(input.shape, dtype=input.dtype, generator=generator)
         got = to_dtype(e.lt(draws, input.detach()), input.dtype)
     else:
         got = _bernoulli(input, generator=generator)
-    return got if out is None else creation._finish(got, False, out)
+    return got if out is None else factories._finish(got, False, out)
 
 
 # ---------------------------------------------------------------- counts
@@ -406,13 +407,13 @@ def multinomial(
         draws = of_array(chances.reshape((*values.shape[:-1], num_samples)))
         got = searchsorted(to_dtype(shares, dtypes.float64), draws).clamp(max=values.shape[-1] - 1)
     else:
-        race = e.div(weights, exponential_(creation.empty_like(weights), generator=generator))
+        race = e.div(weights, exponential_(filled.empty_like(weights), generator=generator))
         got = argmax(race, -1, True) if num_samples == 1 else topk(race, num_samples)[1]
     if out is None:
         return got
     if out.dtype is not dtypes.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
-    return creation._finish(got, False, out)
+    return factories._finish(got, False, out)
 
 
 __all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]

@@ -8,7 +8,8 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
-from nbgrad.ops.make.creation import arange, empty, ones
+from nbgrad.ops.make.counted import arange
+from nbgrad.ops.make.filled import empty, ones
 from nbgrad.ops.pointwise.functions import i0
 from nbgrad.ops.views.join import cat
 

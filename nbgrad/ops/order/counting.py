@@ -16,9 +16,10 @@ from nbgrad.dispatch.transforms import moves
 from nbgrad.memory import dtypes
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.order.sort import searchsorted, sort
-from nbgrad.ops.pointwise.arithmetic import eq, logical_and, logical_not
+from nbgrad.ops.pointwise.comparisons import eq, logical_and, logical_not
 from nbgrad.ops.views.copy import clone, contiguous, full, scalar, to_dtype
-from nbgrad.ops.views.views import reshape, unbind, unsqueeze
+from nbgrad.ops.views.shape import reshape, unsqueeze
+from nbgrad.ops.views.slices import unbind
 from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- membership

@@ -23,13 +23,13 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import scatter_add
-from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.sums import SUM, in_runs
+from nbgrad.ops.reduce.reduction import SUM, in_runs
 from nbgrad.ops.reduce.walk import walk
 from nbgrad.ops.views.copy import clone, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.views import narrow
+from nbgrad.ops.views.slices import narrow
 from nbgrad.tape.modes import state
 
 

@@ -22,12 +22,13 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import gather, scatter_add
-from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.sums import share_among
+from nbgrad.ops.reduce.extremes import share_among
 from nbgrad.ops.reduce.walk import as_lines, still, walk, without
 from nbgrad.ops.views.copy import contiguous, full, to_dtype, zeros
-from nbgrad.ops.views.views import reshape, squeeze, transpose, unsqueeze
+from nbgrad.ops.views.order import transpose
+from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 
 _empty = np.empty
 _bytes = np.dtype(np.uint8)

@@ -13,15 +13,17 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Batched, spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import DYNAMIC
 from nbgrad.ops.index.gather import index_select
 from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.order.sort import argsort
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.reduce.sums import any as any_of
 from nbgrad.ops.views.copy import full, zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.views import movedim, narrow, reshape
+from nbgrad.ops.views.order import movedim
+from nbgrad.ops.views.shape import reshape
+from nbgrad.ops.views.slices import narrow
 
 
 def _in_order(rows: Tensor) -> Tensor:

@@ -1,1 +1,36 @@
 """Functions of one element: a Python function of scalars is the whole op; kernels and gradients are derived. Read `arithmetic` first."""
+
+from nbgrad.ops.pointwise.arithmetic import abs as abs
+from nbgrad.ops.pointwise.arithmetic import exp as exp
+from nbgrad.ops.pointwise.arithmetic import log as log
+from nbgrad.ops.pointwise.arithmetic import mul as mul
+from nbgrad.ops.pointwise.arithmetic import neg as neg
+from nbgrad.ops.pointwise.arithmetic import pow as pow
+from nbgrad.ops.pointwise.arithmetic import reciprocal as reciprocal
+from nbgrad.ops.pointwise.arithmetic import rsqrt as rsqrt
+from nbgrad.ops.pointwise.arithmetic import sign as sign
+from nbgrad.ops.pointwise.arithmetic import sqrt as sqrt
+from nbgrad.ops.pointwise.choices import clamp as clamp
+from nbgrad.ops.pointwise.choices import clamp_min as clamp_min
+from nbgrad.ops.pointwise.choices import lerp as lerp
+from nbgrad.ops.pointwise.choices import maximum as maximum
+from nbgrad.ops.pointwise.choices import minimum as minimum
+from nbgrad.ops.pointwise.choices import where as where
+from nbgrad.ops.pointwise.comparisons import alike as alike
+from nbgrad.ops.pointwise.comparisons import bitwise_and as bitwise_and
+from nbgrad.ops.pointwise.comparisons import eq as eq
+from nbgrad.ops.pointwise.comparisons import ge as ge
+from nbgrad.ops.pointwise.comparisons import gt as gt
+from nbgrad.ops.pointwise.comparisons import isinf as isinf
+from nbgrad.ops.pointwise.comparisons import isnan as isnan
+from nbgrad.ops.pointwise.comparisons import le as le
+from nbgrad.ops.pointwise.comparisons import logical_and as logical_and
+from nbgrad.ops.pointwise.comparisons import logical_not as logical_not
+from nbgrad.ops.pointwise.comparisons import logical_or as logical_or
+from nbgrad.ops.pointwise.comparisons import logical_xor as logical_xor
+from nbgrad.ops.pointwise.comparisons import lt as lt
+from nbgrad.ops.pointwise.comparisons import ne as ne
+from nbgrad.ops.pointwise.operators import add as add
+from nbgrad.ops.pointwise.operators import div as div
+from nbgrad.ops.pointwise.operators import floor_divide as floor_divide
+from nbgrad.ops.pointwise.operators import sub as sub

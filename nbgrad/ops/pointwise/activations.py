@@ -12,7 +12,8 @@ from nbgrad.expr import prims as p
 from nbgrad.expr import special as s
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
-from nbgrad.ops.views.views import narrow, reshape
+from nbgrad.ops.views.shape import reshape
+from nbgrad.ops.views.slices import narrow
 
 
 def _only_floats(kernel: str) -> Any:

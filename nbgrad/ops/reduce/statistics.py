@@ -24,26 +24,15 @@ from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.pointwise import arithmetic as e
-from nbgrad.ops.reduce.sums import (
-    AMAX,
-    AMIN,
-    Reduction,
-    _count,
-    _dims,
-    _kept,
-    _mean,
-    _moved_by,
-    _past,
-    _shared,
-    extreme,
-    reduction,
-    sum,
-)
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.reduce.extremes import _shared, extreme
+from nbgrad.ops.reduce.reduction import AMAX, AMIN, Reduction, _dims, _past, reduction
+from nbgrad.ops.reduce.sums import _count, _kept, _mean, _moved_by, sum
 from nbgrad.ops.reduce.walk import as_lines, still, walk
 from nbgrad.ops.views.copy import copy_, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.views import narrow, spread
+from nbgrad.ops.views.shape import spread
+from nbgrad.ops.views.slices import narrow
 
 _RUN = 1 << 15  # elements that a thread takes of one long line
 

@@ -17,7 +17,8 @@ from nbgrad.kernels.cpu.walk import FEW, WIDE
 from nbgrad.memory import layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.views.views import permute, reshape
+from nbgrad.ops.views.order import permute
+from nbgrad.ops.views.shape import reshape
 
 
 class Walk(NamedTuple):

@@ -19,10 +19,10 @@ from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index import gather as at
 from nbgrad.ops.index.place import tied
-from nbgrad.ops.pointwise import arithmetic as e
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.rows.softmax import (
     _POWERS,
@@ -41,7 +41,7 @@ from nbgrad.ops.rows.softmax import (
     _x,
 )
 from nbgrad.ops.views.copy import contiguous, full, zeros
-from nbgrad.ops.views.views import reshape, squeeze, unsqueeze
+from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 
 # ---------------------------------------------------------------- losses over classes
 

@@ -16,7 +16,7 @@ from nbgrad.expr.node import Expr, var
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.rows.softmax import (
     Runner,
@@ -31,7 +31,7 @@ from nbgrad.ops.rows.softmax import (
     _w,
     _x,
 )
-from nbgrad.ops.views.views import reshape, spread
+from nbgrad.ops.views.shape import reshape, spread
 
 # ---------------------------------------------------------------- normalisation
 

@@ -28,10 +28,10 @@ from nbgrad.kernels.launch import FEW, PARALLEL_FROM
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.pointwise import arithmetic as e
+from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.views.copy import contiguous, to_dtype
-from nbgrad.ops.views.views import expand, reshape
+from nbgrad.ops.views.shape import expand, reshape
 
 # ---------------------------------------------------------------- running a program
 

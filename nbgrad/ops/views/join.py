@@ -13,7 +13,8 @@ from nbgrad.dispatch.elementwise import check_out, differentiable, into, no_over
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.views.copy import copying, to_dtype, zeros
-from nbgrad.ops.views.views import _select, _slice, reshape, unsqueeze
+from nbgrad.ops.views.shape import reshape, unsqueeze
+from nbgrad.ops.views.slices import _select, _slice
 
 
 class Parts:

@@ -7,7 +7,9 @@ from inspect import signature
 from typing import Any
 
 from nbgrad.core.tensor import Tensor, check_write, requires, set_history, storage_of, written
-from nbgrad.ops.views.views import as_strided, squeeze, t, transpose, unsqueeze
+from nbgrad.ops.views.order import t, transpose
+from nbgrad.ops.views.shape import squeeze, unsqueeze
+from nbgrad.ops.views.views import as_strided
 from nbgrad.tape.modes import state
 from nbgrad.tape.node import node_type
 

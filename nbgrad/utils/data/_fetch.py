@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.ops.make.creation import from_numpy
+from nbgrad.ops.make.data import from_numpy
 from nbgrad.tape.modes import state as modes
 from nbgrad.utils.data.collate import default_collate
 from nbgrad.utils.data.dataset import IterableDataset, Subset, TensorDataset

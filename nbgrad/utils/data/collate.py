@@ -10,7 +10,7 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
-from nbgrad.ops.make.creation import as_tensor, tensor
+from nbgrad.ops.make.data import as_tensor, tensor
 from nbgrad.ops.views.join import stack
 
 _REFUSAL = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"

@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 
 from nbgrad.core.arguments import guard
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.make import creation
+from nbgrad.ops.make import drawn
 from nbgrad.ops.make import generator as _random
 
-randperm: Any = guard("randperm", creation.randperm)
+randperm: Any = guard("randperm", drawn.randperm)
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -1,0 +1,267 @@
+"""Losses of two classes, or of a margin between two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.stanza import stanza
+from nbgrad.expr import prims as p
+from nbgrad.history.record import check_untrained
+from nbgrad.memory import dtypes, layout
+
+# ---------------------------------------------------------------- what losses share
+from nbgrad.nn._losses import _no_integers, _pointwise, _reduced, legacy_reduction
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.pointwise.functions import log1p
+from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.shape import broadcast_to
+
+# ---------------------------------------------------------------- margins
+
+_soft_margin = stanza(
+    lambda input, target: p.log1p(p.exp(-target * input)),
+    name="soft_margin_loss",
+    method=False,
+    shared=False,
+)
+_soft_margin_back = stanza(
+    lambda grad, input, target, scale: -grad * scale * target / (1 + p.exp(target * input)),
+    name="soft_margin_loss_backward",
+    settings=("scale",),
+    method=False,
+    shared=False,
+)
+_soft_margin_of = _pointwise(
+    "SoftMarginLoss",
+    _soft_margin,
+    lambda g, input, target, scale: _soft_margin_back(g, input, target, scale),
+    lambda g, input, target, scale: _soft_margin_back(g, target, input, scale),
+)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_untrained("soft_margin_loss", target=target)
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+            "`logical_not()` operator instead."
+        )
+    if not input.dtype.is_floating_point:
+        made = target.dtype.scalar_name if target.dtype.is_floating_point else "Float"
+        raise RuntimeError(
+            f"result type {made} can't be cast to the desired output type {input.dtype.scalar_name}"
+        )
+    shape = layout.broadcast_shapes(input.shape, target.shape)
+    if shape != tuple(input.shape):
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
+    target = to_dtype(broadcast_to(target, shape), input.dtype)
+    return _soft_margin_of(input, target, reduction)
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The input where the target is 1, how much it falls short of the margin where that is -1."""
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    # As in PyTorch, which writes it into a tensor like the input.
+    margin = float(margin) if input.dtype.is_floating_point else int(margin)
+    short = e.where(e.ne(target, 1), e.clamp_min(e.sub(margin, input), 0), 0)
+    return _reduced(e.add(short, e.where(e.ne(target, -1), input, 0)), reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    if input1.dim() != input2.dim() or input1.dim() != target.dim():
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
+        )
+    lead = e.mul(e.neg(target), e.sub(input1, input2))
+    return _reduced(e.clamp_min(e.add(lead, float(margin)), 0), reduction)
+
+
+# ---------------------------------------------------------------- two classes
+
+
+def _clamped_log(x: Any) -> Any:
+    """Not below -100, so that a loss stays finite."""
+    return p.where(p.log(x) < -100, -100, p.log(x))
+
+
+def _clamped_log1m(x: Any) -> Any:
+    return p.where(p.log1p(-x) < -100, -100, p.log1p(-x))
+
+
+def _odds(x: Any) -> Any:
+    return p.where((1 - x) * x < 1e-12, 1e-12, (1 - x) * x)
+
+
+_binary = stanza(
+    lambda input, target: (target - 1) * _clamped_log1m(input) - target * _clamped_log(input),
+    name="binary_cross_entropy",
+    vjp=lambda g, input, target: (
+        g * (input - target) / _odds(input),
+        g * (p.log1p(-input) - p.log(input)),
+    ),
+    method=False,
+    shared=False,
+)
+_binary_back = stanza(
+    lambda grad, input, target, scale: grad * scale * (input - target) / _odds(input),
+    name="binary_cross_entropy_backward",
+    settings=("scale",),
+    method=False,
+    shared=False,
+)
+_binary_of = _pointwise(
+    "BinaryCrossEntropy",
+    _binary,
+    lambda g, input, target, scale: _binary_back(g, input, target, scale),
+    lambda g, input, scale: e.mul(e.mul(g, scale), e.sub(log1p(e.neg(input)), e.log(input))),
+)
+
+
+@differentiable(
+    "BinaryCrossEntropy",
+    input=lambda g, input, target, weight, scale: _binary_back(e.mul(g, weight), input, target, scale),
+    target=lambda g, input, weight, scale: e.mul(
+        e.mul(e.mul(g, weight), scale), e.sub(log1p(e.neg(input)), e.log(input))
+    ),
+)
+def _binary_weighted(
+    input: Tensor, target: Tensor, weight: Tensor, *, scale: float, reduction: str
+) -> Tensor:
+    return _reduced(e.mul(_binary(input, target), weight), reduction)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    if target.size() != input.size():
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    _no_integers(input, "binary_cross_entropy")
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
+    check_untrained("binary_cross_entropy", weight=weight)
+    for word, t in (("input", input), ("target", target)):
+        values = t._host()
+        if not ((values >= 0) & (values <= 1)).all():
+            raise RuntimeError(f"all elements of {word} should be between 0 and 1")
+    if weight is None:
+        return _binary_of(input, target, reduction)
+    n = input.numel()
+    scale = 1 / n if reduction == "mean" and n else 1.0
+    return _binary_weighted(
+        input, target, broadcast_to(weight, input.shape), scale=scale, reduction=reduction
+    )
+
+
+def _log_sigmoid(x: Any) -> Any:
+    return p.minimum(x, 0) - p.log1p(p.exp(-p.abs(x)))
+
+
+_logits = stanza(
+    lambda input, target: (1 - target) * input - _log_sigmoid(input),
+    name="binary_cross_entropy_with_logits",
+    vjp=lambda g, input, target: (g * (p.sigmoid(input) - target), -g * input),
+    method=False,
+    shared=False,
+)
+_logits_back = stanza(
+    lambda grad, input, target, scale: grad * (scale * (p.sigmoid(input) - target)),
+    name="binary_cross_entropy_with_logits_backward",
+    method=False,
+    shared=False,
+)
+_logits_pos = stanza(
+    lambda input, target, pos: (1 - target) * input - (1 + (pos - 1) * target) * _log_sigmoid(input),
+    name="binary_cross_entropy_with_pos_weight",
+    node="BinaryCrossEntropyWithLogitsBackward0",
+    vjp=lambda g, input, target, pos: (
+        g * ((pos * target + 1 - target) * p.sigmoid(input) - pos * target),
+        g * ((1 - pos) * _log_sigmoid(input) - input),
+        -g * target * _log_sigmoid(input),
+    ),
+    method=False,
+    shared=False,
+)
+_bce = _pointwise(
+    "BinaryCrossEntropyWithLogits",
+    _logits,
+    lambda g, input, target, scale: _logits_back(g, input, target, scale),
+    lambda g, input, scale: e.mul(e.mul(g, -scale), input),
+)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    reduction = legacy_reduction(reduction, size_average, reduce)
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type {input.dtype.scalar_name} can't be cast to the desired output type {target.dtype.scalar_name}"
+        )
+    d = dtypes.promote_types(input.dtype, target.dtype)
+    input, target = to_dtype(input, d), to_dtype(target, d)
+    if weight is None and pos_weight is None:
+        return _bce(input, target, reduction)
+    check_untrained("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    loss = _logits(input, target) if pos_weight is None else _logits_pos(input, target, pos_weight)
+    if weight is not None and layout.broadcast_shapes(loss.shape, weight.shape) != tuple(loss.shape):
+        raise RuntimeError(
+            f"output with shape {list(loss.shape)} doesn't match the broadcast shape "
+            f"{list(layout.broadcast_shapes(loss.shape, weight.shape))}"
+        )
+    return _reduced(loss if weight is None else e.mul(loss, weight), reduction)
+
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "soft_margin_loss",
+]

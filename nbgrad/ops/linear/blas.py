@@ -1,0 +1,178 @@
+"""One product of two matrices, or vectors, or batches: by the BLAS where it can read them, by NumPy where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, empty, requires, wrap
+from nbgrad.kernels import build, products
+from nbgrad.kernels.cpu import reduce as reductions
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.reduce.reduction import RUN, SUM, reduction
+from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
+
+_matmul, _array, _empty = np.matmul, np.ndarray, np.empty
+_bytes = np.dtype(np.uint8)
+_LONG = 10000  # elements of a vector from which OpenBLAS cuts a dot product
+_KEPT = 4096  # products known per function, before the table is begun anew
+_NO_STATIC: dict[str, Any] = {}
+Run = Callable[[Tensor, Tensor], Tensor]
+Check = Callable[[Spec, Spec], None]
+Rule = Callable[..., Tensor]
+
+# ---------------------------------------------------------------- one product
+
+
+def _known(check: Check, turn: str) -> Any:
+    """The product without history. What it comes to depends on specs only, so it is checked and worked out once: `find` tells."""
+    runs: dict[tuple[Spec, Spec], Run] = {}
+
+    def find(a: Spec, b: Spec) -> Run:
+        read_a = _turned(a) if turn == "tn" else a
+        read_b = _turned(b) if turn == "nt" else b
+        check(read_a, read_b)
+        if len(runs) >= _KEPT:
+            runs.clear()
+        found = runs[a, b] = _make(read_a, read_b)
+        return found
+
+    def run(a: Tensor, b: Tensor) -> Tensor:
+        return (runs.get((a._spec, b._spec)) or find(a._spec, b._spec))(a, b)
+
+    run.find = find  # type: ignore[attr-defined]
+    return run
+
+
+def _make(a: Spec, b: Spec) -> Run:
+    d = b.dtype  # that of both, but for batches without elements
+    out = spec(d, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
+    if not out.numel or not a.shape[-1]:
+        return lambda x, y: zeros(out)
+    if not out.ndim and d.is_floating_point:
+        return _inner(a, b, out)
+    read = _as_blas_reads(a), _as_blas_reads(b)
+    if read != (a, b):
+        product = _make(*read)
+        return lambda x, y: to_dtype(product(_copied(x, a, read[0]), _copied(y, b, read[1])), d)
+    return _by_blas(a, b, out) or _by_numpy(a, b, out)
+
+
+def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
+    code = out.dtype.code
+    if code not in ("f4", "f8") or not out.ndim:
+        return None
+    row, column = (
+        spec(a.dtype, (1, *a.shape), (1, *a.strides)),
+        spec(b.dtype, (*b.shape, 1), (*b.strides, 1)),
+    )
+    x, y = (row if a.ndim == 1 else a), (column if b.ndim == 1 else b)
+    left, right = ((*sp.shape[-2:], *sp.strides[-2:]) for sp in (x, y))
+    batch, apart = (a.shape[0], (a.strides[0], b.strides[0])) if a.ndim == 3 else (1, (0, 0))
+    known = products.product(code, left, right, batch, apart)
+    if known is None:
+        return None
+    launch, address, n, numbers = known
+    nbytes = out.numel * out.itemsize
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        launch(address, n, x._buf, y._buf, buf, numbers)
+        return wrap(buf, out)
+
+    return run
+
+
+def _inner(a: Spec, b: Spec, out: Spec) -> Run:
+    """Of two lines; long ones are cut as those that are summed."""
+    n, d = a.numel, out.dtype
+    count = -(-n // RUN) if n >= 2 * RUN else 1
+    sums = out if count == 1 else spec(dtypes.float64, (count,))
+    steps = (a.strides[0], b.strides[0])
+    contiguous = n == 1 or steps == (1, 1)
+    source, signature = reductions.inner(d.code, d.kind, sums.dtype.code, contiguous)
+    name = f"dot_{d.code}_{sums.dtype.code}_{'runs' if contiguous else 'strided'}"
+    address = build.kernel(name, source, signature, contract=True).address
+    launch = backend.of(out.device).launch(4, "", n // 2 if count > 1 else 1, n < FEW)
+    meta = np.array([n, RUN if count > 1 else n, *steps], np.int64).view(np.uint8)
+    joined = reduction(SUM, sums, (0,), False, d, "f8") if count > 1 else None
+    nbytes = sums.nbytes
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        launch(address, count, meta, buf, x._buf, y._buf)
+        made = wrap(buf, sums)
+        return made if joined is None else joined(made)
+
+    return run
+
+
+def _by_numpy(a: Spec, b: Spec, out: Spec) -> Run:
+    kind, nbytes = out.dtype.np, out.numel * out.itemsize
+    shape_a, shape_b, shape = tuple(a.shape), tuple(b.shape), tuple(out.shape)
+    steps_a, steps_b = (tuple([s * sp.itemsize for s in sp.strides]) for sp in (a, b))
+    multiply = products.alone(_matmul) if a.numel > _LONG else _matmul
+    if out.dtype.is_floating_point:  # NumPy warns of what comes of infinities
+        multiply = np.errstate(all="ignore")(multiply)
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        multiply(
+            _array(shape_a, kind, x._buf, 0, steps_a),
+            _array(shape_b, kind, y._buf, 0, steps_b),
+            _array(shape, kind, buf),
+        )
+        return wrap(buf, out)
+
+    return run
+
+
+def _as_blas_reads(sp: Spec) -> Spec:
+    """What the product reads in place of `sp`: no BLAS has float16 (and a sum is not rounded at each step), and where it cannot
+    read the strides NumPy would do without it, in 20 times the time at 256 x 256."""
+    if sp.dtype is dtypes.float16:
+        sp = sp.like(dtype=dtypes.float32)
+    return sp if _for_blas(sp) else spec(sp.dtype, sp.shape, None, sp.device)
+
+
+def _copied(t: Tensor, sp: Spec, read: Spec) -> Tensor:
+    """The memory of `t`, which lies as `sp`, as `read`."""
+    if read is sp:
+        return t
+    out = empty(read)
+    copy_memory(out, wrap(t._buf, sp))
+    return out
+
+
+def _turned(sp: Spec) -> Spec:
+    """The matrices of `sp`, each read as its transpose."""
+    if sp.ndim < 2:
+        return sp
+    *batch, rows, columns = sp.shape
+    *steps, down, along = sp.strides
+    return sp.like((*batch, columns, rows), (*steps, along, down))
+
+
+def _for_blas(sp: Spec) -> bool:
+    """One dimension of the matrix in steps of 1, the other in steps that skip no less than a row."""
+    if sp.ndim == 1:
+        return sp.strides[0] == 1 or sp.shape[0] == 1
+    (rows, columns), (down, along) = sp.shape[-2:], sp.strides[-2:]
+    return (along == 1 and down >= columns) or (down == 1 and along >= rows) or rows == columns == 1
+
+
+def _folds(a: Tensor, b: Tensor) -> bool:
+    left = a.ndim >= b.ndim
+    large, small = (a._spec, b) if left else (_turned(b._spec), a)
+    if large.ndim < 3 or small.ndim > 2:
+        return False
+    if requires(small):
+        return True  # else its gradient would be as large as the batch before it is summed
+    if a.ndim == 2:
+        return False
+    shape, steps = large.shape, large.strides
+    return not large.numel or all(steps[d] == steps[d + 1] * shape[d + 1] for d in range(large.ndim - 2))

@@ -1,0 +1,179 @@
+"""Tensors made by a tensor or by its class: `new_*`, the typed classes, subclasses."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core import tensor as _core
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes
+from nbgrad.memory import layout as _layout
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.dtypes import get_default_dtype
+from nbgrad.memory.storage import Batched
+from nbgrad.ops.host import printing
+from nbgrad.ops.host.storage import UntypedStorage
+from nbgrad.ops.make.data import _from_data, _is_sequence
+from nbgrad.ops.make.factories import _finish
+from nbgrad.ops.make.filled import _own, empty, empty_strided, full, ones, zeros
+
+
+def _new(name: str, function: Any) -> None:
+    def new_one(
+        self: Tensor,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        **rest: Any,
+    ) -> Tensor:
+        t = function(*args, dtype=self.dtype if dtype is None else dtype, **rest)
+        return _finish(_own(self, t), requires_grad)
+
+    new_one.__name__ = f"new_{name}"
+    setattr(Tensor, f"new_{name}", new_one)
+
+
+for _name, _function in dict(
+    zeros=zeros, ones=ones, empty=empty, full=full, empty_strided=empty_strided
+).items():
+    _new(_name, _function)
+
+
+def _new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    return _finish(_from_data(data, self.dtype if dtype is None else dtype), requires_grad)
+
+
+Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
+
+
+def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
+    """What PyTorch's old constructors make of sizes, of a tensor or storage, whose memory they share, or of data."""
+    first = args[0] if len(args) == 1 else args
+    sizes = not args or (
+        hasattr(args[0], "__index__") and not isinstance(args[0], (builtins.bool, Tensor, np.ndarray))
+    )
+    if sizes or isinstance(first, _layout.Size):
+        return empty(*[operator.index(n) if hasattr(n, "__index__") else n for n in args or (0,)], dtype=d)
+    if isinstance(first, Tensor):
+        if first.dtype is not d:
+            options = (
+                ", device=cpu, layout=Strided, requires_grad=false (default), pinned_memory=false (default), "
+            )
+            options += "memory_format=(nullopt))"
+            raise TypeError(
+                f"expected TensorOptions(dtype={d.c_name}{options} (got TensorOptions(dtype={first.dtype.c_name}{options})"
+            )
+        return first.detach()
+    if isinstance(first, UntypedStorage):
+        return empty(0, dtype=d).set_(first)
+    if not _is_sequence(first) and not isinstance(first, (np.ndarray, np.generic)):
+        raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+    return _from_data(first, d)
+
+
+def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> Any:
+    """`torch.Tensor(sizes...)`, `torch.Tensor(data)`: the old constructor, of the default dtype."""
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return as_subclass(args[0].detach(), cls)
+    return as_subclass(_of_old(get_default_dtype(), args), cls)
+
+
+def _new_of_old(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
+    """`x.new(sizes...)`, `x.new(data)`: the same, of the tensor's dtype."""
+    return _of_old(self.dtype, args if size is None else (_layout.Size(size),))
+
+
+Tensor.new = _new_of_old  # type: ignore[attr-defined]
+
+
+def as_subclass(t: Tensor, cls: type) -> Any:
+    """The same memory and history as an instance of a subclass."""
+    if cls is Tensor:
+        return t
+    out = _core.new(cls)
+    for slot in ("_buf", "_spec", "_storage", "_view", "_ad", "_nr", "_rg", "_node"):
+        setattr(out, slot, getattr(t, slot))
+    return out
+
+
+def _as_subclass(self: Tensor, cls: type) -> Any:
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    if not issubclass(cls, Tensor):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class inherits "
+            "from Tensor."
+        )
+    return as_subclass(_core.hooks.alias(self), cls)
+
+
+Tensor.as_subclass = _as_subclass  # type: ignore[attr-defined]
+_core.construct = _construct
+
+
+class _Typed(type):
+    """`torch.ByteTensor` and its like: they make tensors of one dtype, and say of a tensor whether it is one."""
+
+    dtype: _dtype
+
+    def __call__(cls, *args: Any) -> Tensor:
+        return _of_old(cls.dtype, args)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.dtype.type_name}'>"
+
+
+(
+    ByteTensor,
+    CharTensor,
+    ShortTensor,
+    IntTensor,
+    LongTensor,
+    BoolTensor,
+    HalfTensor,
+    FloatTensor,
+    DoubleTensor,
+) = (
+    _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d})
+    for d in (
+        *(dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_),
+        *(dtypes.float16, dtypes.float32, dtypes.float64),
+    )
+)
+
+
+def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
+    if type(self._buf) is Batched:
+        inner, place = self._buf.inner, self._buf.level.index + 1
+        kind = (
+            f"BatchedTensor(lvl={place}, bdim=0" if self._buf.has else f"BatchedTensor(lvl={place}, bdim=None"
+        )
+        return f"{kind}, value=\n    " + repr(inner).replace("\n", "\n    ") + "\n)"
+    return printing.tensor_repr(self)
+
+
+Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignment]
+
+
+__all__ = [
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+]

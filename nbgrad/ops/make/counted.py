@@ -1,0 +1,296 @@
+"""Tensors that count: ranges, steps between two ends, indices of triangles, the identity."""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core import arguments
+from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.memory import dtypes
+from nbgrad.memory.device import cpu
+from nbgrad.memory.dtypes import get_default_dtype
+from nbgrad.memory.storage import spec
+from nbgrad.ops.make.data import from_array
+from nbgrad.ops.make.factories import _LARGE, _counted, _finish, _of_out, _spec
+from nbgrad.ops.views.copy import zeros as _zeros
+from nbgrad.tape.modes import state
+
+
+def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The short way of a call with one int, or two that count upwards."""
+
+    def shortened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def short(*args: Any, **more: Any) -> Tensor:
+            if not more and not state.levels and 0 < len(args) < 3 and {*map(type, args)} == {int}:
+                start, end = args if len(args) == 2 else (0, args[0])
+                if -(2**62) < start <= end < 2**62 and end - start < _LARGE // 8:
+                    counted = np.arange(start, end, dtype=np.int64)
+                    return wrap(counted.view(np.uint8), spec(dtypes.int64, counted.shape, None, cpu))
+            return function(*args, **more)
+
+        return short
+
+    return arguments.before_guard(shortened, function)
+
+
+def _whole(*values: Any) -> None:
+    if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
+
+
+def _size(count: float) -> int:
+    """How many numbers there are."""
+    if not -(2.0**63) <= count < 2.0**63:
+        raise RuntimeError("invalid size, possible overflow?")
+    return int(count)
+
+
+@_counting
+def arange(
+    *args: Any,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    start: Any = None,
+    end: Any = None,
+    step: Any = None,
+    layout: Any = None,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("arange", out, dtype)
+    given = list(args)
+    if end is not None:
+        given = [start if start is not None else (given.pop(0) if given else 0), end]
+    if step is not None:
+        given = [*([0] if len(given) == 1 else []), *given, step]
+    if len(given) == 1:
+        given = [0, *given]
+    start, end, step = given if len(given) == 3 else (*given, 1)
+    values = [v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step)]
+    start, end, step = values
+    if dtype is None:
+        dtype = get_default_dtype() if any(isinstance(v, float) for v in values) else dtypes.int64
+    d = dtypes.to_dtype(dtype)
+    if d is dtypes.bool_:
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    _whole(*values)
+    if not all(np.isfinite(float(v)) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if d is dtypes.int64:  # which PyTorch counts in whole steps, from whole to whole
+        start, end, step = map(int, (start, end, step))
+        if not step:
+            raise ValueError("step must be nonzero")
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        n = _size(-(-(end - start) // step))
+    else:
+        n = _size(float(np.ceil((float(end) - float(start)) / float(step))))
+    sp = _spec("arange", (n,), d, device, requires_grad)
+    # PyTorch accumulates in double for floats: start + step * i, rounded once.
+    if d.is_floating_point:
+        with np.errstate(over="ignore"):
+            array = (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
+    else:
+        array = (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
+    t = from_array(array)
+    t._spec = sp
+    if out is not None and out.numel() and out.numel() != n:
+        warnings.warn(
+            f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match the computed "
+            f"number of elements {n}. Note that this may occur as a result of rounding error. The out tensor will be resized to a "
+            f"tensor of shape ({n},).",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _counted(t, requires_grad, out)
+
+
+def range(
+    start: Any,
+    end: Any,
+    step: Any = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """From `start` to `end`, which belongs to it, as `arange` will have it."""
+    if out is not None:
+        dtype = _of_out("range", out, dtype)
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
+        "builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _whole(start, end, step)
+    sp = _spec("range", (_size((float(end) - float(start)) / float(step) + 1),), d, device, requires_grad)
+    t = from_array((start + step * np.arange(sp.numel)).astype(d.np))
+    t._spec = sp
+    return _counted(t, requires_grad, out)
+
+
+def _ends(name: str, *ends: Any) -> list[Any]:
+    dims = [v.ndim if isinstance(v, Tensor) else 0 for v in ends]
+    if any(dims):
+        if all(isinstance(v, Tensor) for v in ends):
+            got = f"start with {dims[0]} dimension(s) and end with {dims[1]} dimension(s)."
+        else:
+            which, n = ("start", dims[0]) if dims[0] else ("end", dims[1])
+            got = f"{which} with {n} dimension(s)."
+        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {got}")
+    return [v.item() if isinstance(v, Tensor) else v for v in ends]
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("linspace", out, dtype)
+    if not isinstance(steps, int):
+        raise TypeError(f"linspace(): argument 'steps' (position 3) must be int, not {type(steps).__name__}")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = _ends("linspace", start, end)
+    sp = _spec("linspace", (steps,), dtype, device, requires_grad)
+    if sp.dtype is dtypes.bool_:
+        raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
+    d = sp.dtype.np
+    a, b = np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(d)
+    if steps == 1:
+        array = np.array([a], d)
+    else:
+        # Symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes it.
+        real = d.type if d.kind == "f" else np.float64
+        step = real(real(b) - real(a)) / real(max(steps - 1, 1))
+        i = np.arange(steps)
+        low = real(a) + step * i.astype(real)
+        high = real(b) - step * (steps - 1 - i).astype(real)
+        array = np.where(i < steps // 2, low, high).astype(d)
+    return _counted(from_array(array), requires_grad, out)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("logspace", out, dtype)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    start, end = _ends("logspace", start, end)
+    sp = _spec("logspace", (steps,), dtype, device, requires_grad)
+    # Symmetric about the middle as linspace is; integers truncated at the end.
+    real = sp.dtype.np.type if sp.dtype.is_floating_point else np.float64
+    if steps != 1:  # of one step PyTorch does not round the exponent
+        start, end = np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(sp.dtype.np)
+    a, b = real(start), real(end)
+    step = real((b - a) / real(max(steps - 1, 1)))
+    i = np.arange(steps)
+    exponents = np.where(
+        i < max(steps // 2, 1), a + step * i.astype(real), b - step * (steps - 1 - i).astype(real)
+    )
+    array = np.power(real(base), exponents.astype(real)).astype(sp.dtype.np)
+    return _counted(from_array(array), requires_grad, out)
+
+
+def _below(row: int, col: int, offset: int) -> int:
+    """How many elements a lower triangle has."""
+    empty = min(max(-offset, 0), row)  # rows, and those before the first that is full
+    partly = min(max(col - offset - 1, empty), row)
+    return (partly - empty) * (2 * offset + 1 + empty + partly) // 2 + (row - partly) * col
+
+
+def _triangle_indices(
+    name: str, row: int, col: int, dtype: Any, device: Any, count: int, keep: Callable[[], tuple[Any, Any]]
+) -> Tensor:
+    for word, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise RuntimeError(f"{word} must be non-negative, got{n}")
+    sp = _spec(name, (2, 0), dtypes.int64 if dtype is None else dtype, device, False)
+    if sp.dtype not in (dtypes.int64, dtypes.int32):
+        raise NotImplementedError(f"\"{name}\" not implemented for '{sp.dtype.scalar_name}'")
+    _spec(name, (2, count), sp.dtype, device)
+    return from_array(np.stack(keep()).astype(sp.dtype.np))
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    return _triangle_indices(
+        "tril_indices",
+        row,
+        col,
+        dtype,
+        device,
+        _below(row, col, offset),
+        lambda: np.tril_indices(row, offset, col),
+    )
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    return _triangle_indices(
+        "triu_indices",
+        row,
+        col,
+        dtype,
+        device,
+        row * col - _below(row, col, offset - 1),
+        lambda: np.triu_indices(row, offset, col),
+    )
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("eye", out, dtype)
+    m = n if m is None else m
+    if n < 0:
+        raise RuntimeError(f"n must be greater or equal to 0, got {n}")
+    if m < 0:
+        raise RuntimeError(f"m must be greater or equal to 0, got {m}")
+    t = _zeros(_spec("eye", (n, m), dtype, device, requires_grad))
+    if n and m:
+        t._host()[builtins.range(min(n, m)), builtins.range(min(n, m))] = 1
+    return _finish(t, requires_grad, out)
+
+
+__all__ = ["arange", "eye", "linspace", "logspace", "range", "tril_indices", "triu_indices"]

@@ -1,0 +1,335 @@
+"""Tensors from data: lists, numbers, arrays and memory of others."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from array import array
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core import tensor as _core
+from nbgrad.core.tensor import Tensor, storage_of, wrap
+from nbgrad.core.tensor import empty as _empty
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory.device import cpu
+from nbgrad.memory.device import device as _device
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.dtypes import get_default_dtype
+from nbgrad.memory.storage import spec
+from nbgrad.ops.make.factories import _NO_GRAD_INTS, _finish
+from nbgrad.ops.make.filled import full
+from nbgrad.ops.views.copy import clone_spec, copy_memory
+
+
+def lent(array: np.ndarray[Any, Any]) -> Tensor:
+    """Share the memory of an array that is somebody else's."""
+    t = from_array(array)
+    storage_of(t).lent = True
+    return t
+
+
+def from_array(array: np.ndarray[Any, Any]) -> Tensor:
+    """Share the memory of an array that nobody else has."""
+    d = dtypes.from_numpy_dtype(array.dtype)
+    if any(s < 0 for s in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
+            "(You can probably work around this by making a copy of your array  with array.copy().) "
+        )
+    if any(s % d.itemsize for s, n in zip(array.strides, array.shape) if n > 1):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
+        )
+    strides = tuple(s // d.itemsize for s in array.strides)
+    t = wrap(backend.from_host(array), spec(d, array.shape, strides, cpu))
+    storage_of(t)  # others may hold this memory
+    return t
+
+
+_NOT_WRITABLE = (
+    "The given {what} is not writable, and PyTorch does not support non-writable tensors. This means {writing}. "
+    "You may want to copy the {thing} to protect its data or make it writable before converting it to a tensor. "
+    "This type of warning will be suppressed for the rest of this program."
+)
+
+
+def _warn_if_read_only(array: np.ndarray[Any, Any]) -> None:
+    if not array.flags.writeable:
+        text = _NOT_WRITABLE.format(
+            what="NumPy array",
+            writing="writing to this tensor will result in undefined behavior",
+            thing="array",
+        )
+        warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def from_numpy(array: Any, /) -> Tensor:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    _warn_if_read_only(array)
+    return _finish(lent(array), False)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A tensor over the memory of whatever has Python's buffer protocol."""
+    d = dtypes.to_dtype(dtype, "frombuffer")
+    if requires_grad and not d.is_floating_point:
+        raise RuntimeError(_NO_GRAD_INTS)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    length, size = view.nbytes, d.itemsize
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
+        )
+    left = length - offset
+    if count < 0 and left % size:
+        raise ValueError(
+            f"buffer length ({left} bytes) after offset ({offset} bytes) must be a multiple of element size ({size})"
+        )
+    count = left // size if count < 0 else count
+    if count * size > left:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than actual "
+            f"buffer length ({length} bytes)"
+        )
+    if view.readonly:
+        text = "you can write to the underlying (supposedly non-writable) buffer using the tensor"
+        warnings.warn(
+            _NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"), UserWarning, stacklevel=2
+        )
+    return _finish(lent(np.frombuffer(buffer, d.np, count, offset)), requires_grad)
+
+
+def _is_sequence(x: Any) -> bool:
+    """What Python's C interface takes for one: all that can be indexed but dicts. Tensors, and NumPy's scalars, are numbers."""
+    if isinstance(x, (dict, Tensor, np.generic, np.ndarray)):
+        return isinstance(x, np.ndarray) and x.ndim > 0
+    return hasattr(type(x), "__getitem__")
+
+
+def _elements(x: Any) -> list[Any]:
+    try:
+        return list(x)
+    except Exception:
+        raise ValueError(f"could not determine the shape of object type '{type(x).__name__}'") from None
+
+
+def _infer(values: list[Any]) -> _dtype:
+    """The dtype of numbers: that of the highest category."""
+    best = -1
+    found = get_default_dtype()
+    for x in values:
+        if isinstance(x, Tensor):
+            d = x.dtype
+        elif isinstance(x, (np.ndarray, np.generic)):
+            d = dtypes.from_numpy_dtype(x.dtype)
+        elif isinstance(x, (bool, int, float)):
+            d = dtypes.number_dtype(x)
+        elif _is_sequence(x) and not isinstance(x, str):
+            continue  # is refused where a number should stand
+        else:
+            raise _refused(x)
+        if d.category > best:
+            best, found = d.category, d
+        elif d.category == best and d is not found:
+            found = dtypes.promote_types(found, d)
+    return found
+
+
+def _refused(x: Any) -> Exception:
+    if isinstance(x, (str, bytes)):
+        return TypeError(f"new(): invalid data type '{type(x).__name__}'")
+    if isinstance(x, complex):
+        return TypeError("nbgrad has no complex dtypes yet: got a Python complex number")
+    return RuntimeError(f"Could not infer dtype of {type(x).__name__}")
+
+
+def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape that the first of each sequence tell, and the numbers in it."""
+    shape: list[int] = []
+    level, inner = [data], data  # all that stands at one depth, and the first of it
+    while _is_sequence(inner):
+        if isinstance(inner, str) or len(shape) > 128:
+            raise ValueError(f"too many dimensions '{type(inner).__name__}'")
+        if not all(map(_is_sequence, level)):
+            raise TypeError("not a sequence")
+        rows = [_elements(x) for x in level]
+        n, dim = len(rows[0]), len(shape)
+        shape.append(n)
+        if not n:
+            return tuple(shape), []
+        for row in rows:
+            if len(row) != n:
+                raise ValueError(f"expected sequence of length {n} at dim {dim} (got {len(row)})")
+        level = [x for row in rows for x in row]
+        inner = level[0]
+    return tuple(shape), level
+
+
+def _number(x: Any, d: _dtype) -> Any:
+    """What stands where a number should, as Python's."""
+    if isinstance(x, (bool, int, float)):
+        return x
+    if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.size == 1):
+        return x.item()
+    if isinstance(x, Tensor):
+        whole = x.dtype.category < dtypes.FLOAT
+        if x.numel() == 1 and (whole or d.is_floating_point):
+            return x.item()
+        if d.is_floating_point:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    if hasattr(x, "__index__"):
+        return operator.index(x)
+    if d.is_floating_point and hasattr(x, "__float__"):
+        return float(x)
+    raise TypeError(
+        f"must be real number, not {type(x).__name__}"
+        if d.is_floating_point
+        else f"'{type(x).__name__}' object cannot be interpreted as an integer"
+    )
+
+
+def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
+    if d.is_floating_point:
+        with np.errstate(
+            over="ignore"
+        ):  # what is too large is inf; doubles come to float16 by way of float32
+            wide = np.array(values, np.float64 if d is dtypes.float64 else np.float32)
+            return wide.astype(d.np, copy=False)
+    if d is dtypes.bool_:
+        return np.array([bool(v) for v in values], d.np)
+    if not any(isinstance(v, float) for v in values):
+        try:
+            return np.array(values, d.np)
+        except OverflowError:  # refused below, in PyTorch's words, but for what wraps in an unsigned integer
+            pass
+    if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in values):
+        raise ValueError("Overflow when unpacking long long")
+    try:
+        return np.array([dtypes.fitting(v, d) for v in values]).astype(d.np)
+    except RuntimeError:
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+
+
+def _from_data(data: Any, dtype: Any) -> Tensor:
+    if isinstance(data, Tensor):
+        d = data.dtype if dtype is None else dtypes.to_dtype(dtype)
+        out = _empty(clone_spec(data._spec.plain).like(dtype=d))
+        copy_memory(out, data)
+        return out
+    if isinstance(data, (np.ndarray, np.generic)):
+        array = np.array(data)  # a copy, in native order, of what may be a scalar
+        if not array.dtype.isnative:
+            dtypes.from_numpy_dtype(array.dtype)
+        t = from_array(array)
+        if dtype is not None and dtypes.to_dtype(dtype) is not t.dtype:
+            return _from_data(t, dtype)
+        return t
+    if isinstance(data, (str, bytes)):
+        raise _refused(data)
+    shape, values = _flatten(data)
+    d = _infer(values) if dtype is None else dtypes.to_dtype(dtype, "tensor")
+    memory = _of_numbers([_number(x, d) for x in values], d)
+    return wrap(backend.from_host(memory), spec(d, shape, None, cpu))
+
+
+def _of_plain(data: Any, dtype: Any) -> Tensor | None:
+    """One of Python's floats or ints, a list of such, or of such lists of one length: most of what users write out. None for all else."""
+    if type(data) is not list:
+        flat, shape = [data], _NO_DIMS
+    else:
+        flat, shape = data, (len(data),)
+    kinds = {*map(type, flat)}
+    if kinds == {list}:
+        lengths = {*map(len, flat)}
+        flat = [x for row in flat for x in row] if len(lengths) == 1 else []
+        shape, kinds = (len(data), *lengths), {*map(type, flat)}
+    d = get_default_dtype() if kinds == {float} else dtypes.int64
+    if dtype is not None:
+        if type(dtype) is not _dtype or dtype.category != d.category:
+            return None
+        d = dtype
+    if not (kinds == {float} or kinds == {int}) or d not in _C_ARRAYS:
+        return None
+    try:
+        memory = array(_C_ARRAYS[d], flat)
+    except OverflowError:
+        return None
+    return wrap(np.frombuffer(memory, np.uint8), spec(d, shape, None, cpu))
+
+
+_NO_DIMS: tuple[int, ...] = ()
+_C_ARRAYS = {dtypes.float32: "f", dtypes.float64: "d", dtypes.int64: "q"}
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+    if device is not None:
+        backend.of(_device(device))
+    t = _of_plain(data, dtype)
+    return _finish(_from_data(data, dtype) if t is None else t, requires_grad)
+
+
+_core.hooks.tensor = tensor
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Share memory where that can be."""
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)
+    if isinstance(data, np.ndarray):
+        _warn_if_read_only(data)
+        t = lent(data)
+        return t.to(dtype=dtype, device=device)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Share memory where that can be, or copy, as `copy` says; the result is a leaf unless it requires grad already."""
+    if isinstance(obj, (bytes, bytearray, memoryview, array)):
+        obj = frombuffer(obj, dtype=get_default_dtype() if dtype is None else dtype)
+    shared = isinstance(obj, (Tensor, np.ndarray))
+    if copy is False and not shared:
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    t = tensor(obj, dtype=dtype) if copy and not shared else as_tensor(obj, None if shared else dtype, device)
+    if shared and dtype is not None and dtypes.to_dtype(dtype) is not t.dtype:
+        if copy is False:
+            want = dtypes.to_dtype(dtype).scalar_name
+            raise ValueError(f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{want}'.")
+        t = t.to(dtype)
+    elif copy and shared:
+        t = t.clone()
+    return _finish(t.detach() if t.requires_grad and not requires_grad else t, requires_grad)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(
+        (),
+        s,
+        dtype=get_default_dtype() if dtype is None else dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
+
+
+__all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]

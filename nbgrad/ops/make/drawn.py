@@ -1,0 +1,212 @@
+"""Random tensors of each kind, with the streams of PyTorch."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.dispatch.transforms import batched
+from nbgrad.memory import dtypes
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.make import generator as _random
+from nbgrad.ops.make.data import from_array
+from nbgrad.ops.make.factories import _finish, _of_a_like, _of_out, _of_sizes, _sized, _spec
+from nbgrad.ops.make.filled import _like, empty_like
+from nbgrad.ops.views.copy import to_dtype
+from nbgrad.tape.modes import state
+
+
+def generator_of(generator: Any) -> _random.Generator:
+    """The generator to draw from, if a vmap that is running allows to."""
+    for level in state.levels:
+        if level.randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+                "flags on vmap or perform the randomness operation out of vmap"
+            )
+    return _random.default_generator if generator is None else generator
+
+
+def per_example(make: Callable[[tuple[int, ...]], Tensor], shape: Sequence[int]) -> Tensor:
+    """What `make` gives of a shape; in a vmap whose examples are to have different random numbers, one for each example."""
+    levels = [level for level in state.levels if level.randomness == "different"]
+    t = make((*[level.size for level in levels], *shape))
+    for level in levels:
+        t = batched(t, level)
+    return t
+
+
+def _drawn(sp: Spec, generator: Any, draw: Callable[[Any, int, _dtype], Any]) -> Tensor:
+    """A tensor of what `draw(generator, n, dtype)` gives, as bytes."""
+    if not state.levels:
+        gen = _random.default_generator if generator is None else generator
+        return wrap(draw(gen, sp.numel, sp.dtype), sp)
+    gen = generator_of(generator)
+    return per_example(lambda shape: wrap(draw(gen, prod(shape), sp.dtype), sp.like(shape)), tuple(sp.shape))
+
+
+@_of_sizes(lambda t: _random.few_units(t._spec))
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    if out is not None:
+        sp = _spec("rand", sizes if size is None else (size,), _of_out("rand", out, dtype), device)
+        return _finish(_sized(out, sp.shape).uniform_(generator=generator), requires_grad)
+    t = _drawn(
+        _spec("rand", sizes if size is None else (size,), dtype, device, requires_grad),
+        generator,
+        _random.units,
+    )
+    return _finish(t, requires_grad) if requires_grad else t
+
+
+@_of_sizes(lambda t: _random.few_normals(t._spec))
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    if out is not None:
+        sp = _spec("randn", sizes if size is None else (size,), _of_out("randn", out, dtype), device)
+        return _finish(_sized(out, sp.shape).normal_(generator=generator), requires_grad)
+    t = _drawn(
+        _spec("randn", sizes if size is None else (size,), dtype, device, requires_grad),
+        generator,
+        _random.normals,
+    )
+    return _finish(t, requires_grad) if requires_grad else t
+
+
+def randint(
+    low: Any = None,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("randint", out, dtype)
+    if size is None:
+        low, high, size = 0, low, high
+    elif low is None:
+        low = 0
+    elif high is None:
+        low, high = 0, low
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    sp = _spec("randint", (size,), dtypes.int64 if dtype is None else dtype, device, requires_grad)
+
+    def draw(gen: Any, n: int, d: _dtype) -> Any:
+        return _random.randint(gen, low, high, n, d).view(np.uint8)
+
+    if out is not None:
+        return _finish(_sized(out, sp.shape).random_(low, high, generator=generator), requires_grad)
+    return _finish(_drawn(sp, generator, draw), requires_grad)
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("randperm", out, dtype)
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    gen = generator_of(generator)
+
+    def orders(shape: tuple[int, ...]) -> Tensor:
+        return from_array(
+            np.stack([_random.randperm(gen, n) for _ in builtins.range(prod(shape[:-1]))]).reshape(shape)
+        )
+
+    t = per_example(orders, (n,))
+    d = dtypes.int64 if dtype is None else dtypes.to_dtype(dtype)
+    return _finish(t if d is t.dtype else to_dtype(t, d), requires_grad, out)
+
+
+def _draws_where_they_lie(input: Tensor, memory_format: Any) -> bool:
+    """Whether a tensor like this one is filled in the order of its memory, which is not that of its elements."""
+    if input._spec.contiguous or state.levels:
+        return False
+    return not _like(input, None, memory_format).contiguous
+
+
+@_of_a_like(lambda t: _random.few_units(t._spec))
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    if _draws_where_they_lie(input, memory_format):
+        return _finish(empty_like(input, dtype=dtype).uniform_(generator=generator), requires_grad)
+    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+@_of_a_like(lambda t: _random.few_normals(t._spec))
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    if _draws_where_they_lie(input, memory_format):
+        return _finish(empty_like(input, dtype=dtype).normal_(generator=generator), requires_grad)
+    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
+
+
+def randint_like(
+    input: Tensor,
+    low: Any = None,
+    high: Any = None,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
+    low, high = int(low), int(high)
+    if _draws_where_they_lie(input, memory_format) and low < high:
+        return _finish(empty_like(input, dtype=dtype).random_(low, high, generator=generator), requires_grad)
+    dtype = dtype or input.dtype
+    return randint(low, high, input.shape, generator=generator, dtype=dtype, requires_grad=requires_grad)
+
+
+__all__ = ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]

@@ -1,0 +1,196 @@
+"""What all that makes tensors shares: the arguments that say which tensor, and the short way for those said before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from nbgrad.core import arguments
+from nbgrad.core.tensor import Tensor, as_inference, new, set_requires_grad, wrap
+from nbgrad.core.tensor import empty as _empty
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory import layout as _layout
+from nbgrad.memory.device import cpu
+from nbgrad.memory.device import device as _device
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.dtypes import get_default_dtype
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.views.views import _sizes
+from nbgrad.tape.modes import shared, state
+
+_NO_GRAD_INTS = "Only Tensors of floating point and complex dtype can require gradients"
+
+
+def _of_out(name: str, out: Tensor, dtype: Any) -> _dtype:
+    """The dtype of `out=`, which what is counted or drawn is made in; another must not be asked for."""
+    if state.grad and out.requires_grad:
+        if name in ("empty", "randn"):
+            raise RuntimeError("cannot resize variables that require grad")
+        raise RuntimeError(
+            f"aten::{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    d = out._spec.dtype
+    if dtype is not None and (asked := dtypes.to_dtype(dtype)) is not d:
+        raise RuntimeError(
+            f"dtype {asked.scalar_name} does not match dtype of out parameter ({d.scalar_name})"
+        )
+    return d
+
+
+def _sized(out: Tensor, shape: Sequence[int]) -> Tensor:
+    """A factory's `out`, which takes its size without a warning."""
+    return out if out.shape == shape else out.resize_(shape)
+
+
+def _finish(t: Tensor, requires_grad: bool, out: Tensor | None = None) -> Tensor:
+    if out is not None:
+        t = _sized(out, t.shape).copy_(t)
+    if requires_grad:
+        set_requires_grad(t, True, _NO_GRAD_INTS)
+    return t
+
+
+def _counted(t: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
+    """The same for what has no shape of its own: an `out` of as many elements keeps its own."""
+    if out is not None and out.numel() == t.numel():
+        t = t.view(out.shape)
+    return _finish(t, requires_grad, out)
+
+
+_LARGE = 2**30
+_known: dict[tuple[Any, Any], Spec] = {}  # of what was asked for, by sizes and dtype (None: the default one)
+dtypes.on_new_default.append(_known.clear)
+
+
+def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
+    """How a new tensor is to lie; arguments are checked if they are not what they were before."""
+    if len(size) == 1 and type(size[0]) is not int and isinstance(size[0], (tuple, list)):
+        size = tuple(size[0])
+    key = None
+    if device is None and (dtype is None or type(dtype) is _dtype) and not requires_grad:
+        for n in size:
+            if type(n) is not int:
+                break
+        else:
+            key = size, dtype
+            found = _known.get(key)
+            if found is not None:
+                return found
+    shape = _sizes(size, name)
+    d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype, name)
+    where = cpu if device is None else _device(device)
+    backend.of(where)
+    if requires_grad and not d.is_floating_point:
+        raise RuntimeError(_NO_GRAD_INTS)
+    for n in shape:
+        if n < 0:
+            if name == "zeros":
+                raise RuntimeError("zeros: Dimension size must be non-negative.")
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+    if 0 in shape and prod([n or 1 for n in shape[1:]]) > _layout.MAX_NUMEL:
+        raise RuntimeError("Stride calculation overflowed")
+    sp = spec(d, tuple(shape), None, cpu)
+    if sp.nbytes > _LARGE:
+        _empty(sp)  # is refused as PyTorch would, before NumPy is asked for what comes between
+    elif key is not None:
+        if len(_known) >= 4096:
+            _known.clear()
+        _known[key] = sp
+    return sp
+
+
+# ---------------------------------------------------------------- the short way
+
+# What few elements cost are the interpreter's steps, so a call that names nothing but sizes (or a tensor to be like) is looked at
+# once: what gives such memory is kept, and how it lies.
+Memory = Callable[[], Any]
+Function = Callable[..., Tensor]
+_FEW_BYTES = 512
+
+
+def _copies(t: Tensor) -> Memory:
+    memory = t._buf.copy()
+    give: Memory = memory.copy
+    return give
+
+
+class _Known(dict[Any, tuple[Memory, Spec]]):
+    def __init__(self, memory_of: Callable[[Tensor], Memory | None]) -> None:
+        self.memory_of = memory_of
+        dtypes.on_new_default.append(self.clear)
+
+    def keep(self, key: Any, t: Tensor) -> Tensor:
+        if type(t._spec) is Spec and t._spec.nbytes <= _FEW_BYTES and type(t) is Tensor:
+            memory = self.memory_of(t)
+            if memory is not None:
+                if len(self) >= 4096:
+                    self.clear()
+                self[key] = memory, t._spec
+        return t
+
+
+def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
+    def before(slow: Function) -> Function:
+        known = _Known(memory_of)
+        made = getattr(slow, "__wrapped__", slow)  # past the guard: ints are what it would let pass
+
+        def short(*sizes: Any, **more: Any) -> Tensor:
+            if more or not sizes or state.levels:
+                return slow(*sizes, **more)
+            key = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
+            for n in key:
+                if type(n) is not int:
+                    return slow(*sizes)
+            found = known.get(key)
+            if found is None:
+                return known.keep(key, made(*sizes))
+            t: Tensor = new(Tensor)  # `wrap`, in line
+            t._buf, t._spec = found[0](), found[1]
+            t._rg = t._nr = 0
+            t._storage = t._node = t._view = t._ad = None
+            if shared.rare and state.modes.inference:
+                as_inference(t)
+            return t
+
+        return short
+
+    return partial(arguments.before_guard, before)
+
+
+def _of_size_and_value(slow: Function) -> Function:
+    known = _Known(_copies)
+
+    def short(size: Any = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
+        # Zeros are left out: 0.0 is -0.0.
+        if more or type(size) is not tuple or type(fill_value) is not float or not fill_value:
+            return slow(size, fill_value, **more)
+        for n in size:
+            if type(n) is not int:
+                return slow(size, fill_value)
+        found = known.get((size, fill_value))
+        if found is None:
+            return known.keep((size, fill_value), slow(size, fill_value))
+        return wrap(found[0](), found[1])
+
+    return short
+
+
+def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
+    def before(slow: Function) -> Function:
+        known = _Known(memory_of)
+
+        def short(input: Tensor = arguments.unset, **more: Any) -> Tensor:
+            if more or type(input) is not Tensor or state.levels:
+                return slow(input, **more)
+            found = known.get(input._spec)
+            if found is not None:
+                return wrap(found[0](), found[1])
+            t = slow(input)
+            return known.keep(input._spec, t) if type(input._spec) is Spec else t
+
+        return short
+
+    return partial(arguments.before_guard, before)

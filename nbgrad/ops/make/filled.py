@@ -1,0 +1,235 @@
+"""Tensors of one value, or of none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from nbgrad.core import arguments
+from nbgrad.core import tensor as _core
+from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import empty as _empty
+from nbgrad.dispatch.transforms import batched
+from nbgrad.memory import dtypes
+from nbgrad.memory import layout as _layout
+from nbgrad.memory.storage import Batched, Spec, spec
+from nbgrad.ops.make.factories import (
+    _copies,
+    _finish,
+    _of_a_like,
+    _of_out,
+    _of_size_and_value,
+    _of_sizes,
+    _spec,
+)
+from nbgrad.ops.views.copy import _to_be_dense
+from nbgrad.ops.views.copy import full as _full
+from nbgrad.ops.views.copy import zeros as _zeros
+
+
+@_of_sizes(_copies)
+def empty(
+    *sizes: Any,
+    size: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("empty", out, dtype)
+    t = _empty(_spec("empty", sizes if size is None else (size,), dtype, device, requires_grad))
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    sizes, strides = list(size), list(stride)
+    if len(sizes) != len(strides):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})"
+        )
+    if any(s < 0 for s in strides):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={sizes} and strides={strides}")
+    sp = _spec("empty_strided", tuple(sizes), dtype, device, requires_grad)
+    return _finish(_empty(sp.like(sp.shape, tuple(strides))), requires_grad)
+
+
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Its dimensions lie in memory in the order of `physical_layout`, the one with the largest steps first."""
+    order = list(physical_layout)
+    if len(order) != len(size):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for k, d in enumerate(order):
+        if not 0 <= d < len(order):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(order) - 1}, but got {d} at index {k}).  NB: negative dims "
+                "not currently supported; file an issue if you want it."
+            )
+        if order.index(d) != k:
+            raise RuntimeError("Duplicate dim not allowed")
+    strides, step = [0] * len(order), 1
+    for d in reversed(order):
+        strides[d], step = step, step * size[d]
+    return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@_of_sizes(_copies)
+def zeros(
+    *sizes: Any,
+    size: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("zeros", out, dtype)
+    t = _zeros(_spec("zeros", sizes if size is None else (size,), dtype, device, requires_grad))
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+
+
+@_of_sizes(_copies)
+def ones(
+    *sizes: Any,
+    size: Any = None,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("ones", out, dtype)
+    t = _full(_spec("ones", sizes if size is None else (size,), dtype, device, requires_grad), 1.0)
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+
+
+@partial(arguments.before_guard, _of_size_and_value)
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    if out is not None:
+        dtype = _of_out("full", out, dtype)
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()
+    if dtype is None:
+        dtype = dtypes.number_dtype(fill_value)
+    t = _full(_spec("full", (size,), dtype, device, requires_grad), fill_value)
+    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+
+
+def _own(like: Tensor, t: Tensor) -> Tensor:
+    """`t`; made in a vmap like a tensor that each example has its own of, once for each, as each may write to it."""
+    levels: list[Any] = []
+    while type(like._buf) is Batched:
+        if like._buf.has:
+            levels.insert(0, like._buf.level)
+        like = like._buf.inner
+    if levels:
+        t = _core.hooks.clone(_core.hooks.expand(t, (*[level.size for level in levels], *t.shape)))
+    for level in levels:
+        t = batched(t, level)
+    return t
+
+
+def _like(input: Tensor, dtype: Any, memory_format: Any = None) -> Spec:
+    sp = input._spec
+    strides = None if _to_be_dense(memory_format) else _layout.kept_strides(sp.shape, sp.strides)
+    return spec(sp.dtype if dtype is None else dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
+
+
+@_of_a_like(_copies)
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    return _finish(_own(input, _empty(_like(input, dtype, memory_format))), requires_grad)
+
+
+@_of_a_like(_copies)
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    return _finish(_own(input, _zeros(_like(input, dtype, memory_format))), requires_grad)
+
+
+@_of_a_like(_copies)
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    return _finish(_own(input, _full(_like(input, dtype, memory_format), 1)), requires_grad)
+
+
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    return _finish(_own(input, _full(_like(input, dtype, memory_format), fill_value)), requires_grad)
+
+
+__all__ = [
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]

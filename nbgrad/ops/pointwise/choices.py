@@ -1,0 +1,309 @@
+"""Choices between elements: maximum, minimum, clamping, where, and steps from one to the other."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from nbgrad.core.op import ElementwiseOp
+from nbgrad.core.plan import dtypes_of
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import (
+    check_out,
+    inplace,
+    operands_of,
+)
+from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
+from nbgrad.expr import prims as p
+from nbgrad.expr.prims import where as choose
+from nbgrad.memory import dtypes
+from nbgrad.memory.storage import Spec
+
+# ---------------------------------------------------------------- arithmetic
+
+
+@stanza(
+    inplace=False,
+    tensors=("input", "other"),
+    vjp=lambda g, input, other: (
+        choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
+        choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
+    ),
+)
+def maximum(input, other):
+    return p.maximum(input, other)
+
+
+@stanza(
+    inplace=False,
+    tensors=("input", "other"),
+    vjp=lambda g, input, other: (
+        choose(p.eq(input, other), g / 2, choose(p.gt(input, other), 0.0, g)),
+        choose(p.eq(input, other), g / 2, choose(p.lt(input, other), 0.0, g)),
+    ),
+)
+def minimum(input, other):
+    return p.minimum(input, other)
+
+
+# With numbers for bounds the gradient passes at the edge; a NaN passes through, and so does a zero's sign.
+@stanza(
+    name="clamp",
+    node="ClampBackward1",
+    method=False,
+    exact=SAME,
+    fits=("min", "max"),
+    kernel=refuse("clamp_scalar_cpu", bools=True),
+    vjp=lambda g, input, min, max: (
+        choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
+        None,
+        None,
+    ),
+)
+def _clamp_both(input, min, max):
+    return p.minimum(max, p.maximum(min, input))
+
+
+# With tensors for bounds, what is not the input's goes to the bound; at the edge the input has it.
+@stanza(
+    name="clamp",
+    node="ClampBackward0",
+    method=False,
+    kernel=refuse("clamp_cpu", bools=True),
+    vjp=lambda g, input, min, max: (
+        choose(p.logical_and(p.ge(input, min), p.le(input, max)), g, 0.0),
+        choose(p.logical_and(p.lt(input, min), p.lt(min, max)), g, 0.0),
+        choose(p.logical_or(p.gt(input, max), p.lt(max, min)), g, 0.0),
+    ),
+)
+def _clamp_tensors(input, min, max):
+    return p.minimum(p.maximum(input, min), max)
+
+
+def _low(name: str, node: str) -> Any:
+    return stanza(
+        name=name,
+        node=node,
+        method=False,
+        exact=SAME,
+        fits=("min",),
+        kernel=refuse("clamp_min_scalar_cpu", bools=True),
+        vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), None),
+    )(lambda input, min: p.maximum(min, input))
+
+
+def _high(name: str, node: str) -> Any:
+    return stanza(
+        name=name,
+        node=node,
+        method=False,
+        exact=SAME,
+        fits=("max",),
+        kernel=refuse("clamp_max_scalar_cpu", bools=True),
+        vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), None),
+    )(lambda input, max: p.minimum(max, input))
+
+
+def _low_tensor(name: str, node: str) -> Any:
+    return stanza(
+        name=name,
+        node=node,
+        method=False,
+        vjp=lambda g, input, min: (choose(p.ge(input, min), g, 0.0), choose(p.lt(input, min), g, 0.0)),
+    )(lambda input, min: p.maximum(input, min))
+
+
+def _high_tensor(name: str, node: str) -> Any:
+    return stanza(
+        name=name,
+        node=node,
+        method=False,
+        vjp=lambda g, input, max: (choose(p.le(input, max), g, 0.0), choose(p.gt(input, max), g, 0.0)),
+    )(lambda input, max: p.minimum(input, max))
+
+
+# By whether the bound is a tensor. clamp with one bound and the op of that one bound show different nodes.
+_LOW = {False: _low("clamp", "ClampBackward1"), True: _low_tensor("clamp", "ClampBackward0")}
+_HIGH = {False: _high("clamp", "ClampBackward1"), True: _high_tensor("clamp", "ClampBackward0")}
+_CLAMP_MIN = {
+    False: _low("clamp_min", "ClampMinBackward0"),
+    True: _low_tensor("clamp_min", "ClampMinBackward1"),
+}
+_CLAMP_MAX = {
+    False: _high("clamp_max", "ClampMaxBackward0"),
+    True: _high_tensor("clamp_max", "ClampMaxBackward1"),
+}
+
+
+def _clamped(input: Tensor, min: Any, max: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
+    tensors = isinstance(min, Tensor) or isinstance(max, Tensor)
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if min is None:
+        return _HIGH[tensors].op, (input, max)
+    if max is None:
+        return _LOW[tensors].op, (input, min)
+    return (_clamp_tensors if tensors else _clamp_both).op, (input, min, max)
+
+
+def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
+    """In place; with numbers for bounds PyTorch says in C's words which dtype the result does not fit."""
+    operands = operands_of(op, args)
+    if op.exact is not None:
+        d, to = dtypes_of(op, operands)[1], args[0].dtype
+        if not dtypes.can_cast(d, to):
+            raise RuntimeError(
+                f"result type {d.scalar_name} can't be cast to the desired output type {to.c_name}"
+            )
+    return inplace(op, args)
+
+
+@method
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+    if min is None or max is None:
+        op, args = _clamped(input, min, max)
+        return op.function(*args, out=out)
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        return _clamp_tensors(input, min, max, out=out)
+    return _clamp_both(input, min, max, out=out)
+
+
+@method
+def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    return _clamp_into(*_clamped(input, min, max))
+
+
+@method
+def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
+    return _CLAMP_MIN[isinstance(min, Tensor)](input, min, out=out)
+
+
+@method
+def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
+    return _CLAMP_MAX[isinstance(max, Tensor)](input, max, out=out)
+
+
+@method
+def clamp_min_(input: Tensor, min: Any) -> Tensor:
+    return _clamp_into(_CLAMP_MIN[isinstance(min, Tensor)].op, (input, min))
+
+
+@method
+def clamp_max_(input: Tensor, max: Any) -> Tensor:
+    return _clamp_into(_CLAMP_MAX[isinstance(max, Tensor)].op, (input, max))
+
+
+@stanza(
+    name="where",
+    logical=("condition",),
+    method=False,
+    exact="Expected out type to be {want} but got {got}",
+    vjp=lambda g, condition: (choose(condition, g, 0.0), choose(condition, 0.0, g)),
+)
+def _where(condition, input, other):
+    return choose(condition, input, other)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if not isinstance(condition, Tensor):
+        raise TypeError(
+            f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
+        )
+    if condition._spec.dtype is dtypes.uint8:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+            "Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=2,
+        )
+        condition = condition.bool()
+    if condition._spec.dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
+        )
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)) and not (
+        _fits_any(input) and _fits_any(other)
+    ):
+        d = dtypes_of(_where.op, operands_of(_where.op, (condition, input, other)))[0]
+        if d is not dtypes.float16:  # one too large for float16 is inf here
+            for value in (input, other):
+                if not isinstance(value, Tensor):
+                    dtypes.fitting(value, d)
+    return _where(condition, input, other, out=out)
+
+
+def _fits_any(value: Any) -> bool:
+    """A tensor, or a number that each dtype that it can lead to holds."""
+    return isinstance(value, Tensor) or (type(value) in (int, float) and -128 <= value <= 127)
+
+
+# PyTorch's formula changes at weight 0.5, so that both ends are exact.
+def _lerp_body(input: Any, end: Any, weight: Any) -> Any:
+    near = p.lt(p.abs(weight), 0.5)
+    return choose(near, input, end) + choose(near, weight, weight - 1) * (end - input)
+
+
+def _one_dtype(compute: Any, operands: Any) -> None:
+    for name, o in zip(("end", "weight"), operands[1:]):
+        if isinstance(o, Spec) and o.dtype is not operands[0].dtype:
+            raise RuntimeError(
+                f"expected dtype {operands[0].dtype.c_name} for `{name}` but got dtype {o.dtype.c_name}"
+            )
+
+
+@stanza(
+    name="lerp",
+    node="LerpBackward0",
+    method=False,
+    settings=("weight",),
+    tensors=("input", "end"),
+    check=_one_dtype,
+    kernel=refuse("lerp_kernel_scalar", ints=True, bools=True),
+    vjp=lambda g, weight: (g * (1 - weight), g * weight, None),
+)
+def _lerp_number(input, end, weight):
+    return _lerp_body(input, end, weight)
+
+
+@stanza(
+    name="lerp",
+    node="LerpBackward1",
+    method=False,
+    tensors=("input", "end", "weight"),
+    check=_one_dtype,
+    kernel=refuse("lerp_kernel_tensor", ints=True, bools=True),
+    vjp=lambda g, input, end, weight: (g * (1 - weight), g * weight, g * (end - input)),
+)
+def _lerp_tensor(input, end, weight):
+    return _lerp_body(input, end, weight)
+
+
+@method
+def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+    if not isinstance(weight, Tensor):
+        return _lerp_number(input, end, weight, out=out)
+    if out is not None and weight.ndim:
+        args = (input, end, weight)
+        check_out("lerp", out, dtypes_of(_lerp_tensor.op, operands_of(_lerp_tensor.op, args))[1], args, SAME)
+    return _lerp_tensor(input, end, weight, out=out)
+
+
+@method
+def lerp_(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    return inplace((_lerp_tensor if isinstance(weight, Tensor) else _lerp_number).op, (input, end, weight))
+
+
+__all__ = [
+    "clamp",
+    "clamp_",
+    "clamp_max",
+    "clamp_max_",
+    "clamp_min",
+    "clamp_min_",
+    "lerp",
+    "maximum",
+    "minimum",
+    "where",
+]

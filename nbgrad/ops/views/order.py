@@ -1,0 +1,165 @@
+"""The same elements in another order of dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbgrad.core.tensor import Tensor, fix, hooks
+from nbgrad.dispatch.prepared import call_of, settled
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.views.views import _alias, _sizes, view
+
+
+def _inverse(dims: Ints) -> Ints:
+    return tuple(dims.index(d) for d in range(len(dims)))
+
+
+@view(
+    "Permute",
+    lambda g, dims: _permute(g, dims=_inverse(dims)),
+    batch=lambda x, dims: _permute(x, dims=(0, *[d + 1 for d in dims])),
+)
+def _permute(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
+    return sp.like(tuple(sp.shape[d] for d in dims), tuple(sp.strides[d] for d in dims)), 0
+
+
+_permute.op.public = {**_permute.op.public, "dims": "dims"}  # type: ignore[attr-defined]
+
+
+@view(
+    "Transpose",
+    lambda g, dim0, dim1: _transpose(g, dim0=dim0, dim1=dim1),
+    batch=lambda x, dim0, dim1: _transpose(x, dim0=dim0 + 1, dim1=dim1 + 1),
+)
+def _transpose(sp: Spec, *, dim0: int, dim1: int) -> tuple[Spec, int]:
+    return _swapped(sp, dim0, dim1), 0
+
+
+@view("T", lambda g: _t(g), batch=lambda x: _transpose(x, dim0=1, dim1=2) if x.ndim == 3 else _alias(x))
+def _t(sp: Spec) -> tuple[Spec, int]:
+    return _swapped(sp, 0, 1) if sp.ndim == 2 else sp, 0
+
+
+def _swapped(sp: Spec, a: int, b: int) -> Spec:
+    order = list(range(sp.ndim))
+    if order:
+        order[a], order[b] = order[b], order[a]
+    return sp.like(tuple(sp.shape[d] for d in order), tuple(sp.strides[d] for d in order))
+
+
+@method
+@settled
+def permute(input: Tensor, *dims: Any) -> Any:
+    if not dims:
+        raise TypeError('permute() missing 1 required positional arguments: "dims"')
+    order = _sizes(dims, "permute", "dims")
+    if len(order) != input.ndim:
+        raise RuntimeError(
+            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
+            f"dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(order)}"
+        )
+    wrapped = tuple(layout.wrap_dim(d, input.ndim) for d in order)
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return call_of(_permute, input, dims=wrapped)
+
+
+@method
+@settled
+def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
+    a, b = layout.wrap_dim(dim0, input.ndim), layout.wrap_dim(dim1, input.ndim)
+    return call_of(_transpose, input, dim0=a, dim1=b)
+
+
+swapaxes = swapdims = Tensor.swapaxes = Tensor.swapdims = transpose  # type: ignore[attr-defined]
+
+
+@method
+def t(input: Tensor) -> Tensor:
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return _t(input)
+
+
+def _deprecated(text: str) -> None:
+    import warnings
+
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+_IDENTITY = "This function is the identity in these cases."
+_CONJUGATE = "Consider using x.conj()."
+
+
+def _T(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _deprecated(f"Tensor.T is deprecated on 0-D tensors. {_IDENTITY}")
+    elif self.ndim != 2:
+        _deprecated(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
+            "error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+        )
+    return _permute(self, dims=tuple(range(self.ndim))[::-1])
+
+
+def _H(self: Tensor) -> Tensor:
+    if self.ndim == 0:
+        _deprecated(f"Tensor.H is deprecated on 0-D tensors. {_CONJUGATE}")
+        return self
+    if self.ndim != 2:
+        batches = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{batches}"
+        )
+    return transpose(self, 0, 1)
+
+
+def _of_matrices(name: str, advice: str) -> property:
+    def turned(self: Tensor) -> Tensor:
+        if self.ndim == 0:
+            _deprecated(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
+            return self
+        if self.ndim == 1:
+            raise RuntimeError(
+                f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+            )
+        return transpose(self, -2, -1)
+
+    return property(turned)
+
+
+Tensor.T, Tensor.H = property(_T), property(_H)  # type: ignore[attr-defined]
+Tensor.mT, Tensor.mH = _of_matrices("mT", _IDENTITY), _of_matrices("mH", _CONJUGATE)  # type: ignore[attr-defined]
+fix("T", "H", "mT", "mH")
+
+
+@method
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    given = [[d] if isinstance(d, int) else list(d) for d in (source, destination)]
+    if len(given[0]) != len(given[1]):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as "
+            f"destination ({given[1]} dims)"
+        )
+    src, dst = ([layout.wrap_dim(d, input.ndim) for d in dims] for dims in given)
+    for word, dims, named in (("source", src, given[0]), ("destination", dst, given[1])):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{word}` ({named})")
+    if not input.ndim:
+        return _permute(input, dims=())
+    order: list[int] = [-1] * input.ndim
+    for s, d in zip(src, dst):
+        order[d] = s
+    rest = iter([d for d in range(input.ndim) if d not in src])
+    return _permute(input, dims=tuple(next(rest) if d < 0 else d for d in order))
+
+
+moveaxis = Tensor.moveaxis = movedim  # type: ignore[attr-defined]
+hooks.movedim = movedim
+
+
+__all__ = ["moveaxis", "movedim", "permute", "swapaxes", "swapdims", "t", "transpose"]

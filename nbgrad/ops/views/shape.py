@@ -1,0 +1,249 @@
+"""The same elements in another shape, or more of them than there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nbgrad.core.arguments import check
+from nbgrad.core.tensor import Tensor, hooks, wrap
+from nbgrad.dispatch.prepared import call_of, settled
+from nbgrad.dispatch.stanza import method
+from nbgrad.memory import layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.views.copy import contiguous
+from nbgrad.ops.views.views import _holds_ints, _sizes, alias, view
+from nbgrad.tape.modes import state
+
+# ---------------------------------------------------------------- the same elements in another shape
+
+
+def _view_each(x: Tensor, shape: Ints) -> Tensor:
+    return _view(x, shape=(tuple.__getitem__(x.shape, 0), *shape))
+
+
+@view("View", lambda g, input_spec: reshape(g, input_spec.shape), batch=_view_each)
+def _view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    strides = layout.view_strides(sp.shape, sp.strides, shape)
+    if strides is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+            "subspaces). Use .reshape(...) instead."
+        )
+    return sp.like(shape, strides), 0
+
+
+@view("ReshapeAlias", lambda g, input_spec: reshape(g, input_spec.shape), batch=_view_each)
+def _reshape_alias(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    strides = layout.view_strides(sp.shape, sp.strides, shape)
+    assert strides is not None
+    return sp.like(shape, strides), 0
+
+
+@view("UnsafeView", lambda g, input_spec: reshape(g, input_spec.shape), batch=_view_each)
+def _unsafe_view(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    return sp.like(shape), 0
+
+
+def _squeezed(sp: Spec, *, dims: Ints) -> tuple[Spec, int]:
+    keep = [d for d in range(sp.ndim) if d not in dims]
+    return sp.like(tuple(sp.shape[d] for d in keep), tuple(sp.strides[d] for d in keep)), 0
+
+
+def _squeeze_each(x: Tensor, dims: Ints) -> Tensor:
+    return _squeeze_dims(x, dims=tuple([d + 1 for d in dims]))
+
+
+_squeeze: Callable[..., Tensor]
+_squeeze_dim: Callable[..., Tensor]
+_squeeze_dims: Callable[..., Tensor]
+_squeeze, _squeeze_dim, _squeeze_dims = (
+    view(
+        f"SqueezeBackward{k}",
+        lambda g, input_spec: reshape(g, input_spec.shape),
+        batch=_squeeze_each,
+    )(_squeezed)
+    for k in range(3)
+)
+
+
+@view(
+    "Unsqueeze",
+    lambda g, dim: _squeeze_dim(g, dims=(dim,)),
+    batch=lambda x, dim: _unsqueeze(x, dim=dim + 1),
+)
+def _unsqueeze(sp: Spec, *, dim: int) -> tuple[Spec, int]:
+    step = sp.shape[dim] * sp.strides[dim] if dim < sp.ndim else 1
+    return sp.like((*sp.shape[:dim], 1, *sp.shape[dim:]), (*sp.strides[:dim], step, *sp.strides[dim:])), 0
+
+
+hooks.alias = alias
+
+
+@method
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    return _view(self, shape=layout.infer_size(tuple(other.shape), self._spec.numel))
+
+
+@settled
+def _t_view(self: Tensor, *shape: Any) -> Any:
+    return call_of(_view, self, shape=layout.infer_size(_sizes(shape), self._spec.numel))
+
+
+Tensor.view = _t_view  # type: ignore[attr-defined]
+
+
+@method
+@settled
+def reshape(input: Tensor, *shape: Any) -> Any:
+    return _reshaped(input, layout.infer_size(_sizes(shape, "reshape", "shape"), input._spec.numel))
+
+
+def _reshaped(input: Tensor, sizes: Ints) -> Any:
+    """A view where one can show the elements so, else a copy."""
+    sp = input._spec
+    if layout.view_strides(sp.shape, sp.strides, sizes) is not None:
+        return call_of(_view if sp.contiguous else _reshape_alias, input, shape=sizes)
+    copied = contiguous(input)
+    out = _unsafe_view(copied, shape=sizes)
+    return owned(out)
+
+
+def owned(view: Tensor) -> Tensor:
+    """A view of a copy that nobody else has: to the user no view."""
+    view._view, view._rg = None, 1 if view._node is not None else 0
+    return view
+
+
+@method
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    return reshape(self, other.shape)
+
+
+@method
+@settled
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+    a, b = layout.wrap_dim(start_dim, input.ndim), layout.wrap_dim(end_dim, input.ndim)
+    if a > b:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if input.ndim == 0:
+        return _reshaped(input, (1,))
+    if a == b:
+        return input
+    merged = 1
+    for n in tuple(input.shape)[a : b + 1]:
+        merged *= n
+    return _reshaped(input, (*tuple(input.shape)[:a], merged, *tuple(input.shape)[b + 1 :]))
+
+
+@method
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension, next to each other."""
+    return _view(contiguous(input), shape=(input.numel(),))
+
+
+@method
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    if isinstance(sizes, Tensor):
+        bool(sizes)
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    if type(dim) is not int or not _holds_ints(sizes):
+        check("inner.unflatten", (dim, sizes), {})
+    d = layout.wrap_dim(dim, input.ndim)
+    unexpected = "unflatten got an unexpected error:\n"
+    if not input.ndim:
+        raise RuntimeError(f"{unexpected}Dimension specified as {dim} but tensor has no dimensions")
+    try:
+        inner = layout.infer_size(tuple(sizes), input.shape[d])
+    except RuntimeError as error:
+        if "is invalid for input" not in str(error):
+            raise RuntimeError(f"{unexpected}{error}") from None
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({input.shape[d]}) in the input "
+            "tensor"
+        ) from None
+    return reshape(input, (*tuple(input.shape)[:d], *inner, *tuple(input.shape)[d + 1 :]))
+
+
+@method
+@settled
+def squeeze(input: Tensor, dim: Any = None) -> Any:
+    if dim is None:
+        return call_of(_squeeze, input, dims=tuple(d for d in range(input.ndim) if input.shape[d] == 1))
+    single = isinstance(dim, int)
+    wanted = (
+        (layout.wrap_dim(dim, input.ndim),)
+        if single
+        else layout.wrap_dims(tuple(dim), input.ndim)
+        if dim
+        else ()
+    )
+    ones = tuple(w for w in wanted if input.ndim and input.shape[w] == 1)
+    return call_of(_squeeze_dim if single else _squeeze_dims, input, dims=ones)
+
+
+@method
+@settled
+def unsqueeze(input: Tensor, dim: int) -> Any:
+    n = input.ndim + 1
+    if not -n <= dim < n:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
+    return call_of(_unsqueeze, input, dim=dim % n)
+
+
+# ---------------------------------------------------------------- more, or fewer, elements
+
+
+def _expand_each(x: Tensor, shape: Ints) -> Tensor:
+    n, *sizes = x.shape
+    wide = (*(1,) * (len(shape) - len(sizes)), *sizes)
+    if len(wide) > len(sizes):
+        x = reshape(x, (n, *wide))
+    return _expand(x, shape=(n, *shape))
+
+
+@view("Expand", lambda g, input_spec: hooks.sum_to(g, input_spec.shape), batch=_expand_each)
+def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
+    try:
+        return sp.like(*layout.expand(sp.shape, sp.strides, shape)), 0
+    except RuntimeError as e:
+        raise RuntimeError(str(e).replace("torch.FloatTensor", sp.dtype.type_name)) from None
+
+
+@method
+@settled
+def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
+    return call_of(_expand, self, shape=_sizes(sizes, "expand"))
+
+
+def spread(g: Tensor, shape: Ints) -> Tensor:
+    """`expand` for gradients: where nothing is recorded, without the bookkeeping that a user's view needs."""
+    if state.grad or state.active:
+        return _expand(g, shape=shape)
+    key = (g._spec, shape)
+    sp = _spreads.get(key)
+    if sp is None:
+        if len(_spreads) > 4096:
+            _spreads.clear()
+        sp = _spreads[key] = g._spec.like(*layout.expand(g._spec.shape, g._spec.strides, shape))
+    return wrap(g._buf, sp)
+
+
+_spreads: dict[tuple[Spec, Ints], Spec] = {}
+
+
+@method
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    return _expand(self, shape=tuple(other.shape))
+
+
+@method
+def broadcast_to(input: Tensor, *size: Any) -> Tensor:
+    return _expand(input, shape=_sizes(size, "broadcast_to"))
+
+
+__all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]

@@ -1,0 +1,326 @@
+"""Fewer elements: a place or a range along a dimension, a diagonal; and several such views at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nbgrad.core.arguments import check
+from nbgrad.core.op import LINEAR, Op
+from nbgrad.core.tensor import Tensor, hooks, requires, share
+from nbgrad.dispatch import transforms
+from nbgrad.dispatch.elementwise import created, make_view
+from nbgrad.dispatch.prepared import call_of, settled
+from nbgrad.dispatch.stanza import method
+from nbgrad.history.record import record_op
+from nbgrad.memory import backend, layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Marked, Spec
+from nbgrad.ops.views.shape import _expand, reshape
+from nbgrad.ops.views.views import _embed, _holds_ints, _Known, _strided, view
+from nbgrad.tape.modes import state
+
+hooks.reshape, hooks.expand = reshape, lambda t, shape: _expand(t, shape=tuple(shape))
+
+
+def _part_rule(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Any]:
+    """The gradient of a view of a part: zeros, but where it looked."""
+
+    known = _Known(geometry)
+
+    def rule(g: Tensor, input_spec: Spec, **static: Any) -> Tensor:
+        base = input_spec.dense()
+        at, offset = known.of(base, static)
+        return _embed(g, base=base, at=at, offset=offset)
+
+    return rule
+
+
+def _select_geometry(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
+    shape, strides = tuple(sp.shape), sp.strides
+    return sp.like(shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]), index * strides[dim]
+
+
+def _slice_geometry(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
+    shape, strides = tuple(sp.shape), sp.strides
+    return (
+        sp.like(
+            (*shape[:dim], length, *shape[dim + 1 :]),
+            (*strides[:dim], strides[dim] * step, *strides[dim + 1 :]),
+        ),
+        start * strides[dim],
+    )
+
+
+def _diagonal_geometry(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int]:
+    rows, cols = sp.shape[dim1], sp.shape[dim2]
+    n = max(0, min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols))
+    start = offset * sp.strides[dim2] if offset >= 0 else -offset * sp.strides[dim1]
+    keep = [d for d in range(sp.ndim) if d not in (dim1, dim2)]
+    shape = (*(sp.shape[d] for d in keep), n)
+    return sp.like(
+        shape, (*(sp.strides[d] for d in keep), sp.strides[dim1] + sp.strides[dim2])
+    ), start if n else 0
+
+
+_select_part, _slice_part = _part_rule(_select_geometry), _part_rule(_slice_geometry)
+_diagonal_part = _part_rule(_diagonal_geometry)
+
+
+@view(
+    "Select",
+    lambda g, input_spec, dim, index: _select_part(g, input_spec, dim=dim, index=index),
+    batch=lambda x, dim, index: _select(x, dim=dim + 1, index=index),
+)
+def _select(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
+    return _select_geometry(sp, dim=dim, index=index)
+
+
+@view(
+    "Slice",
+    lambda g, input_spec, dim, start, length, step: _slice_part(
+        g, input_spec, dim=dim, start=start, length=length, step=step
+    ),
+    batch=lambda x, dim, start, length, step: _slice(x, dim=dim + 1, start=start, length=length, step=step),
+)
+def _slice(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
+    return _slice_geometry(sp, dim=dim, start=start, length=length, step=step)
+
+
+@view(
+    "Diagonal",
+    lambda g, input_spec, offset, dim1, dim2: _diagonal_part(
+        g, input_spec, offset=offset, dim1=dim1, dim2=dim2
+    ),
+    batch=lambda x, offset, dim1, dim2: _diagonal(x, offset=offset, dim1=dim1 + 1, dim2=dim2 + 1),
+)
+def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int]:
+    return _diagonal_geometry(sp, offset=offset, dim1=dim1, dim2=dim2)
+
+
+@method
+@settled
+def select(input: Tensor, dim: int, index: int) -> Any:
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d = layout.wrap_dim(dim, input.ndim)
+    n = tuple.__getitem__(input.shape, d)
+    if not -n <= index < n:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}"
+        )
+    return call_of(_select, input, dim=d, index=index % n)
+
+
+@method
+@settled
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    d = layout.wrap_dim(dim, input.ndim)
+    n = tuple.__getitem__(input.shape, d)
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != 1):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    start = int(start)
+    if not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    if start < 0:
+        start += n
+    if start + length > n:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    return call_of(_slice, input, dim=d, start=start, length=length, step=1)
+
+
+@method
+@settled
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    a, b = layout.wrap_dim(dim1, input.ndim), layout.wrap_dim(dim2, input.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return call_of(_diagonal, input, offset=offset, dim1=a, dim2=b)
+
+
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    return diagonal(A, offset, dim1, dim2)
+
+
+# ---------------------------------------------------------------- several views at once
+
+
+def _part(input: Tensor, sp: Spec, offset: int) -> Tensor:
+    look = backend.of(sp.device).view
+    return share(input, look(input._buf, offset * sp.itemsize), sp)
+
+
+def _several(
+    node_name: str, apart: bool = False
+) -> Callable[[Callable[..., list[tuple[Spec, int]]]], Callable[..., tuple[Tensor, ...]]]:
+    """Make what gives the geometries of several views an op. Those `apart` are none to autograd: each counts its own writes."""
+
+    def make(geometry: Callable[..., list[tuple[Spec, int]]]) -> Callable[..., tuple[Tensor, ...]]:
+        def forward(input: Tensor, **static: Any) -> Tensor:
+            raise AssertionError("views are made by make_view")
+
+        def rule(g: Any, input_spec: Spec, parts: Any) -> Tensor:
+            if isinstance(g, Tensor):  # the engine's form for a node of one output, here a tuple of one view
+                g = [g]
+            base = input_spec.dense()
+            total: Tensor | None = None
+            for grad, (at, offset) in zip(g, geometry(base, **parts)):
+                if grad is not None:
+                    part = _embed(grad, base=base, at=at, offset=offset)
+                    total = part if total is None else hooks.add(total, part)
+            assert total is not None
+            return total
+
+        def batch(x: Tensor, parts: dict[str, Any]) -> tuple[Tensor, ...]:
+            return views(x, parts={**parts, "dim": parts["dim"] + 1})
+
+        op = Op(forward, {"input": rule}, node_name + "Backward0", LINEAR, batch)
+
+        def views(input: Tensor, *, parts: dict[str, Any]) -> tuple[Tensor, ...]:
+            if state.active and type(input._spec) is Marked:
+                return transforms.view(op, views, input, {"parts": parts}, created(multi=True))
+            found = geometry(input._spec, **parts)
+            if apart:
+                outs = tuple([_part(input, sp, offset) for sp, offset in found])
+            else:
+                outs = tuple([make_view(input, sp, offset, op.node_name, multi=True) for sp, offset in found])
+            if outs and state.grad and input._rg and requires(input):
+                record_op(op, outs, (input,), {"parts": parts})
+            return outs
+
+        def called(input: Tensor, **parts: Any) -> tuple[Tensor, ...]:
+            return views(input, parts=parts)
+
+        called.op = op  # type: ignore[attr-defined]
+        return called
+
+    return make
+
+
+@_several("Unbind")
+def _unbind(sp: Spec, *, dim: int) -> list[tuple[Spec, int]]:
+    return [_select_geometry(sp, dim=dim, index=k) for k in range(sp.shape[dim])]
+
+
+def _split_geometry(sp: Spec, *, dim: int, sizes: Ints) -> list[tuple[Spec, int]]:
+    out, start = [], 0
+    for n in sizes:
+        out.append(_slice_geometry(sp, dim=dim, start=start, length=n, step=1))
+        start += n
+    return out
+
+
+_split, _split_with_sizes = _several("Split")(_split_geometry), _several("SplitWithSizes")(_split_geometry)
+_unsafe_split = _several("UnsafeSplit", apart=True)(_split_geometry)
+_unsafe_split_with_sizes = _several("UnsafeSplitWithSizes", apart=True)(_split_geometry)
+
+
+@method
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    at = layout.wrap_dim(dim, input.ndim)
+    if input.ndim == 0:
+        raise IndexError(f"Dimension specified as {at} but tensor has no dimensions")
+    return _unbind(input, dim=at)
+
+
+def _equal_parts(tensor: Tensor, split_size: int, dim: int) -> dict[str, Any]:
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = layout.wrap_dim(dim, tensor.ndim)
+    n = tuple.__getitem__(tensor.shape, d)
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0 and n:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    count = max(1, -(-n // split_size)) if split_size else 1
+    return {"dim": d, "sizes": (split_size,) * (count - 1) + (n - split_size * (count - 1),)}
+
+
+def _given_parts(tensor: Tensor, split_sizes: Sequence[int], dim: int) -> dict[str, Any]:
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = layout.wrap_dim(dim, tensor.ndim)
+    n, sizes = tuple.__getitem__(tensor.shape, d), tuple(split_sizes)
+    if any(s < 0 for s in sizes):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+        )
+    if sum(sizes) != n:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}), but got "
+            f"split_sizes={list(sizes)}"
+        )
+    return {"dim": d, "sizes": sizes}
+
+
+def _chunks(input: Tensor, chunks: int, dim: int) -> dict[str, Any]:
+    if input.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    d = layout.wrap_dim(dim, input.ndim)
+    size = -(-input.shape[d] // chunks)
+    return _equal_parts(input, size, d) if size else {"dim": d, "sizes": (0,) * chunks}
+
+
+@method
+def split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    if not isinstance(tensor, Tensor):
+        found: tuple[Tensor, ...] = tensor.split(split_size, dim)
+        return found
+    if isinstance(split_size, int) and not isinstance(split_size, bool):
+        return _split(tensor, **_equal_parts(tensor, split_size, dim))
+    if not _holds_ints(split_size):
+        check("split_with_sizes", (tensor, split_size, dim), {})
+    return _split_with_sizes(tensor, **_given_parts(tensor, split_size, dim))
+
+
+@method
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    return _split_with_sizes(input, **_given_parts(input, split_sizes, dim))
+
+
+@method
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    parts = _chunks(input, chunks, dim)
+    return (_split if input.shape[parts["dim"]] else _split_with_sizes)(input, **parts)
+
+
+@method
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split`, but autograd takes the parts for tensors of their own, which may be written to, each apart."""
+    return _unsafe_split(input, **_equal_parts(input, split_size, dim))
+
+
+@method
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    return _unsafe_split_with_sizes(input, **_given_parts(input, split_sizes, dim))
+
+
+@method
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    return _unsafe_split(input, **_chunks(input, chunks, dim))
+
+
+hooks.select = lambda t, dim, index: _select(t, dim=dim, index=index)
+hooks.as_strided = lambda t, shape, strides, offset: _strided(
+    t, at=t._spec.like(tuple(shape), tuple(strides)), offset=offset
+)
+
+
+__all__ = [
+    "chunk",
+    "diagonal",
+    "narrow",
+    "select",
+    "split",
+    "split_with_sizes",
+    "unbind",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+]
