@@ -25,6 +25,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory.backend import check_room
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.layout import broadcast_shapes
 from nbgrad.memory.storage import Spec
 
 Args = tuple[Any, ...]
@@ -379,6 +380,11 @@ def _refuse(text: str, kind: type[Exception] = ValueError) -> None:
     raise kind(text)
 
 
+def _broadcast(*tensors: Any) -> None:
+    if all([isinstance(t, Tensor) for t in tensors]):
+        broadcast_shapes(*[t.shape for t in tensors])
+
+
 def _told(size_average: Any, reduce: Any) -> bool:
     """Whether a loss is told in the old way how to reduce; arguments that are neither true nor false raise."""
     if size_average is not None:
@@ -396,7 +402,8 @@ def _reducing(reduction: Any, size_average: Any = None, reduce: Any = None) -> N
 @cache
 def _words() -> dict[str, Any]:
     """What the table's expressions may call."""
-    return {"refuse": _refuse, "told": _told, "reducing": _reducing, "check": check, "Tensor": Tensor}
+    words = {"refuse": _refuse, "told": _told, "reducing": _reducing, "check": check, "Tensor": Tensor}
+    return words | {"broadcast": _broadcast}
 
 
 def _parameters(text: str) -> Iterator[Parameter]:

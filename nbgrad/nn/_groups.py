@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.nn._norms import batch_norm
+from nbgrad.nn._norms import by_channel
 from nbgrad.ops.rows import normalise
 from nbgrad.ops.views.shape import expand, reshape
 
@@ -75,7 +75,7 @@ def instance_norm(
 
     mean, variance = repeated(running_mean), repeated(running_var)
     lined = reshape(input, (1, count * channels, *shape[2:]))
-    got = batch_norm(lined, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps)
+    got = by_channel(lined, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps)
     for t, updated in ((running_mean, mean), (running_var, variance)):
         if t is not None and updated is not None and use_input_stats:
             t.data.copy_(updated.data.reshape(count, -1).mean(0))

@@ -249,14 +249,14 @@ def huber_loss(
     """`smooth_l1_loss` times `delta`."""
     d = input.dtype
     input, target = _paired(input, target)
-    if input.dtype is not d and not d.is_floating_point:
-        raise RuntimeError(
-            f"result type {input.dtype.scalar_name} can't be cast to the desired output type {d.scalar_name}"
-        )
     if weight is None:
         legacy_reduction(reduction, None, None)
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if input.dtype is not d and not d.is_floating_point:
+        raise RuntimeError(
+            f"result type {input.dtype.scalar_name} can't be cast to the desired output type {d.scalar_name}"
+        )
     _no_integers(input, "huber_cpu")
     if weight is not None:
         if weight.size() != input.size():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
@@ -100,9 +101,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {out}"
         )
-    x1, x2 = reshape(input1, (-1, first)), reshape(input2, (-1, second))
+    count = prod(input1.shape[:-1])
+    x1, x2 = reshape(input1, (count, first)), reshape(input2, (count, second))
     by_first = products.mm(x1, reshape(permute(weight, 1, 0, 2), (first, out * second)))
-    pairs = products.bmm(reshape(by_first, (-1, out, second)), unsqueeze(x2, -1))
+    pairs = products.bmm(reshape(by_first, (count, out, second)), unsqueeze(x2, -1))
     got = reshape(squeeze(pairs, -1), (*input1.shape[:-1], out))
     return got if bias is None else e.add(got, bias)
 

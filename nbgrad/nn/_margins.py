@@ -68,7 +68,7 @@ def triplet_margin_loss(
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return pairwise_distance(a, b, p, eps)
 
-    return _of_triplets(anchor, positive, negative, distance, margin, swap, reduction)
+    return _of_triplets(anchor, positive, negative, distance, float(margin), swap, reduction)
 
 
 def triplet_margin_with_distance_loss(
@@ -102,7 +102,6 @@ def _of_triplets(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
             f"{anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
         )
-    margin = float(margin) if isinstance(margin, int) else margin
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = e.minimum(far, distance(positive, negative))

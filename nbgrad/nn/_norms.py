@@ -117,6 +117,20 @@ def batch_norm(
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    return by_channel(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def by_channel(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """What remains of it behind the checks that PyTorch's Python makes."""
     channels = input.shape[1] if input.ndim > 1 else 0
     for word, t in (("running_mean", running_mean), ("running_var", running_var)):
         if t is None and not training:

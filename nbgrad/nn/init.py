@@ -176,15 +176,16 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
     return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
 
 
-@_in_place
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
-    _uniform(tensor, -bound, bound, generator)
+    with no_grad():
+        return _uniform(tensor, -bound, bound, generator)
 
 
-@_in_place
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> None:
-    _normal(tensor, 0.0, _xavier_std(tensor, gain), generator)
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    std = _xavier_std(tensor, gain)
+    with no_grad():
+        return _normal(tensor, 0.0, std, generator)
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:

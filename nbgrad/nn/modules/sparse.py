@@ -38,7 +38,8 @@ class Embedding(Module):
                 else padding_idx < 0 and padding_idx < -num_embeddings
             ):
                 raise AssertionError("Padding_idx must be within num_embeddings")
-            padding_idx += num_embeddings if padding_idx < 0 else 0
+            if padding_idx < 0:
+                padding_idx += num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = (
             num_embeddings,
             embedding_dim,
