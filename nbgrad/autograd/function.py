@@ -233,7 +233,8 @@ class Function(metaclass=FunctionMeta):
                     needs.append(True)
                     target, number = (a._node, a._nr) if a._rg == 1 else edge(a)
                     if a._node is None:
-                        target, node.leaves = target or accumulator(a), (a, node.leaves)
+                        target = accumulator(a) if a._rg == 1 else target
+                        node.leaves = (a, node.leaves)
                     targets.append(target)
                     numbers.append(number)
                     continue

@@ -95,8 +95,9 @@ class LBFGS(Optimizer):
             before = state["prev_loss"] = loss
             state["prev_flat_grad"] = grad.clone()
             start = state["n_iter"] == 1
-            t = min(1.0, 1.0 / float(grad.abs().sum())) * float(group["lr"]) if start else float(group["lr"])
-            state["t"] = t
+            lr = group["lr"]
+            state["t"] = min(1.0, 1.0 / float(grad.abs().sum())) * lr if start else lr
+            t = float(state["t"]) if isinstance(state["t"], Tensor) else state["t"]
             slope = float(grad.dot(direction))
             if slope > -group["tolerance_change"]:
                 break

@@ -62,10 +62,10 @@ def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: P
     out: list[Tensor | None] = []
     start = 0
     for sp, w in zip(specs, wanted):
-        length = 0 if _skipped(sp) and g._spec.ndim != 1 else tuple(sp.shape)[dim]
+        length = 0 if _skipped(sp) else tuple(sp.shape)[dim]
         if not w:
             out.append(None)
-        elif _skipped(sp) and g._spec.ndim != 1:
+        elif _skipped(sp):
             out.append(zeros(sp.dense()))
         else:
             out.append(to_dtype(_slice(g, dim=dim, start=start, length=length, step=1), sp.dtype))
