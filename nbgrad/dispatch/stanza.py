@@ -137,8 +137,14 @@ def attach(f: Callable[..., Any], op: ElementwiseOp, in_place_too: bool = True) 
         return write(op, (self, *args))
 
     in_place.__name__ = in_place.__qualname__ = op.name + "_"
+    in_place.__doc__ = words_in_place(f)
     in_place.__signature__ = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in op.params])  # type: ignore[attr-defined]
     setattr(Tensor, op.name + "_", in_place)
+
+
+def words_in_place(function: Callable[..., Any]) -> str:
+    """What a form in place says: the words of its function stand once."""
+    return f"`{function.__name__.removeprefix('_t_')}` in place: the tensor itself becomes the result.\n\n    {function.__doc__ or ''}"
 
 
 def in_place_functions(names: Sequence[str]) -> dict[str, Callable[..., Any]]:

@@ -176,6 +176,11 @@ def _square(input):
 
 @stanza(promote="float", vjp=lambda g, y: g * y)
 def exp(input):
+    """e to the power of each element. The gradient is `g * exp(input)`.
+
+    >>> torch.exp(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 2.7183])
+    """
     return p.exp(input)
 
 

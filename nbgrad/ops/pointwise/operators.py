@@ -353,4 +353,5 @@ __all__ = [
     "sub",
     "subtract",
     "true_divide",
+    *(f"{_name}_" for _name in _IN_PLACE),
 ]

@@ -16,7 +16,7 @@ from nbgrad.core.tensor import Tensor, check_write, empty, hooks, rebase, requir
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import apart, differentiable
 from nbgrad.dispatch.prepared import Run, prepared
-from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.stanza import method, words_in_place
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import ne
 from nbgrad.history.record import written_by
@@ -402,6 +402,7 @@ def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], 
         return self
 
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = words_in_place(function)
     method.__signature__ = signature(function)  # type: ignore[attr-defined]
     setattr(Tensor, name, method)
 

@@ -1,0 +1,116 @@
+"""What every public name says of itself: a docstring of our own, whose examples run and print what torch prints.
+
+`python -m tests.test_words` lists the names that say nothing and those that show no example.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import SUBJECT, T
+
+MODULES = (
+    *("", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.parametrize", "nn.utils.rnn", "optim"),
+    *(
+        "optim.lr_scheduler",
+        "optim.swa_utils",
+        "linalg",
+        "special",
+        "func",
+        "autograd",
+        "autograd.functional",
+    ),
+    *(
+        "autograd.forward_ad",
+        "autograd.graph",
+        "utils",
+        "utils.data",
+        "utils.checkpoint",
+        "random",
+        "profiler",
+    ),
+)
+OURS_ALONE = re.compile(r"\bnbgrad\b")  # in an example: torch has nothing like it
+NO_EXAMPLE = re.compile(
+    r"Tensor\.(__\w+__|\w+_)|.*\.(Tensor|dtype|device|Size)|\w*Tensor"
+)  # shown by others: forms in place, types
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Every public function, method, property and class by its path."""
+    for path in MODULES:
+        module = importlib.import_module(f"{SUBJECT}.{path}".rstrip("."))
+        for name in getattr(module, "__all__", dir(module)):
+            thing = getattr(module, name, None)
+            if name.startswith("_") or inspect.ismodule(thing) or not callable(thing):
+                continue
+            if (getattr(thing, "__module__", None) or "").split(".")[0] == SUBJECT or not inspect.isclass(
+                thing
+            ):
+                yield f"{path}.{name}".lstrip("."), thing
+    for name in dir(T.Tensor):
+        thing = inspect.getattr_static(T.Tensor, name)
+        if not name.startswith("_") and (callable(thing) or isinstance(thing, property)):
+            yield f"Tensor.{name}", thing
+
+
+def words() -> dict[str, str]:
+    return {path: inspect.cleandoc(thing.__doc__ or "") for path, thing in public()}
+
+
+def examples() -> dict[str, str]:
+    """Each docstring with examples, once, by the first path that shows it."""
+    by_text: dict[str, str] = {}
+    for path, text in words().items():
+        if ">>>" in text and not path.endswith("_"):
+            by_text.setdefault(text, path)
+    return {path: text for text, path in by_text.items()}
+
+
+def run(path: str, text: str, torch: Any) -> str:
+    """What went otherwise than the text says."""
+    scope = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    test = doctest.DocTestParser().get_doctest(text, scope, path, None, None)
+    said: list[str] = []
+    torch.manual_seed(0)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    doctest.DocTestRunner(optionflags=flags, verbose=False).run(test, out=said.append)
+    return "".join(said)
+
+
+def test_examples_print_what_they_say() -> None:
+    failed = [said for path, text in examples().items() if (said := run(path, text, T))]
+    assert not failed, "\n".join(failed)
+
+
+@pytest.mark.oracle
+def test_examples_print_what_torch_prints() -> None:
+    import torch
+
+    shared = {path: text for path, text in examples().items() if not OURS_ALONE.search(text)}
+    failed = [said for path, text in shared.items() if (said := run(path, text, torch))]
+    assert len(shared) > 0.9 * len(examples()) - 40
+    assert not failed, "\n".join(failed)
+
+
+def main() -> None:
+    said = words()
+    for title, wanting in (
+        ("say nothing", [path for path, text in said.items() if not text]),
+        (
+            "show no example",
+            [p for p, text in said.items() if text and ">>>" not in text and not NO_EXAMPLE.fullmatch(p)],
+        ),
+    ):
+        print(f"{len(wanting)} of {len(said)} {title}: {' '.join(wanting)}\n")
+
+
+if __name__ == "__main__":
+    main()
