@@ -177,9 +177,10 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    high = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    low = -high
     with no_grad():
-        return _uniform(tensor, -bound, bound, generator)
+        return _uniform(tensor, low, high, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
