@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.host.values import of_array
 from nbgrad.ops.make.generator import default_generator as default_generator
 from nbgrad.ops.make.generator import initial_seed as initial_seed
 from nbgrad.ops.make.generator import manual_seed as manual_seed
@@ -16,11 +15,11 @@ from nbgrad.ops.make.generator import seed as seed
 
 def get_rng_state() -> Tensor:
     """The state as a tensor of bytes, laid out as PyTorch's is."""
-    return of_array(default_generator.get_state())
+    return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    default_generator.set_state(new_state.detach()._host())
+    default_generator.set_state(new_state)
 
 
 @contextmanager
@@ -35,8 +34,8 @@ def fork_rng(
     if not enabled:
         yield
         return
-    kept = default_generator.get_state()
+    kept = default_generator.state()
     try:
         yield
     finally:
-        default_generator.set_state(kept)
+        default_generator.restore(kept)

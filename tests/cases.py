@@ -607,6 +607,13 @@ case(
     ((5, 4), (4,)),
     dtypes=FLOATS,
 )
+case(
+    "native_layer_norm",
+    lambda T, x, w, b: T.native_layer_norm(x, (4,), w, b, 0.1)[0],
+    ((5, 4), (4,), (4,)),
+    ((2, 3, 4), (4,), (4,)),
+    dtypes=FLOATS,
+)
 op("rms_norm", ((5, 4),), ((2, 3, 4),), ((0, 4),), args=((4,),), **NORM)
 case(
     "rms_norm_weight",
@@ -936,6 +943,13 @@ for order in (None, 1, "fro", -2):
 linalg("matrix_rank", lambda T, x: T.linalg.matrix_rank(x[:, :1] @ x[:1]), ((4, 3),), **NO_GRAD)
 linalg("tensorsolve", lambda T, a, b: T.linalg.tensorsolve(a, b), ((2, 3, 6), (2, 3)))
 linalg("tensorinv", lambda T, a: T.linalg.tensorinv(a), ((2, 3, 6),))
+linalg(
+    "householder_product",
+    lambda T, a, tau: T.linalg.householder_product(a, tau),
+    ((4, 3), (3,)),
+    ((3, 2), (1,)),
+    ((2, 4, 3), (2, 2)),
+)
 
 # ---- joining
 JOINED: tuple[Operands, ...] = (((2, 3), (4, 3)), ((0, 3), (2, 3)), ((0,), (2, 3)))

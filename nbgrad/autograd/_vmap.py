@@ -60,12 +60,12 @@ def vmap(
         if chunk_size is None or chunk_size >= size:
             outs, out_spec, _ = run(leaves, size)
             return tree_unflatten(outs, out_spec)
-        kept = generator.default_generator.get_state() if randomness == "same" else None
+        kept = generator.default_generator.state() if randomness == "same" else None
         parts: list[list[Tensor]] = []
         for start in range(0, size, chunk_size):
             count = min(chunk_size, size - start)
             if kept is not None:
-                generator.default_generator.set_state(kept)
+                generator.default_generator.restore(kept)
             cut = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims)]
             outs, out_spec, places = run(cut, count)
             parts.append(outs)

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.make import drawn, filled, sampling
 from nbgrad.tape.modes import state
@@ -58,6 +59,20 @@ def _of_torch(op: Any) -> Any:
 
     function.__name__ = function.__qualname__ = op.__name__
     return function
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """What is left and scaled, and the mask of what was left."""
+    if not input.numel():
+        return input, filled.empty_like(input)
+    if train is not None and not train:
+        return input.clone(), filled.ones_like(input, dtype=dtypes.bool_)
+    mask = sampling.bernoulli_(filled.empty_like(input, dtype=dtypes.bool_), 1 - p)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
+        )
+    return e.mul(e.mul(input, mask), 0.0 if p == 1 else 1 / (1 - p)), mask
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

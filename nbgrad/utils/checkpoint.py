@@ -153,12 +153,12 @@ def _random_from(rng_state: Any) -> Iterator[None]:
     if rng_state is None:
         yield
         return
-    outside = default_generator.get_state()
-    default_generator.set_state(rng_state)
+    outside = default_generator.state()
+    default_generator.restore(rng_state)
     try:
         yield
     finally:
-        default_generator.set_state(outside)
+        default_generator.restore(outside)
 
 
 # ---------------------------------------------------------------- on hooks for saved values
@@ -183,7 +183,7 @@ def _holding(
     if determinism_check not in _CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_CHECKS)}, but got {determinism_check}")
     forward_context, recompute_context = context_fn()
-    rng_state = default_generator.get_state() if preserve else None
+    rng_state = default_generator.state() if preserve else None
 
     def recompute(*args: Any) -> None:
         with _random_from(rng_state), recompute_context:
@@ -529,7 +529,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.rng_state = default_generator.get_state() if preserve_rng_state else None
+        ctx.rng_state = default_generator.state() if preserve_rng_state else None
         ctx.others = [None if isinstance(a, Tensor) else (a,) for a in args]
         ctx.save_for_backward(*[a for a in args if isinstance(a, Tensor)])
         return run_function(*args)

@@ -100,13 +100,13 @@ def test_seeds() -> None:
 
 
 def test_the_default_generator() -> None:
-    state = R.default_generator.get_state()
+    state = R.default_generator.state()
     try:
         assert R.manual_seed(3) is R.default_generator
         assert R.initial_seed() == 3
         assert R.seed() == R.initial_seed()
     finally:
-        R.default_generator.set_state(state)
+        R.default_generator.restore(state)
 
 
 @pytest.mark.parametrize("drawn", [0, 1, 623, 624, 625, 2000])
@@ -114,9 +114,9 @@ def test_a_state_brings_the_stream_back(drawn: int) -> None:
     g = generator(7)
     R.uniform(g, drawn, float32)
     R.normal(g, 1, float32)  # leaves a number for the next call
-    state = g.get_state()
+    state = g.state()
     others = [
-        R.Generator().set_state(state),
+        R.Generator().restore(state),
         g.clone_state(),
         copy.deepcopy(g),
         pickle.loads(pickle.dumps(g)),
@@ -130,11 +130,11 @@ def test_a_state_brings_the_stream_back(drawn: int) -> None:
 def test_bad_states() -> None:
     g = generator()
     with pytest.raises(TypeError, match=r"RNG state must be a torch\.ByteTensor"):
-        g.set_state(np.zeros(5056))
+        g.restore(np.zeros(5056))
     with pytest.raises(RuntimeError, match="of size 5056 but found the input RNG state size to be 3"):
-        g.set_state(np.zeros(3, np.uint8))
+        g.restore(np.zeros(3, np.uint8))
     with pytest.raises(RuntimeError, match="Invalid mt19937 state"):
-        g.set_state(np.zeros(5056, np.uint8))
+        g.restore(np.zeros(5056, np.uint8))
 
 
 def test_calls_from_threads_share_the_stream_without_overlap() -> None:
@@ -257,9 +257,9 @@ def test_states_are_torchs(torch: ModuleType) -> None:
     for draw in (1, 16, 623, 5):
         R.normal(g, draw, float32)
         torch.randn(draw, generator=t)
-        np.testing.assert_array_equal(g.get_state(), t.get_state().numpy())
-        taken = R.Generator().set_state(t.get_state().numpy())
-        given = torch.Generator().set_state(torch.from_numpy(g.get_state()))
+        np.testing.assert_array_equal(g.state(), t.get_state().numpy())
+        taken = R.Generator().restore(t.get_state().numpy())
+        given = torch.Generator().set_state(torch.from_numpy(g.state()))
         np.testing.assert_array_equal(R.normal(taken, 7, float32), torch.randn(7, generator=given).numpy())
 
 

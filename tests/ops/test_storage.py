@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -147,3 +148,11 @@ def test_threads_that_let_one_memory_grow() -> None:
     x.resize_(40)
     assert x[:8].tolist() == list(range(8))
     assert x.untyped_storage().nbytes() == 160
+
+
+def test_bytes_that_are_read_as_bools_count_as_true() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that bytes cannot be written to
+        x = T.frombuffer(b"\x01\x02\x00\x05", dtype=T.bool)
+    assert x.sum().item() == 3
+    assert (x + 0).tolist() == [1, 1, 0, 1]

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.core.arguments import unset
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty, hooks, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import Run, prepared
-from nbgrad.memory import layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.index.place import Place, _Array, _index_select, _of_array, _roll
@@ -170,9 +171,27 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 
+def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
+    if repeats.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    times = repeats._host()
+    if repeats.dtype not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(
+            f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'"
+        )
+    if (times < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if size is not None and size != times.sum():
+        raise RuntimeError("allocated size does not match required size")
+    return _of_array(np.repeat(np.arange(times.size, dtype=times.dtype), times))
+
+
 def repeat_interleave(
-    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    input: Any = unset, repeats: Any = unset, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
+    """Each element, or each slice along a dimension, so many times; of `repeats` alone, its places."""
+    if input is unset or repeats is unset:
+        return _repeated_places(input if repeats is unset else repeats, output_size)
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
     d = layout.wrap_dim(dim, input.ndim)

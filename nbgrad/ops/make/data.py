@@ -106,7 +106,10 @@ def frombuffer(
         warnings.warn(
             _NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"), UserWarning, stacklevel=2
         )
-    return _finish(lent(np.frombuffer(buffer, d.np, count, offset)), requires_grad)
+    array = np.frombuffer(buffer, d.np, count, offset)
+    if d is dtypes.bool_ and view.readonly:  # any byte but 0 is True, and kernels count bytes
+        array = array.view(np.uint8) != 0
+    return _finish(lent(array), requires_grad)
 
 
 def _is_sequence(x: Any) -> bool:

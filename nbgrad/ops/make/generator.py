@@ -31,6 +31,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from nbgrad.core.arguments import kind_name
+from nbgrad.core.tensor import Tensor
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates
 from nbgrad.kernels.launch import PARALLEL_FROM
@@ -38,6 +40,7 @@ from nbgrad.memory import backend, dtypes
 from nbgrad.memory import device as _device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Spec
+from nbgrad.ops.host.values import of_array
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _empty = np.empty
@@ -102,7 +105,7 @@ class Generator:
     def initial_seed(self) -> int:
         return self._seed
 
-    def get_state(self) -> Array:
+    def state(self) -> Array:
         """The state as a uint8 array, in the layout of PyTorch's."""
         record = np.zeros((), _STATE)
         with self.lock:
@@ -114,8 +117,8 @@ class Generator:
                 record["normal_y"], record["normal_is_valid"] = number, 1
         return record.reshape(1).view(np.uint8)
 
-    def set_state(self, state: Array) -> Generator:
-        if not isinstance(state, np.ndarray) or state.dtype != np.uint8:
+    def restore(self, state: Array) -> Generator:
+        if state.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
         if state.size != _STATE.itemsize:
             raise RuntimeError(
@@ -133,11 +136,19 @@ class Generator:
             self._kept.view(np.float64)[:] = (record["normal_y"], 1) if there else (0, 0)
         return self
 
+    def get_state(self) -> Tensor:
+        return of_array(self.state())
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        if not isinstance(new_state, Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {kind_name(new_state)}")
+        return self.restore(new_state.detach()._host())
+
     def clone_state(self) -> Generator:
-        return Generator().set_state(self.get_state())
+        return Generator().restore(self.state())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_from_state, (self.get_state(),))
+        return (_from_state, (self.state(),))
 
     def take(self, n: int) -> tuple[Array, int]:
         """The next n words, not yet tempered: the memory where they are, and the first one's place. Call with the lock held."""
@@ -184,7 +195,7 @@ def _fill(gen: Generator, kind: str, n: int, size: int, *numbers: float) -> Arra
 
 
 def _from_state(state: Array) -> Generator:
-    return Generator().set_state(state)
+    return Generator().restore(state)
 
 
 default_generator: Final = Generator()

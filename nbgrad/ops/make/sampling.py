@@ -305,13 +305,13 @@ def _count(name: str, generator: Any, *inputs: Array) -> Array:
     memory = [out.view(np.uint8), *(np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in inputs)]
     with gen.lock:
         while done < first.size:
-            before = gen.get_state()
+            before = gen.state()
             have = 4 * (first.size - done) + few
             units = _random.uniform(gen, have, dtypes.float64)
             used[:] = 0
             operands = [m[done * size :] for m in memory]
             run(run_at, first.size - done, *operands, units.view(np.uint8), used.view(np.uint8), have)
-            gen.set_state(before)
+            gen.restore(before)
             gen.take(2 * int(used[1]))
             done, few = done + int(used[0]), 2 * few
     return out.reshape(first.shape)

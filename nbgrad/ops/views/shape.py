@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.arguments import check
-from nbgrad.core.tensor import Tensor, hooks, wrap
+from nbgrad.core.tensor import Tensor, hooks, share, storage_of, wrap
 from nbgrad.dispatch.prepared import call_of, settled
 from nbgrad.dispatch.stanza import method
-from nbgrad.memory import layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
-from nbgrad.memory.storage import Spec
+from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops.views.copy import contiguous
 from nbgrad.ops.views.views import _holds_ints, _sizes, alias, view
 from nbgrad.tape.modes import state
@@ -86,8 +86,37 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
     return _view(self, shape=layout.infer_size(tuple(other.shape), self._spec.numel))
 
 
+def _as_dtype(self: Tensor, d: dtypes.dtype) -> Tensor:
+    """The same bytes, read as another dtype. No gradient passes."""
+    sp, ratio = self._spec, 1.0
+    if type(sp) is Marked:
+        raise NotImplementedError("view(dtype) inside a transform is not supported")
+    words = f"to view {sp.dtype.scalar_name} as {d.scalar_name} (different element sizes)"
+    shape, strides = list(sp.shape), list(sp.strides)
+    if d.itemsize != sp.itemsize:
+        if not shape:
+            raise RuntimeError(f"self.dim() cannot be 0 {words}")
+        if strides[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 {words}, but got {strides[-1]}")
+        ratio = sp.itemsize / d.itemsize
+        parts = d.itemsize // sp.itemsize
+        if parts > 1:
+            divided = [("self.size(-1)", shape[-1]), ("self.storage_offset()", self.storage_offset())]
+            divided += [(f"self.stride({k})", n) for k, n in enumerate(strides[:-1])]
+            for what, n in divided:
+                if n % parts:
+                    raise RuntimeError(f"{what} must be divisible by {parts} {words}, but got {n}")
+        shape[-1] = int(shape[-1] * ratio)
+        strides[:-1] = [int(n * ratio) for n in strides[:-1]]
+    out = share(self, self._buf, spec(d, tuple(shape), tuple(strides), sp.device))
+    out._storage = storage_of(self)
+    return out
+
+
 @settled
 def _t_view(self: Tensor, *shape: Any) -> Any:
+    if len(shape) == 1 and isinstance(shape[0], (dtypes.dtype, type)):
+        return _as_dtype(self, dtypes.to_dtype(shape[0]))
     return call_of(_view, self, shape=layout.infer_size(_sizes(shape), self._spec.numel))
 
 
