@@ -197,6 +197,8 @@ def optimised(T: ModuleType, info: Any, kwargs: Any, schedules: Any, dtype: str)
     for n, kept in held["state"].items():
         yield f"names of the state of {n}", sorted(kept)
         for k, v in sorted(kept.items()):
+            if info.name == "LBFGS" and k not in ("n_iter", "func_evals", "t", "prev_loss"):
+                continue  # quotients of differences that are nearly nothing
             yield f"state {k} of {n}", v if isinstance(v, (int, float)) else tuple(leaves(v))
     yield "schedules", [s.get_last_lr() for s in planned]
 
