@@ -458,6 +458,7 @@ KNOWN = (
         "the slots of torch's operators give back what Python takes as a refusal",
         r"\.__\w+__\(.*\| NotImplemented \|",
     ),
+    ("functionalize is refused by name", r"functionalize is not supported"),
     (
         "there are no accelerators, sparse or quantised tensors",
         r"accelerator device|'cuda'|[Ss]parse|[Qq]uantize|vulkan|mkldnn",

@@ -667,6 +667,8 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
         way.warn(ways)
         kwargs |= zip([p.name for p in way.parameters], args)
         args = ()
+    elif way.spread and len(args) > 1 and not any([p.kind is p.VAR_POSITIONAL for p in every]):
+        return function(*first[:at], args, **kwargs)
     has = [p.name for p in every]
     # Where memory lies is the same for all tensors, so most functions have no names for it.
     given_names = kwargs.keys()

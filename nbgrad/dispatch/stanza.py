@@ -182,3 +182,17 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Also make a function, under its own name, a method of Tensor."""
     setattr(Tensor, function.__name__.removeprefix("_t_"), function)
     return function
+
+
+def method_alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, where the function takes an `out` beside its operand and the method nothing."""
+
+    def alone(self: Tensor, *args: Any, **named: Any) -> Any:
+        if args or named:
+            what = "keyword arguments" if named else f"arguments ({len(args)} given)"
+            raise TypeError(f"TensorBase.{function.__name__}() takes no {what}")
+        return function(self)
+
+    alone.__name__ = alone.__qualname__ = function.__name__
+    setattr(Tensor, function.__name__, alone)
+    return function

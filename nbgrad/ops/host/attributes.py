@@ -10,7 +10,7 @@ from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor, fix, hooks
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import into
-from nbgrad.dispatch.stanza import method, stanza
+from nbgrad.dispatch.stanza import method, method_alone, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes
 from nbgrad.ops.views.copy import fill_, to_dtype, zero_
@@ -35,7 +35,7 @@ def conj(input: Tensor) -> Tensor:
 _conj_physical = stanza(lambda input: input, name="conj_physical", method=False, shared=False)
 
 
-@method
+@method_alone
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return input if out is None else into("conj_physical", out, input, (input,))
 

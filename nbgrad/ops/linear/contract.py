@@ -252,7 +252,10 @@ def _shared_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]
             raise AssertionError(f"dims tensor must have size 2 in first dimension, got {dims.shape[0]}")
         return dims[0].tolist(), dims[1].tolist()
     if isinstance(dims, Tensor):
-        dims = int(dims.item())
+        count = int(dims.item())
+        if count < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        return list(range(-count, 0)), list(range(count))
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

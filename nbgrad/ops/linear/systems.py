@@ -16,7 +16,7 @@ import numpy as np
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED, results
-from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.stanza import method, method_alone
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import spec
 from nbgrad.ops import pointwise as e
@@ -116,7 +116,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else into("linalg_inv", out, result, (A,))
 
 
-@method
+@method_alone
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
@@ -312,7 +312,7 @@ def _det(A: Tensor) -> Tensor:
     return of_array(lapack.det(A._host()))
 
 
-@method
+@method_alone
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     check_square("linalg.det", A)
     check_floats("linalg.det", A, "lu_cpu")
@@ -338,7 +338,7 @@ def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
     return results("linalg_slogdet", _slogdet(A), out, (A,))
 
 
-@method
+@method_alone
 def slogdet(input: Tensor, *, out: Any = None) -> Any:
     return results("slogdet", linalg_slogdet(input), out, (input,))
 

@@ -288,7 +288,7 @@ def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
 
 def _over(name: str, self: Tensor, dim: Any, dtype: Any, function: Any, **more: Any) -> Tensor:
     """`self` becomes the scan of what it was. Rules that read the input have a copy of it."""
-    d = self._spec.dtype
+    d, at = self._spec.dtype, _dim(name, dim, self.ndim)
     if dtype is not None and dtypes.to_dtype(dtype) is not d:
         raise RuntimeError(
             f"Bad in-place call: input tensor dtype {d.name} and output tensor dtype {dtypes.to_dtype(dtype).name} "
@@ -296,7 +296,6 @@ def _over(name: str, self: Tensor, dim: Any, dtype: Any, function: Any, **more: 
         )
     if d is dtypes.bool_ and self.ndim and self.numel():
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
-    at = _dim(name, dim, self.ndim)
     check_write(self, state.grad and requires(self))
     result = to_dtype(function(clone(self) if name == "cumprod" else self, dim=at, **more), d)
     copy_memory(self, result)

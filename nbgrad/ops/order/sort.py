@@ -15,7 +15,7 @@ from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
-from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.stanza import method, method_alone
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import sort as templates
 from nbgrad.kernels.launch import FEW
@@ -173,7 +173,7 @@ def argsort(
     return into("argsort", out, _argsort(input, dim=d, descending=bool(descending)), (), EXPECTED)
 
 
-@method
+@method_alone
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     values: Tensor = _sort(input, dim=0, descending=False)[0]
     return values if out is None else into("msort", out, values, (input,), EXPECTED, apart=(input,))

@@ -10,7 +10,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import usually
 from nbgrad.dispatch.return_types import results
-from nbgrad.dispatch.stanza import SAME, in_place_functions, method, refuse, stanza
+from nbgrad.dispatch.stanza import SAME, in_place_functions, method, method_alone, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
@@ -292,7 +292,7 @@ _FREXP_OUT = (
 )
 
 
-@method
+@method_alone
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
     if not input.dtype.is_floating_point:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
