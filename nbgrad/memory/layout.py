@@ -177,7 +177,7 @@ def expand(shape: Ints, strides: Ints, to: Sequence[int]) -> tuple[Ints, Ints]:
             )
         if have == sizes[d] and d >= lead:
             steps[d] = strides[d - lead]
-        elif sizes[d] == 1:
+        elif d < lead and sizes[d] == 1:
             steps[d] = sizes[d + 1] * steps[d + 1] if shape else 0
         elif have != 1:
             raise RuntimeError(
