@@ -14,6 +14,7 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
+from nbgrad.base.tables import Table
 from nbgrad.core.tensor import Tensor
 from nbgrad.tape.node import Node, shown
 
@@ -73,12 +74,12 @@ class Watch:
 # ---------------------------------------------------------------- whose code is it
 
 Reader = Callable[[FrameType], tuple[str, Sequence[Any], Node | None]]  # name, arguments, node if it runs one
-_readers: dict[int, tuple[CodeType, Reader | None]] = {}  # by identity, as code objects hash their contents
+# By identity, as code objects hash their contents.
+_readers: Table[int, tuple[CodeType, Reader | None]] = Table("autograd._calls.readers", 4096)
 
 
 def _know(frame: FrameType) -> tuple[CodeType, Reader | None]:
-    found = _readers[id(frame.f_code)] = (frame.f_code, _reader(frame, frame.f_code, frame.f_globals))
-    return found
+    return _readers.keep(id(frame.f_code), (frame.f_code, _reader(frame, frame.f_code, frame.f_globals)))
 
 
 def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader | None:

@@ -12,6 +12,7 @@ from operator import index
 from typing import Any
 
 from nbgrad.autograd.graph import GradientEdge
+from nbgrad.base.tables import Table
 from nbgrad.core.tensor import Tensor, edge, requires, wrap
 from nbgrad.dispatch.transforms import mapped, put_in, take_out
 from nbgrad.history.backward import run_backward
@@ -282,7 +283,8 @@ def _check_shape(k: int, known: Spec, g: Tensor, batched: bool) -> None:
     raise RuntimeError(f"Mismatch in shape: {mismatch}")
 
 
-_ones: dict[Spec, Any] = {}  # the bytes of a 1, by spec
+_ones: Table[Spec, Any] = Table("autograd._run.ones", 256)  # their bytes
+_one_of = _ones.get
 
 
 def _one(known: Spec | None) -> Tensor:
@@ -292,9 +294,9 @@ def _one(known: Spec | None) -> Tensor:
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {known.dtype}"
         )
-    template = _ones.get(known)
+    template = _one_of(known)
     if template is None:
-        template = _ones[known] = full(known.dense(), 1)._buf
+        template = _ones.keep(known, full(known.dense(), 1)._buf)
     return wrap(template.copy(), known.dense())
 
 

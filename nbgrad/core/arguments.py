@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial, reduce, update_wrapper
+from functools import partial, reduce, update_wrapper
 from inspect import signature
 from keyword import iskeyword
 from operator import index
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nbgrad.base.tables import Table, cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.backend import check_room
 from nbgrad.memory.device import device
@@ -399,7 +400,7 @@ def _reducing(reduction: Any, size_average: Any = None, reduce: Any = None) -> N
         raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-@cache
+@cached(None)
 def _words() -> dict[str, Any]:
     """What the table's expressions may call."""
     words = {"refuse": _refuse, "told": _told, "reducing": _reducing, "check": check, "Tensor": Tensor}
@@ -430,7 +431,7 @@ def _parameters(text: str) -> Iterator[Parameter]:
         )
 
 
-@cache
+@cached(None)
 def _table() -> dict[str, list[str]]:
     """Lines by the path of the function that they are of."""
     found: dict[str, list[str]] = {}
@@ -443,7 +444,7 @@ def _table() -> dict[str, list[str]]:
     return found
 
 
-@cache
+@cached(None)
 def signatures(path: str) -> list[Signature]:
     """Of `sum`, `Tensor.sum`, `linalg.norm`; none where PyTorch's function is itself one of Python."""
     where, _, name = path.rpartition(".")
@@ -460,7 +461,7 @@ def signatures(path: str) -> list[Signature]:
 # ---------------------------------------------------------------- judging a call
 
 
-_fine: set[Any] = set()  # kinds of arguments that need not be judged again
+_fine: Table[Any, bool] = Table("core.arguments.fine", 4096)  # kinds that need not be judged again
 
 
 def _kinds(value: Any) -> Any:
@@ -477,7 +478,7 @@ def check(path: str, args: Args, kwargs: Mapping[str, Any]) -> bool:
     if refusal:
         raise _as_exception(refusal)
     if lasting:
-        _remember(_fine, key)
+        _fine.keep(key, True)
     return lasting
 
 
@@ -598,7 +599,7 @@ def spellings(own: Sequence[str], *paths: str) -> list[str]:
     return [name for name in dict.fromkeys(every) if name not in own and not iskeyword(name)]
 
 
-@cache
+@cached(1024)
 def named_operands(name: str, count: int, own: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What PyTorch calls the operands of a function (`sin`, `special.zeta`; "" is any) and of its method, and under which other names it
     takes them. Both share them, as that is source to compile: what a method does not take, the parser refuses."""
@@ -898,7 +899,7 @@ def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any], ane
     if refusal:
         raise _as_exception(text)
     if lasting:
-        _fine.add(key)
+        _fine.keep(key, True)
     return lasting
 
 

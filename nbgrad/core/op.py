@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.expr import diff, node
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import Expr
@@ -96,7 +97,7 @@ class ElementwiseOp:
         self.tensors: tuple[str, ...] = (
             self.params if len(self.params) == 1 else ()
         )  # the inputs for which no number will do
-        self.plans: dict[Any, Any] = {}
+        self.plans: Table[Any, Any] = Table("core.op.plans", PLANS, DEFAULT_DTYPE)
         self.function: Callable[..., Any]  # what users call, once it is made
         self._derived: dict[Any, Any] = {}  # the ops of its gradients and tangents, as they are asked for
 
@@ -193,8 +194,10 @@ class Op:
             p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
         )
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-        self.rules_of: dict[Any, Any] = {}  # by the inputs that want a gradient, and those that are there
-        self.recorders: dict[int, Callable[..., None]] = {}
+        self.rules_of: Table[Any, Any] = Table(
+            "core.op.rules_of", PLANS
+        )  # by the inputs that want a gradient, and those that are there
+        self.recorders: Table[int, Callable[..., None]] = Table("core.op.recorders", PLANS)
         self.again: Callable[..., Any] | None = (
             None  # what a vmap calls in the op's place on what it has taken itself off
         )

@@ -6,7 +6,6 @@ them, and what is refused (a broadcast, a cast, a dtype) is refused here, before
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,14 +20,6 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-
-_PLANS = 4096  # per op, before the table is begun anew
-_elementwise: weakref.WeakSet[ElementwiseOp] = weakref.WeakSet()
-
-
-def keep(op: ElementwiseOp) -> None:
-    """Know an op whose plans may have to be forgotten."""
-    _elementwise.add(op)
 
 
 class Plan:
@@ -330,21 +321,10 @@ def plan_for(
     key: Any = operands if out is None and runs else (operands, out, runs)
     plan: Plan | None = op.plans.get(key) or op.plans.get((key,))
     if plan is None:
-        if len(op.plans) >= _PLANS:
-            op.plans.clear()
         plan = make_plan(op, operands, out, runs)
         # Where values are to be looked at, by a key that the short way does not ask for.
-        op.plans[(key,) if plan.checked else key] = plan
+        op.plans.keep((key,) if plan.checked else key, plan)
     return plan
-
-
-def forget_plans() -> None:
-    """The default dtype, on which plans rest, was changed."""
-    for op in _elementwise:
-        op.plans.clear()
-
-
-dtypes.on_new_default.append(forget_plans)
 
 
 def check_values(plan: Plan, args: Sequence[Any]) -> None:

@@ -9,12 +9,12 @@ transforms cost the short way nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from inspect import Parameter
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.arguments import (
     anew,
     check,
@@ -33,7 +33,6 @@ from nbgrad.core.plan import (
     check_out_dtype,
     check_values,
     dtypes_of,
-    keep,
     launch,
     number_type,
     plan_for,
@@ -69,7 +68,6 @@ _bytes = np.dtype(np.uint8)
 
 def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[..., Any]:
     """The op as a function of tensors and numbers. As an operator it gives `foreign` (NotImplemented) for an operand that is neither."""
-    keep(op)
 
     def known_as(path: str) -> Callable[..., Any]:
         function = _made(op, path, foreign)
@@ -128,7 +126,7 @@ def _made(
     return function
 
 
-@lru_cache
+@cached(128)
 def _function_maker(
     numbers: tuple[bool, ...],
     tensors: tuple[bool, ...],

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.core import arguments
 from nbgrad.core.op import Op
-from nbgrad.core.plan import _PLANS
 from nbgrad.core.tensor import Tensor, as_inference, empty, new, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.history.record import op_recorder
-from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Marked, Spec
 from nbgrad.tape.modes import shared, state
@@ -80,18 +79,16 @@ def prepared(
         op = Op(
             prepare, rules, node_name if node_name[-1:].isdigit() else node_name + "Backward0", tangent, batch
         )
-        known: dict[Any, Prepared] = {}
+        known: Table[Any, Prepared] = Table("dispatch.prepared.known", PLANS)
+        find = known.get
 
         def at(sp: Spec, static: dict[str, Any]) -> Prepared:
             key = (sp, *static.items())
-            found = known.get(key)
+            found = find(key)
             if found is None:
-                if len(known) >= _PLANS:
-                    known.clear()
                 run = prepare(sp, **static)
-                found = known[key] = Prepared(
-                    op, (sp,), static, run if result is None else _then(run, result)
-                )
+                made = Prepared(op, (sp,), static, run if result is None else _then(run, result))
+                found = known.keep(key, made)
             return found
 
         def function(input: Tensor, **static: Any) -> Any:
@@ -122,16 +119,15 @@ def prepared_several(
 
     def make(prepare: Callable[..., RunSeveral]) -> Callable[..., Any]:
         op = Op(prepare, rules, node_name + "Backward0", tangent, batch, statistics=True, untrained=untrained)
-        known: dict[Any, Prepared] = {}
+        known: Table[Any, Prepared] = Table("dispatch.prepared.known", PLANS)
+        find = known.get
 
         def at(*tensors: Any, **static: Any) -> Prepared:
             specs = tuple([None if t is None else t._spec for t in tensors])
             key = (*specs, *static.values())
-            found = known.get(key)
+            found = find(key)
             if found is None:
-                if len(known) >= _PLANS:
-                    known.clear()
-                found = known[key] = Prepared(op, specs, static, prepare(*specs, **static))
+                found = known.keep(key, Prepared(op, specs, static, prepare(*specs, **static)))
             return found
 
         def function(*tensors: Any, **static: Any) -> Any:
@@ -233,7 +229,6 @@ _SPREAD = """        given = all_{name}
             given = tuple(given[0])
 """
 _PLAIN = {int, bool, float, str, type(None), type}
-_kept: list[dict[Any, Prepared]] = []
 
 
 def settled(function: Callable[..., Any]) -> Any:
@@ -249,8 +244,7 @@ def settled_by(*others: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
-    plans: dict[Any, Prepared] = {}
-    _kept.append(plans)
+    plans: Table[Any, Prepared] = Table("dispatch.prepared.settled", PLANS, DEFAULT_DTYPE)
 
     def keep(key: tuple[Any, ...], plan: Prepared, more: bool) -> None:
         """Of what other tuples hold the types are not known."""
@@ -258,9 +252,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         if spread:  # of which the types follow
             settings = [n for part in settings for n in (part if type(part) is tuple else (part,))]
         if not more and all([type(n) in plain or (type(n) is tuple and not n) for n in settings]):
-            if len(plans) >= _PLANS:
-                plans.clear()
-            plans[key] = plan
+            plans.keep(key, plan)
 
     first, *rest = signature(function).parameters.values()
     positional = [p for p in rest if p.kind is not p.KEYWORD_ONLY]
@@ -344,12 +336,3 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     unnamed = known_as("")
     unnamed.known_as = known_as
     return unnamed
-
-
-def _forget() -> None:
-    """The default dtype, on which answers may rest, was changed."""
-    for plans in _kept:
-        plans.clear()
-
-
-dtypes.on_new_default.append(_forget)

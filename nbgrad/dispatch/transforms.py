@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from nbgrad.base.tables import Table
 from nbgrad.core.op import LINEAR, PRODUCT, ElementwiseOp, Op
 from nbgrad.core.plan import Plan, dtypes_of, number_type, plan_for
 from nbgrad.core.tensor import (
@@ -51,15 +52,12 @@ def wrapped(args: Sequence[Any]) -> bool:
     return any([isinstance(a, Tensor) and type(a._spec) is Marked for a in args])
 
 
-_marks: dict[tuple[Spec, bool], Marked] = {}  # what one example looks like; nobody puts tangents on these
+# What one example looks like; nobody puts tangents on these.
+_marks: Table[tuple[Spec, bool], Marked] = Table("dispatch.transforms.marks", 4096)
 
 
 def _mark(sp: Spec, has: bool) -> Marked:
-    if len(_marks) > 4096:
-        _marks.clear()
-    one = sp.like(tuple(sp.shape)[1:], sp.strides[1:]) if has else sp
-    found = _marks[sp, has] = Marked(one)
-    return found
+    return _marks.keep((sp, has), Marked(sp.like(tuple(sp.shape)[1:], sp.strides[1:]) if has else sp))
 
 
 def level_of(t: Tensor) -> Level | None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
@@ -162,7 +162,7 @@ def _held(x: Any) -> Any:
     return x.numpy() if isinstance(x, Tensor) else x
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _signature(function: Any) -> inspect.Signature:
     return inspect.signature(function)
 

@@ -3,7 +3,7 @@ text.
 
 `node` holds the expressions and traces functions, `prims` is the table of primitives, `diff` differentiates,
 `simplify` rewrites exactly, `evaluate` is the definition of every expression's value, and `emit` writes
-kernels' bodies. Nothing of nbgrad, NumPy or Numba is imported; the op layer and the kernel builder stand on
+kernels' bodies. Nothing of nbgrad but `base`, of NumPy or Numba is imported; the op layer and the kernel builder stand on
 this.
 """
 

@@ -13,9 +13,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import wraps
 from math import inf, nan
 from typing import Any
+
+from nbgrad.base.tables import cached
 
 from .node import Prim
 from .prims import exp, log, primitive, total
@@ -83,7 +85,7 @@ def looped(*partials: Callable[..., Any] | None) -> Callable[[Callable[..., floa
     return enter
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def text(names: frozenset[str], decorator: str) -> str:
     """The source of those of the names that are functions here, and of the functions and constants that they use."""
     parts: dict[str, str] = {}

@@ -7,9 +7,9 @@ almost every call, so a recorder is made for each choice, as source without loop
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.op import Op
 from nbgrad.core.plan import Plan
 from nbgrad.core.tensor import Tensor, accumulator, edge, new, rebase, requires, storage_of, wrap, written
@@ -53,7 +53,7 @@ def _constant(t: Tensor, *args: Any) -> None:
     t._rg, t._node = 0, None
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _recorder_maker(
     flags: tuple[int, ...],
     listed: tuple[int, ...],

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import cached_property
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.op import GRAD, OUT, ElementwiseOp, Op
-from nbgrad.core.plan import _PLANS, Kernel, Plan
+from nbgrad.core.plan import Kernel, Plan
 from nbgrad.core.tensor import Tensor, hooks, new, written_as
 from nbgrad.expr import diff
 from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
@@ -85,7 +86,9 @@ class ElementwiseRule:
         as_tensor = op.number_node is None and set(self.number_names).difference(op.settings, op.fits)
         self.holds = bool(as_tensor)  # PyTorch saves a number that no overload takes as a tensor
         self.order = _order(self.saved_names, op.public)
-        self.backs: dict[Any, Callable[..., Any]] = {}  # by how the gradient lies
+        self.backs: Table[Any, Callable[..., Any]] = Table(
+            "history.rules.backs", PLANS
+        )  # by how the gradient lies
         self.by_ops: dict[tuple[bool, ...], Callable[..., Any]] = {}  # by which gradients are wanted
 
     def made_by(self, node: Node, k: int) -> str:
@@ -108,9 +111,7 @@ class ElementwiseRule:
             return self.registered(node, unpack(node), g, mask)
         run = self.backs.get(key)
         if run is None:
-            if len(self.backs) >= _PLANS:
-                self.backs.clear()
-            run = self.backs[key] = self.raw(g._spec, mask)
+            run = self.backs.keep(key, self.raw(g._spec, mask))
         return run(g, node)
 
     @cached_property
@@ -309,7 +310,7 @@ def _runner(
     return make(kernel.launch, kernel.address, kernel.n, sizes, outs, operands)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _runner_maker(
     count: int,
     where: tuple[int, ...],
@@ -427,7 +428,7 @@ def smooth_vars(e: Expr) -> set[str]:
     return found
 
 
-_bodies: dict[Expr, tuple[Callable[..., Tensor], tuple[str, ...]]] = {}
+_bodies: Table[Expr, tuple[Callable[..., Tensor], tuple[str, ...]]] = Table("history.rules.bodies", None)
 
 
 def _positional(e: Expr, names: Sequence[str]) -> Expr:

@@ -13,15 +13,15 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from nbgrad.base.tables import Table, cached
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.kernels import libcalls
 from nbgrad.kernels.store import store
 
-_kernels: dict[tuple[str, str, str, bool], Kernel] = {}
+_kernels: Table[tuple[str, str, str, bool], Kernel] = Table("kernels.build.kernels", None)
 _HEADER = struct.Struct("<QQ")  # sizes of object code and bitcode; what follows them is symbols, a line each
 _IMPORT = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import ([\w, ]+).*\n", re.MULTILINE)
 
@@ -53,7 +53,7 @@ def load_source(name: str, source: str, path: Path | str) -> Callable[..., None]
     return function
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def machine() -> str:
     """What, beside the source, decides the machine code."""
     import numba
@@ -64,7 +64,7 @@ def machine() -> str:
     return repr((numba.__version__, python, magic))
 
 
-@cache
+@cached(None)
 def _text(module: str) -> str:
     """The hash of a helper's text, and of the texts that it calls."""
     text = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def _settled(source: str, *what: Any) -> tuple[str, str]:
     return source, hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def _types() -> dict[str, Any]:
     from numba import types as t
 
@@ -149,7 +149,7 @@ def _runtime() -> None:
     rtsys.initialize(cpu_target.target_context)
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def _libcalls() -> Any:
     """Make the conversions of float16 known to the linker. The library is kept: its code is called by address."""
     _, digest = _settled(libcalls.TEXT)

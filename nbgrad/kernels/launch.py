@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.tables import Table
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.kernels import build, crew
 
@@ -23,8 +24,8 @@ FEW = 256  # elements of which even a sort is `quick`
 PIECES = 2  # of a range, per thread: who is kept from work by another process leaves more to the others
 # The crew works for one launch at a time; one that comes meanwhile runs on its own thread.
 _busy = threading.Lock()
-_serial: dict[tuple[int, str, bool], Launch] = {}
-_parallel: dict[tuple[int, str, int], Launch] = {}
+_serial: Table[tuple[int, str, bool], Launch] = Table("kernels.launch.serial", None)
+_parallel: Table[tuple[int, str, int], Launch] = Table("kernels.launch.parallel", None)
 _threads = 0
 
 _SERIAL = '''"""Calls a kernel by address: {title}."""
@@ -73,7 +74,7 @@ def launcher(buffers: int, numbers: str, parallel: bool, pieces: int = PIECES, q
     return _kept(_parallel, (buffers, numbers, pieces), _shared)
 
 
-def _kept(table: dict[Any, Launch], key: Any, make: Callable[..., Launch]) -> Launch:
+def _kept(table: Table[Any, Launch], key: Any, make: Callable[..., Launch]) -> Launch:
     found = table.get(key)
     if found is None:
         with uninterrupted(), LOCK:

@@ -13,11 +13,11 @@ import ctypes
 import importlib
 import threading
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.kernels import build
 from nbgrad.kernels.launch import Launch, launcher
 
@@ -65,7 +65,7 @@ class Blas(NamedTuple):
     set_threads: Callable[[int], None]
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def found() -> Blas | None:
     """The functions of NumPy's BLAS, which any module linked with it leads to."""
     library = ctypes.CDLL(importlib.import_module("numpy.linalg._umath_linalg").__file__)
@@ -162,7 +162,7 @@ def _read(matrix: Matrix) -> tuple[int, int]:
     return (_AS_IT_LIES, down) if along == 1 and down >= columns else (_TURNED, max(along, 1))
 
 
-@lru_cache(maxsize=2)
+@cached(2)
 def _kernel(code: str) -> int:
     names = {"gemm": f"gemm_{code}", "gemv": f"gemv_{code}", "as_it_lies": _AS_IT_LIES}
     numbers = [f"numbers[{k}]" for k in range(16)]

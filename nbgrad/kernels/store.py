@@ -29,8 +29,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
+
+from nbgrad.base.tables import cached
 
 _SEAL, _SEAL_SIZE = "seal", 32
 _DIGEST_SIZE = 32
@@ -238,7 +239,7 @@ def _beside_temporary_files() -> str:
     return _own(os.path.abspath(tempfile.gettempdir()))
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def store() -> Store | None:
     """Where this process keeps its kernels; None if nowhere."""
     if os.open not in os.supports_dir_fd or not hasattr(os, "geteuid"):

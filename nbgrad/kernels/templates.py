@@ -12,9 +12,9 @@ memory it would make LLVM's overlap check choose the scalar loop (measured: add_
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
+from nbgrad.base.tables import cached
 from nbgrad.expr import emit, loops
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import PRIMS, Expr
@@ -58,7 +58,7 @@ class Operand(NamedTuple):
     logical: bool = False
 
 
-@lru_cache(maxsize=1)
+@cached(1)
 def vmath_helpers() -> str:
     """Makes the branch-free texts the CPU's spelling of their primitives, at the first kernel: what they call imports Numba."""
     with uninterrupted(), LOCK:
@@ -92,7 +92,7 @@ def halves(codes: Iterable[str]) -> str:
     return lines if "f2" in codes else ""
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def elementwise(
     title: str,
     exprs: tuple[Expr, ...],

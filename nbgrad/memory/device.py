@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from nbgrad.base.tables import Table
+
 _TYPES: Final = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, "
     "hpu, mtia, privateuseone"
@@ -111,7 +113,7 @@ def _parse(text: str, index: int | None) -> tuple[str, int | None]:
     return kind, index
 
 
-_MADE: dict[tuple[str, int | None], device] = {}
+_MADE: Table[tuple[str, int | None], device] = Table("memory.device.made", None)
 
 
 def _cached(kind: str, index: int | None) -> device:

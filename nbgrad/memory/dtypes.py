@@ -13,10 +13,11 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+
+from nbgrad.base.tables import DEFAULT_DTYPE, Table, cached, forget
 
 BOOL, INT, FLOAT = 0, 1, 2  # dtype.category, in the order of promotion
 DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
@@ -154,7 +155,14 @@ def can_cast(from_: object, to: object) -> builtins.bool:
 # ---------------------------------------------------------------- the default dtype
 
 # One tuple, so that a reader always gets a default dtype together with answers that were worked out under it.
-_state: tuple[dtype, dict[tuple[tuple[builtins.int, dtype], ...], dtype]] = (float32, {})
+Promotions = Table[tuple[tuple[builtins.int, dtype], ...], dtype]
+
+
+def _promotions() -> Promotions:
+    return Table("memory.dtypes.promotions", 4096)
+
+
+_state = (float32, _promotions())
 
 
 on_new_default: Final[
@@ -172,9 +180,10 @@ def set_default_dtype(d: dtype, /) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    _state = (d, {})
-    for forget in on_new_default:
-        forget()
+    _state = (d, _promotions())
+    for told in on_new_default:
+        told()
+    forget(DEFAULT_DTYPE)
 
 
 # ---------------------------------------------------------------- promotion of operands
@@ -194,7 +203,7 @@ def result_dtype(operands: Iterable[tuple[builtins.int, dtype]]) -> dtype:
         if (
             len(key) <= 4
         ):  # `cat` and `stack` of long lists would fill the memo with keys that never come again
-            memo[key] = found
+            memo.keep(key, found)
     return found
 
 
@@ -346,7 +355,7 @@ def fitting(value: Any, d: dtype) -> Any:
     return builtins.float(value) if d.is_floating_point else builtins.int(value)
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def limits(d: dtype) -> tuple[Any, Any]:
     if d is bool_:
         return False, True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from nbgrad.base.tables import Table
 from nbgrad.memory import device as _device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints, Size, check_size, contiguous_strides, is_contiguous
@@ -65,8 +66,8 @@ class Spec:
         return self if self.canonical else spec(self.dtype, self.shape, None, self.device)
 
 
-_specs: dict[tuple[dtype, Ints, Ints | None, _device.device], Spec] = {}
-_MANY = 20000  # programs whose shapes never repeat must not grow the table without end
+_specs: Table[tuple[dtype, Ints, Ints | None, _device.device], Spec] = Table("memory.storage.specs", 20000)
+_spec_of = _specs.get
 
 
 def spec(
@@ -74,15 +75,13 @@ def spec(
 ) -> Spec:
     """The one Spec of these; without strides, the contiguous one. Equal specs made long apart may differ in identity."""
     key = (dtype, shape, strides, device)
-    found = _specs.get(key)
+    found = _spec_of(key)
     if found is None:
         if strides is None:
             found = spec(dtype, shape, contiguous_strides(shape), device)
         else:
             found = Spec(dtype, shape, strides, device)
-        if len(_specs) >= _MANY:
-            _specs.clear()
-        _specs[key] = found
+        _specs.keep(key, found)
     return found
 
 

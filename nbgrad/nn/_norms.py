@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.history.record import check_untrained
@@ -33,7 +33,7 @@ def _spec(t: Tensor | None) -> Spec | None:
     return None if t is None else t._spec.plain
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _check_shapes(
     name: str, input: Spec, own: tuple[int, ...], weight: Spec | None, bias: Spec | None
 ) -> None:

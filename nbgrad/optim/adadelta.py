@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
 from nbgrad.optim.optimizer import Params
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, maximize: bool) -> Rule:
     def prepare(lr: Any, rho: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
         return dict(rate=lr, rho=rho, fresh=1 - rho, eps=eps, decay=weight_decay)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.filled import full_like
 from nbgrad.ops.pointwise.arithmetic import sqrt
@@ -13,7 +13,7 @@ from nbgrad.optim._update import Rule, RuleOptimizer, check_options, check_ways
 from nbgrad.optim.optimizer import Params
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, maximize: bool) -> Rule:
     def prepare(lr: Any, lr_decay: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
         return dict(rate=lr / (1 + (step - 1) * lr_decay), eps=eps, decay=weight_decay)

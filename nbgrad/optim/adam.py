@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.ops.pointwise.choices import maximum
@@ -20,7 +20,7 @@ from nbgrad.optim._update import (
 from nbgrad.optim.optimizer import Params
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, decoupled: bool, amsgrad: bool, maximize: bool) -> Rule:
     def prepare(lr: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
         return dict(

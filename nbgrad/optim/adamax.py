@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import abs
 from nbgrad.ops.pointwise.choices import maximum
@@ -13,7 +13,7 @@ from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_captura
 from nbgrad.optim.optimizer import Params
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, maximize: bool) -> Rule:
     def prepare(lr: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
         return dict(rate=lr / (1 - beta1**step), fresh=1 - beta1, beta2=beta2, eps=eps, decay=weight_decay)

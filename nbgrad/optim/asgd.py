@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.views.copy import scalar
 from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, count_dtype, number
 from nbgrad.optim.optimizer import Params
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, maximize: bool) -> Rule:
     def prepare(lambd: Any, weight_decay: Any, eta: Any, mu: Any, step: Any) -> dict[str, Any]:
         return dict(rate=eta, keep=1 - lambd * eta, decay=weight_decay, fresh=mu, stale=1 - mu)

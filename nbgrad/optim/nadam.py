@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.ops.views.copy import scalar
@@ -24,7 +24,7 @@ def _momentum(beta1: Any, momentum_decay: Any, step: Any) -> Any:
     return beta1 * (1 - 0.5 * 0.96 ** (step * momentum_decay))
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, decoupled: bool, maximize: bool) -> Rule:
     def prepare(
         lr: Any,

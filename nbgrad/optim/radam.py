@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.expr import prims
 from nbgrad.ops.pointwise.arithmetic import sqrt
@@ -19,7 +19,7 @@ def _rectified(rho: Any, most: Any) -> Any:
     return prims.sqrt(prims.div((rho - 4) * (rho - 2) * most, (most - 4) * (most - 2) * rho))
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, decoupled: bool, maximize: bool) -> Rule:
     def prepare(lr: Any, beta1: Any, beta2: Any, eps: Any, weight_decay: Any, step: Any) -> dict[str, Any]:
         most = 2 / (1 - beta2) - 1

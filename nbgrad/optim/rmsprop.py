@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
 from nbgrad.optim.optimizer import Params
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, momentum: bool, centered: bool, maximize: bool) -> Rule:
     def prepare(lr: Any, alpha: Any, eps: Any, weight_decay: Any, momentum: Any, step: Any) -> dict[str, Any]:
         return dict(rate=lr, alpha=alpha, fresh=1 - alpha, eps=eps, decay=weight_decay, momentum=momentum)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.filled import full_like
 from nbgrad.ops.pointwise.arithmetic import sign
@@ -14,7 +14,7 @@ from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_op
 from nbgrad.optim.optimizer import Params
 
 
-@lru_cache
+@cached(128)
 def _rule(maximize: bool) -> Rule:
     def prepare(less: Any, more: Any, least: Any, most: Any, step: Any) -> dict[str, Any]:
         return dict(less=less, more=more, least=least, most=most)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.optim._update import Rule, RuleOptimizer, check_ways
 from nbgrad.optim.optimizer import Params
@@ -16,7 +16,7 @@ def _detached(g: Any) -> Any:
     return g.detach() if isinstance(g, Tensor) else g
 
 
-@lru_cache
+@cached(128)
 def _rule(decays: bool, momentum: bool, nesterov: bool, maximize: bool, first: bool) -> Rule:
     def prepare(lr: Any, weight_decay: Any, momentum: Any, dampening: Any) -> dict[str, Any]:
         return dict(rate=lr, decay=weight_decay, momentum=momentum, fresh=1 - dampening)

@@ -1,4 +1,4 @@
-"""PyTorch's `torch.utils`, and `kernels` and `viz`, for which PyTorch has no name.
+"""PyTorch's `torch.utils`, and `kernels`, `tables` and `viz`, for which PyTorch has no name.
 
 Submodules that few programs need are loaded when their name is first asked for.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from nbgrad.base.tables import Rows, rows
 from nbgrad.kernels import build
 from nbgrad.kernels.build import Kernel
 from nbgrad.utils import dlpack as dlpack
@@ -35,4 +36,11 @@ def kernels(name: str = "") -> list[Kernel]:
     return [kernel for kernel in build._kernels.values() if kernel.name.startswith(name)]
 
 
-__all__ = ["kernels"]
+def tables(word: str = "") -> Rows:
+    """What nbgrad has worked out and remembers, by where in it that is: rows of `name`, `tables` (of that name), `entries` and `bound`,
+    of those whose name holds the word. A table that is full is begun anew, so memory stays bounded however many shapes a program sees.
+    """
+    return rows(word)
+
+
+__all__ = ["kernels", "tables"]

@@ -8,8 +8,7 @@ write adds up in that order, and of plain writes the last stays.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import halves, read, write
 
 _COMBINED = {
@@ -77,7 +76,7 @@ _MOVES = {
 }
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def walk(move: str, code: str, points: bool) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
     `points` there are no inner dimensions, which halves the time of a scatter."""

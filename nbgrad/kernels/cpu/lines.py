@@ -6,8 +6,7 @@ lines that lie side by side are followed together (`walk.opening`), any other li
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
@@ -85,7 +84,7 @@ place[o_at] = at
 """
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def extreme(word: str, code: str, kind: str, together: bool, unit: bool) -> Source:
     """`word` is "max" or "min"; `unit` says that a line's elements are neighbours."""
     body = _EXTREME_TOGETHER if together else _EXTREME_ALONE
@@ -182,7 +181,7 @@ _FINISH = {
 }
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def moments(what: str, code: str, out: str, together: bool, unit: bool) -> Source:
     """`what` is a key of _FINISH; `free` is what is taken from n in the divisor."""
     body = _MOMENTS_TOGETHER if together else _MOMENTS_ALONE
@@ -225,7 +224,7 @@ def @NAME@(start, stop, o, mean, squares, means, runs, length, left, free):
 '''
 
 
-@lru_cache(maxsize=8)
+@cached(8)
 def join_moments(what: str, out: str) -> Source:
     source = _JOIN.format(
         what=what.capitalize(),
@@ -309,7 +308,7 @@ o[o_at] = R(math.log(total) + top)
 """
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def logsumexp(code: str, out: str, together: bool, unit: bool) -> Source:
     """Codes are float32's or float64's."""
     helpers = vmath_helpers()

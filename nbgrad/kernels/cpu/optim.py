@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
@@ -72,7 +72,7 @@ def _block(lines: Iterable[str], indent: int) -> str:
     return ("\n" + " " * indent).join(lines)
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], ...], step: str) -> Code:
     """Source and parameter codes of the kernel per row. `given` are the names of the numbers in their order, "step" that of
     the count, which has the dtype `step` and lies at the address in the row's second place ("": there is none)."""
@@ -92,7 +92,7 @@ def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], .
     return _without_gaps(source), ("i8", "i8", "*i8", "*f8", "*f8")
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def update(
     title: str,
     derived: tuple[str, ...],

@@ -6,8 +6,7 @@ threads. The words come as the recurrence leaves them, from `first` on; each fil
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 # One loop, vectorised: a word depends on none of the 226 before it.
@@ -76,7 +75,7 @@ def words_of(kind: str) -> int:
     return _ELEMENTS[kind][0]
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def source(kind: str) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes, by name: `twist`, `permutation`, `permutation_many`, `normal_` (in blocks) and `few_` (one after the
     other) of a dtype, or one of _ELEMENTS."""

@@ -8,8 +8,7 @@ time) and `columns` (results lie together, so many are accumulated side by side)
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
@@ -146,7 +145,7 @@ def @NAME@(start, stop, meta, o, x{numbers}):
 """
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def reduction(
     title: str,
     prologue: Expr,

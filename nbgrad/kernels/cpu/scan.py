@@ -8,8 +8,7 @@ of which begins with what the sums of those before it come to.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
@@ -56,7 +55,7 @@ def @NAME@(start, stop, meta, o, x{more}):
 '''
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def scan(
     kind: str, code: str, accumulator: str, out: str, width: int, together: bool
 ) -> tuple[str, tuple[str, ...]]:
@@ -106,7 +105,7 @@ _RUNS = """length = meta[0]
 _NEIGHBOURS = {"cumsum": ("running_sums", "u + v"), "cumprod": ("running_products", "u * v")}
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def along(
     kind: str, code: str, accumulator: str, out: str, reverse: bool, runs: bool = False
 ) -> tuple[str, tuple[str, ...]]:
@@ -134,7 +133,7 @@ def along(
     return source, ("i8", "i8", "*i8", "*" + out, "*" + code, *(["*" + accumulator] if runs else []))
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def recurrence(code: str, accumulator: str, width: int, together: bool) -> tuple[str, tuple[str, ...]]:
     """o[k] = x[k] + a[k] * o[k - 1]."""
     a = read("a[a_at + j]" if together else "a[a_at + j * a_lane]", code, accumulator, False)
@@ -209,7 +208,7 @@ def @NAME@(start, stop, meta, o, place, x):
 '''
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def extreme(word: str, code: str, kind: str, width: int, together: bool) -> tuple[str, tuple[str, ...]]:
     """`word` is "max" or "min"; values and places are laid out alike."""
     source = _EXTREME.format(

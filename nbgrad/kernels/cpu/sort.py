@@ -9,8 +9,7 @@ thread touches one line.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from nbgrad.base.tables import cached
 from nbgrad.kernels.cpu.walk import opening
 
 SHORT = 48  # up to here insertion is quicker than counting digits
@@ -151,7 +150,7 @@ def _key(code: str, descending: bool) -> list[str]:
     return lines + (["key = ~key"] if descending else [])
 
 
-@lru_cache(maxsize=128)
+@cached(128)
 def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `which` is a key of FIRST. The kernel takes two buffers of scratch, and two more for elements
     of 8 bytes, whose places do not fit beside them."""
@@ -236,7 +235,7 @@ def @NAME@(start, stop, meta, o, place, x, came):
 '''
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def mode(code: str) -> tuple[str, tuple[str, ...]]:
     source = _MODE.format(opening=opening(("o", "x"), 1))
     return source, ("i8", "i8", "*i8", "*" + code, "*i8", "*" + code, "*i8")
@@ -262,7 +261,7 @@ def @NAME@(start, stop, o, values, edges, per, n, shared):
 '''
 
 
-@lru_cache(maxsize=32)
+@cached(32)
 def search(code: str, right: bool) -> tuple[str, tuple[str, ...]]:
     source = _SEARCH.format(
         side="right" if right else "left", go_on="not (edge > v)" if right else "not (edge >= v)"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import Table
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import OVERLAP, Tensor
 from nbgrad.dispatch.elementwise import make_view, no_overlap
@@ -291,10 +292,10 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
 
 # ---------------------------------------------------------------- x[...]
 
-_views: dict[
-    tuple[Any, ...], tuple[Spec, int, Any]
-] = {}  # what a basic index of a spec shows, from where, and the record's statics
-_VIEWS = 8192  # x[i] in a loop over a long dimension makes many; the table is begun anew
+# What a basic index of a spec shows, from where, and the record's statics: x[i] in a loop over a long dimension makes many.
+Shown = tuple[Spec, int, Any]
+_views: Table[tuple[Any, ...], Shown] = Table("ops.index.brackets.views", 8192)
+_view_of = _views.get
 _PLAIN = frozenset((int, type(None)))
 
 
@@ -303,16 +304,14 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
     if type(self._spec) is Marked:
         kind = None  # what a transform looks after goes through the ops, one by one
     if kind is int:
-        found = _views.get((self._spec, index)) or _picked(self._spec, index)
+        found = _view_of((self._spec, index)) or _picked(self._spec, index)
         out = make_view(self, found[0], found[1], "SelectBackward0")
         if self._rg and state.grad:
             record_op(_select.op, out, (self,), found[2])  # type: ignore[attr-defined]
         return out
     if kind is slice:
         if type(index.start) in _PLAIN and type(index.stop) in _PLAIN and type(index.step) in _PLAIN:
-            found = _views.get((self._spec, index.start, index.stop, index.step)) or _sliced(
-                self._spec, index
-            )
+            found = _view_of((self._spec, index.start, index.stop, index.step)) or _sliced(self._spec, index)
             out = make_view(self, found[0], found[1], "SliceBackward0")
             if self._rg and state.grad:
                 record_op(_slice.op, out, (self,), found[2])  # type: ignore[attr-defined]
@@ -331,7 +330,7 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
 
 def _unrecorded(self: Tensor, key: tuple[Any, ...], index: Any) -> Tensor:
     """A chain of views in one step, where there is no history to show the chain."""
-    found = _views.get(key)
+    found = _view_of(key)
     if found is None:
         out, _ = _basic(self, index)
         found = _remember(key, out._spec, out.storage_offset() - self.storage_offset(), None)
@@ -353,7 +352,7 @@ def _key(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-def _picked(sp: Spec, index: int) -> tuple[Spec, int, Any]:
+def _picked(sp: Spec, index: int) -> Shown:
     if not sp.ndim:
         raise _no_item(index)
     n = tuple.__getitem__(sp.shape, 0)
@@ -363,7 +362,7 @@ def _picked(sp: Spec, index: int) -> tuple[Spec, int, Any]:
     return _remember((sp, index), *_select_geometry(sp, **static), static)
 
 
-def _sliced(sp: Spec, index: slice) -> tuple[Spec, int, Any]:
+def _sliced(sp: Spec, index: slice) -> Shown:
     if not sp.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     start, length, step = _slice_of(index, tuple.__getitem__(sp.shape, 0))
@@ -371,11 +370,8 @@ def _sliced(sp: Spec, index: slice) -> tuple[Spec, int, Any]:
     return _remember((sp, index.start, index.stop, index.step), *_slice_geometry(sp, **static), static)
 
 
-def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> tuple[Spec, int, Any]:
-    if len(_views) >= _VIEWS:
-        _views.clear()
-    _views[key] = found = (sp, offset, static)
-    return found
+def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> Shown:
+    return _views.keep(key, (sp, offset, static))
 
 
 def _setitem(self: Tensor, index: Any, value: Any, /) -> None:

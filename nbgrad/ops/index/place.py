@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import Table, cached
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, check_write, empty, hooks, requires, wrap
 from nbgrad.dispatch import transforms
@@ -79,7 +79,7 @@ def _joined(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-_geometries: dict[tuple[Spec, Ints, Ints], Geometry] = {}
+_geometries: Table[tuple[Spec, Ints, Ints], Geometry] = Table("ops.index.place.geometries", 4096)
 
 
 class Place:
@@ -136,11 +136,7 @@ class Place:
     def of(self, sp: Spec) -> Geometry:
         key = (sp, self.dims, self.block)
         found = _geometries.get(key)
-        if found is None:
-            if len(_geometries) > 4096:
-                _geometries.clear()
-            found = _geometries[key] = Geometry(*key)
-        return found
+        return _geometries.keep(key, Geometry(*key)) if found is None else found
 
     def offsets(self, sp: Spec) -> Any:
         total: Any = None
@@ -154,7 +150,7 @@ class Place:
         return np.ascontiguousarray(total).reshape(-1).view(np.uint8)
 
 
-_addresses: dict[tuple[str, str, bool], int] = {}
+_addresses: Table[tuple[str, str, bool], int] = Table("ops.index.place.addresses", None)
 _by_size = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
 
 
@@ -395,7 +391,7 @@ _ON_EXPANDED = {
 }
 
 
-@lru_cache
+@cached(128)
 def warn_once(text: str) -> None:
     """What PyTorch says only the first time."""
     import warnings

@@ -26,13 +26,13 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor
+from nbgrad.base.tables import cached
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates
 from nbgrad.kernels.launch import PARALLEL_FROM
@@ -165,7 +165,7 @@ class Generator:
         return words, start
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def _kernel(kind: str, many: bool = False, quick: bool = False) -> tuple[int, Callable[..., None]]:
     """A kernel's address, and the launcher of its operands: for all threads, or for one; `quick` for a few elements."""
     source, codes = templates.source(kind)

@@ -7,12 +7,12 @@ gradient of what was there is zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from nbgrad.core.arguments import unset
+from nbgrad.base.tables import cached
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, check_write, empty, requires
 from nbgrad.dispatch.elementwise import differentiable
@@ -288,7 +288,7 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
 # ---------------------------------------------------------------- counts
 
 
-@lru_cache
+@cached(128)
 def _counter(name: str, code: str) -> tuple[int, Callable[..., None]]:
     source, codes = counts.poisson() if name == "poisson" else counts.binomial(code)
     launch = backend.cpu.launch(len(codes) - 3, "q", 1)

@@ -7,11 +7,11 @@ so that zeros and infinities need no care, and every order of derivative exists.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, check_write, empty, rebase, requires, written
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
@@ -141,7 +141,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = N
 # ---------------------------------------------------------------- the linear recurrence
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _make_recurrence(sp: Spec, factor: Spec, dim: int, reverse: bool) -> Any:
     out = sp.dense()
     how = walk(tuple(sp.shape), dim, (out.strides, sp.strides, factor.strides), reverse)

@@ -6,9 +6,9 @@ A derivative stands here only where PyTorch saves another value than the primiti
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
@@ -350,7 +350,7 @@ def digamma(input):
     return s.digamma(input)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def _polygamma(n: int) -> Any:
     """An op for each order: the order is part of the formula."""
     function = stanza(
@@ -377,7 +377,7 @@ def _order(n: int) -> Any:
     return _polygamma(n)
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def _mvlgamma(dimensions: int) -> Any:
     """An op for each number of dimensions, which is that of its terms."""
     constant = math.log(math.pi) * dimensions * (dimensions - 1) / 4

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import prepared_several
@@ -64,7 +64,7 @@ _LOW_BACK = Program(
 _HOW = {"none": 0, "sum": 1, "mean": 2}
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _class_losses(low: Spec, weighted: bool, classes: int, ignore: int, reduction: str) -> Runner:
     """What makes of each row's log-probability at its class, of the classes, and of weights, the loss, and what each row counts for."""
     if low.dtype is dtypes.float16:  # as in `_ready`
@@ -240,7 +240,7 @@ def _counts(index: Tensor, rows: int) -> Tensor:
     return counts
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def _added_rows(like: Spec, index: Spec, padding: int, by_freq: bool) -> Runner:
     """What adds rows of a gradient to those rows of zeros that an index names."""
     if like.dtype is dtypes.float16:  # added up in float32

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import prepared_several
@@ -64,7 +64,7 @@ def _affine(unit: Expr, weight: bool, bias: bool) -> Expr:
     return scaled + _b if bias else scaled
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _layer_norm_program(centred: bool, weight: bool, bias: bool) -> Program:
     statistics, unit = ((_ABOUT, _SPREAD), _unit) if centred else ((_SQUARES,), _plain_unit)
     steps = (*statistics, Step(write={"o": _affine(unit, weight, bias)}))
@@ -78,7 +78,7 @@ def _layer_norm_program(centred: bool, weight: bool, bias: bool) -> Program:
     )
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _layer_norm_back_program(centred: bool, weight: bool, trained: bool) -> Program:
     unit = _unit if centred else _plain_unit
     g = _g * _w if weight else _g
@@ -162,7 +162,7 @@ def _trailing_dims(t: Tensor, dims: int) -> Ints:
     return tuple(range(t.ndim - dims, t.ndim))
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _norm(centred: bool, sp: Spec, weight: bool, bias: bool, dims: int, eps: float) -> Runner:
     shape = tuple(sp.shape)
     n = math.prod(shape[len(shape) - dims :])
@@ -170,7 +170,7 @@ def _norm(centred: bool, sp: Spec, weight: bool, bias: bool, dims: int, eps: flo
     return _ready(program, _trailing(shape, dims), sp.dense(), _share_of(n), eps)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _norm_back(centred: bool, sp: Spec, weight: bool, dims: int, trained: bool, own: bool) -> Runner:
     shape = tuple(sp.shape)
     n = math.prod(shape[len(shape) - dims :])
@@ -355,7 +355,7 @@ def rms_norm(input: Spec, weight: Spec | None, *, dims: int, eps: float) -> Runn
 # ---------------------------------------------------------------- normalisation of channels
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _batch_norm_program(weight: bool, bias: bool) -> Program:
     return Program(
         f"batch_norm{'_w' * weight}{'_b' * bias}",
@@ -367,7 +367,7 @@ def _batch_norm_program(weight: bool, bias: bool) -> Program:
     )
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _batch_norm_back_program(weight: bool) -> Program:
     then = {"dw": var("c"), "db": var("a"), "along": var("c") * _share, "level": var("a") * _share}
     inner = _rstd * (_g - var("level") - _unit * var("along"))
@@ -402,7 +402,7 @@ def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | Non
     return by_g, by_x, by_w, None, None
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _by_channel(program: Program, sp: Spec, *numbers: float) -> Runner:
     """A program over the channels of tensors laid out like `sp`; the first number is how many elements a channel has."""
     share = _share_of(sp.numel // (tuple(sp.shape)[1] or 1))

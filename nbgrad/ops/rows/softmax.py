@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
@@ -47,7 +47,7 @@ class Walk(NamedTuple):
     length: int = 0
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _along(shape: Ints, dim: int) -> Walk:
     """Rows along one dimension of a contiguous tensor."""
     n, inner = (shape[dim], math.prod(shape[dim + 1 :])) if shape else (1, 1)
@@ -58,7 +58,7 @@ def _along(shape: Ints, dim: int) -> Walk:
     return Walk("columns", outer * blocks, (n, inner, blocks), outer * inner)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _trailing(shape: Ints, dims: int, chunked: bool = False) -> Walk:
     """Rows of all that the last `dims` dimensions hold; `chunked`, for a program with sums over rows."""
     rows, n = math.prod(shape[: len(shape) - dims]), math.prod(shape[len(shape) - dims :])
@@ -70,7 +70,7 @@ def _trailing(shape: Ints, dims: int, chunked: bool = False) -> Walk:
     return Walk("runs", items, (n, 1, 0, n, rows, chunk), rows, items, n)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _channels(shape: Ints) -> Walk:
     """A row for each place along the second dimension."""
     n, channels, inner = shape[0], shape[1], math.prod(shape[2:])
@@ -82,7 +82,7 @@ def _channels(shape: Ints) -> Walk:
 Runner = Callable[..., Any]  # of tensors
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
     """What runs a program over tensors laid out like `sp`: it gives outputs like that, then one value per row of each result, then, of
     sums over rows, one line per chunk, then one value per row of each choice; a single tensor if that is all."""
@@ -113,7 +113,7 @@ def _launch(
     return launch, kernel.address, meta, outs, buffers - 1 - len(outs)
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _runner(made: int, read: int, over: bool) -> Callable[..., Runner]:
     """Source of the lines between a call and its kernel, without loops: half of what a small call costs is in such lines."""
     inputs = [f"x{k}" for k in range(read)]
@@ -145,13 +145,13 @@ def _in_float32(run: Runner) -> Runner:
     return wide
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def _over(program: Program, gradient: str = "g") -> Program:
     """The same, whose output takes the gradient's memory."""
     return replace(program, name=f"{program.name}_over", over=gradient)
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _at_dim(program: Program, sp: Spec, dim: int) -> Runner:
     """A program over rows along one dimension."""
     return _ready(program, _along(tuple(sp.shape), dim), sp.dense())

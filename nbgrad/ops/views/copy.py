@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import Table
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.plan import Kernel, number_type
 from nbgrad.core.tensor import Tensor, check_write, empty, hooks, rebase, requires, wrap, written
@@ -28,8 +29,10 @@ from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.tape.modes import state
 
-_copies: dict[tuple[Spec, Spec], Kernel] = {}
-_fills: dict[Spec, tuple[Kernel, float, float, Callable[[Any, Any], Any]]] = {}
+Fill = tuple[Kernel, float, float, Callable[[Any, Any], Any]]
+_copies: Table[tuple[Spec, Spec], Kernel] = Table("ops.views.copy.copies", 4096)
+_fills: Table[Spec, Fill] = Table("ops.views.copy.fills", 4096)
+_copy_of, _fill_of = _copies.get, _fills.get
 _bytes = np.dtype(np.uint8)
 _X = var("x")
 
@@ -38,18 +41,16 @@ def copy_memory(to: Tensor, source: Tensor) -> None:
     """Write the values of `source`, broadcast and cast, where `to` shows; no history, no count."""
     if to._spec.numel == 0:
         return
-    k = _copies.get((to._spec, source._spec)) or copying(to._spec, source._spec)
+    k = _copy_of((to._spec, source._spec)) or copying(to._spec, source._spec)
     k.launch(k.address, k.n, to._buf, source._buf)
 
 
 def copying(to: Spec, source: Spec) -> Kernel:
     """What writes the values of a `source` to memory laid out as `to`."""
-    if len(_copies) > 4096:
-        _copies.clear()
     to_bool = to.dtype is dtypes.bool_ and source.dtype is not dtypes.bool_
     body = ne(_X, 0) if to_bool else _X
-    k = _copies[to, source] = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
-    return k
+    made = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
+    return _copies.keep((to, source), made)
 
 
 def fill_memory(t: Tensor, value: Any) -> None:
@@ -60,16 +61,14 @@ def fill_memory(t: Tensor, value: Any) -> None:
         return
     if not sp.numel:
         return
-    k, low, high, fitting = _fills.get(sp) or _filling(sp)
+    k, low, high, fitting = _fill_of(sp) or _filling(sp)
     if value.__class__ is not float or not low <= value <= high:
         value = fitting(value, sp.dtype)
     k.launch(k.address, k.n, t._buf, value)
 
 
-def _filling(sp: Spec) -> tuple[Kernel, float, float, Callable[[Any, Any], Any]]:
+def _filling(sp: Spec) -> Fill:
     """What writes a number to memory laid out so, between which floats one is taken as it is, and what is made of any other."""
-    if len(_fills) > 4096:
-        _fills.clear()
     d = sp.dtype
     real = d.kind[0] == "f"
     k = Kernel.of("fill", (_X,), ("x",), (), (float if real else int,), (sp,), d.kind)
@@ -79,8 +78,7 @@ def _filling(sp: Spec) -> tuple[Kernel, float, float, Callable[[Any, Any], Any]]
         sp.numel == 1 and d is dtypes.float16
     ):  # PyTorch converts it without a look: what is too large becomes inf
         low, high, fitting = -math.inf, math.inf, lambda value, d: float(value)
-    found = _fills[sp] = k, low, high, fitting
-    return found
+    return _fills.keep(sp, (k, low, high, fitting))
 
 
 # Between these sizes calloc clears memory that was used before, on one thread; beyond, the system's pages come cleared.

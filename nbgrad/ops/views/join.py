@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from nbgrad.base.tables import Table
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty, hooks
 from nbgrad.dispatch.elementwise import check_out, differentiable, into, no_overlap
@@ -33,14 +34,8 @@ class Parts:
         ]
 
 
-_plans: dict[tuple[Any, ...], Parts] = {}
-
-
-def _remember(key: tuple[Any, ...], parts: Parts) -> Parts:
-    if len(_plans) > 4096:
-        _plans.clear()
-    _plans[key] = parts
-    return parts
+_plans: Table[tuple[Any, ...], Parts] = Table("ops.views.join.plans", 4096)
+_plan_of = _plans.get
 
 
 def _joined(tensors: Sequence[Tensor], parts: Parts) -> Tensor:
@@ -159,7 +154,7 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     tensors = _checked("cat", tensors)
     key = ("cat", dim if axis is None else axis, *[t._spec for t in tensors])
-    result: Tensor = _cat(*tensors, parts=_plans.get(key) or _remember(key, _cat_parts(key[2:], key[1])))
+    result: Tensor = _cat(*tensors, parts=_plan_of(key) or _plans.keep(key, _cat_parts(key[2:], key[1])))
     if out is None:
         return result
     return _joined_into("cat", out, result, tensors)
@@ -198,7 +193,7 @@ def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     tensors = _checked("stack", tensors)
     key = ("stack", dim, *[t._spec for t in tensors])
-    result: Tensor = _stack(*tensors, parts=_plans.get(key) or _remember(key, _stack_parts(key[2:], dim)))
+    result: Tensor = _stack(*tensors, parts=_plan_of(key) or _plans.keep(key, _stack_parts(key[2:], dim)))
     return result if out is None else _joined_into("stack", out, result, tensors)
 
 
