@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from nbgrad.autograd.forward_ad import check_tangent
+from nbgrad.base.tables import cached
 from nbgrad.core.pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 from nbgrad.core.tensor import (
     VIEW_OF_LEAF_WRITE,
@@ -302,7 +303,7 @@ class Function(metaclass=FunctionMeta):
         return node, wrapped[0] if single else tuple(wrapped)
 
 
-@functools.lru_cache(maxsize=1024)
+@cached(1024)
 def _has_defaults(forward: Callable[..., Any]) -> bool:
     return any(p.default is not p.empty for p in inspect.signature(forward).parameters.values())
 

@@ -372,7 +372,7 @@ def _value(default: str | None) -> Any:
         return default
 
 
-@cache
+@cached(None)
 def _compiled(expressions: str) -> Any:
     return compile(f"({expressions},)", "<what PyTorch's Python does>", "eval")
 

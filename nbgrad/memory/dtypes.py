@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -165,11 +165,6 @@ def _promotions() -> Promotions:
 _state = (float32, _promotions())
 
 
-on_new_default: Final[
-    list[Callable[[], None]]
-] = []  # told when answers that rest on the default dtype are out of date
-
-
 def get_default_dtype() -> dtype:
     return _state[0]
 
@@ -181,8 +176,6 @@ def set_default_dtype(d: dtype, /) -> None:
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     _state = (d, _promotions())
-    for told in on_new_default:
-        told()
     forget(DEFAULT_DTYPE)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory import dtypes
@@ -67,7 +67,7 @@ def _of_classes(
     return op(input, target, weight, ignore=ignore, reduction=reduction)[0]
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _check_classes(input: Spec, target: Spec, weight: Spec | None) -> None:
     """Refuse what does not fit; what does is looked at once."""
     shape, classes = tuple(input.shape), input.shape[_class_dim(input)] if input.ndim else 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.tensor import Tensor, empty, requires, wrap
 from nbgrad.kernels import build, products
 from nbgrad.kernels.cpu import reduce as reductions
@@ -19,7 +20,6 @@ from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
 _matmul, _array, _empty = np.matmul, np.ndarray, np.empty
 _bytes = np.dtype(np.uint8)
 _LONG = 10000  # elements of a vector from which OpenBLAS cuts a dot product
-_KEPT = 4096  # products known per function, before the table is begun anew
 _NO_STATIC: dict[str, Any] = {}
 Run = Callable[[Tensor, Tensor], Tensor]
 Check = Callable[[Spec, Spec], None]
@@ -30,19 +30,17 @@ Rule = Callable[..., Tensor]
 
 def _known(check: Check, turn: str) -> Any:
     """The product without history. What it comes to depends on specs only, so it is checked and worked out once: `find` tells."""
-    runs: dict[tuple[Spec, Spec], Run] = {}
+    runs: Table[tuple[Spec, Spec], Run] = Table("ops.linear.blas.runs", PLANS)
+    run_of = runs.get
 
     def find(a: Spec, b: Spec) -> Run:
         read_a = _turned(a) if turn == "tn" else a
         read_b = _turned(b) if turn == "nt" else b
         check(read_a, read_b)
-        if len(runs) >= _KEPT:
-            runs.clear()
-        found = runs[a, b] = _make(read_a, read_b)
-        return found
+        return runs.keep((a, b), _make(read_a, read_b))
 
     def run(a: Tensor, b: Tensor) -> Tensor:
-        return (runs.get((a._spec, b._spec)) or find(a._spec, b._spec))(a, b)
+        return (run_of((a._spec, b._spec)) or find(a._spec, b._spec))(a, b)
 
     run.find = find  # type: ignore[attr-defined]
     return run

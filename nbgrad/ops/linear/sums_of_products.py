@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.op import ElementwiseOp, Op
 from nbgrad.core.plan import Plan, plan_for
 from nbgrad.core.tensor import Tensor, check_write, hooks, requires
@@ -14,7 +15,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op, written_by
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.linear.blas import _KEPT, Rule, Run, _turned
+from nbgrad.ops.linear.blas import Rule, Run, _turned
 from nbgrad.ops.linear.products import _bmm, _bmm_nt, _bmm_tn, _mm, _mm_nt, _mm_tn, _mv, outer
 from nbgrad.ops.linear.refusals import (
     _check_addmv,
@@ -104,20 +105,22 @@ def _adding(
 ) -> Any:
     """`beta * input + alpha * product` as an op; `first` and `second` are the rules of the product."""
     run = product.run
-    plans: dict[tuple[Spec, Spec, Spec], tuple[Run, Plan]] = {}
+    plans: Table[tuple[Spec, Spec, Spec], tuple[Run, Plan]] = Table(
+        "ops.linear.sums_of_products.plans", PLANS
+    )
+    plan_of = plans.get
 
     def forward(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
         key = (input._spec, mat1._spec, mat2._spec)
-        found = plans.get(key)
+        found = plan_of(key)
         if found is None:
             check(key[0], key[1], _turned(key[2]) if turn == "nt" else key[2])
             if key[1].dtype is dtypes.float16:  # rounded once
                 c, a, b = (to_dtype(t, dtypes.float32) for t in (input, mat1, mat2))
                 return to_dtype(forward(c, a, b, beta, alpha), dtypes.float16)
-            if len(plans) >= _KEPT:
-                plans.clear()
             result = run(mat1, mat2)._spec
-            found = plans[key] = (run.find(*key[1:]), plan_for(_add.op, (result, key[0]), result))
+            plan = plan_for(_add.op, (result, key[0]), result)
+            found = plans.keep(key, (run.find(*key[1:]), plan))
         multiply, plan = found
         out = multiply(mat1, mat2)
         if beta == 1 and alpha == 1:

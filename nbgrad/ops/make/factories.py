@@ -7,6 +7,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from nbgrad.base.tables import DEFAULT_DTYPE, Table
 from nbgrad.core import arguments
 from nbgrad.core.tensor import Tensor, as_inference, new, set_requires_grad, wrap
 from nbgrad.core.tensor import empty as _empty
@@ -61,8 +62,9 @@ def _counted(t: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
 
 
 _LARGE = 2**30
-_known: dict[tuple[Any, Any], Spec] = {}  # of what was asked for, by sizes and dtype (None: the default one)
-dtypes.on_new_default.append(_known.clear)
+# Of what was asked for, by sizes and dtype (None: the default one).
+_known: Table[tuple[Any, Any], Spec] = Table("ops.make.factories.known", 4096, DEFAULT_DTYPE)
+_spec_of = _known.get
 
 
 def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
@@ -76,7 +78,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
                 break
         else:
             key = size, dtype
-            found = _known.get(key)
+            found = _spec_of(key)
             if found is not None:
                 return found
     shape = _sizes(size, name)
@@ -96,9 +98,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
     if sp.nbytes > _LARGE:
         _empty(sp)  # is refused as PyTorch would, before NumPy is asked for what comes between
     elif key is not None:
-        if len(_known) >= 4096:
-            _known.clear()
-        _known[key] = sp
+        _known.keep(key, sp)
     return sp
 
 
@@ -117,24 +117,25 @@ def _copies(t: Tensor) -> Memory:
     return give
 
 
-class _Known(dict[Any, tuple[Memory, Spec]]):
-    def __init__(self, memory_of: Callable[[Tensor], Memory | None]) -> None:
-        self.memory_of = memory_of
-        dtypes.on_new_default.append(self.clear)
+class _Given(Table[Any, tuple[Memory, Spec]]):
+    __slots__ = ("memory_of",)
 
-    def keep(self, key: Any, t: Tensor) -> Tensor:
+    def __init__(self, memory_of: Callable[[Tensor], Memory | None]) -> None:
+        super().__init__("ops.make.factories.given", 4096, DEFAULT_DTYPE)
+        self.memory_of = memory_of
+
+    def learn(self, key: Any, t: Tensor) -> Tensor:
         if type(t._spec) is Spec and t._spec.nbytes <= _FEW_BYTES and type(t) is Tensor:
             memory = self.memory_of(t)
             if memory is not None:
-                if len(self) >= 4096:
-                    self.clear()
-                self[key] = memory, t._spec
+                self.keep(key, (memory, t._spec))
         return t
 
 
 def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
     def before(slow: Function) -> Function:
-        known = _Known(memory_of)
+        known = _Given(memory_of)
+        find = known.get
         made = getattr(slow, "__wrapped__", slow)  # past the guard: ints are what it would let pass
 
         def short(*sizes: Any, **more: Any) -> Tensor:
@@ -144,9 +145,9 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
             for n in key:
                 if type(n) is not int:
                     return slow(*sizes)
-            found = known.get(key)
+            found = find(key)
             if found is None:
-                return known.keep(key, made(*sizes))
+                return known.learn(key, made(*sizes))
             t: Tensor = new(Tensor)  # `wrap`, in line
             t._buf, t._spec = found[0](), found[1]
             t._rg = t._nr = 0
@@ -161,7 +162,8 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
 
 
 def _of_size_and_value(slow: Function) -> Function:
-    known = _Known(_copies)
+    known = _Given(_copies)
+    find = known.get
 
     def short(size: Any = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
         # Zeros are left out: 0.0 is -0.0.
@@ -170,9 +172,9 @@ def _of_size_and_value(slow: Function) -> Function:
         for n in size:
             if type(n) is not int:
                 return slow(size, fill_value)
-        found = known.get((size, fill_value))
+        found = find((size, fill_value))
         if found is None:
-            return known.keep((size, fill_value), slow(size, fill_value))
+            return known.learn((size, fill_value), slow(size, fill_value))
         return wrap(found[0](), found[1])
 
     return short
@@ -180,16 +182,17 @@ def _of_size_and_value(slow: Function) -> Function:
 
 def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
     def before(slow: Function) -> Function:
-        known = _Known(memory_of)
+        known = _Given(memory_of)
+        find = known.get
 
         def short(input: Tensor = arguments.unset, **more: Any) -> Tensor:
             if more or type(input) is not Tensor or state.levels:
                 return slow(input, **more)
-            found = known.get(input._spec)
+            found = find(input._spec)
             if found is not None:
                 return wrap(found[0](), found[1])
             t = slow(input)
-            return known.keep(input._spec, t) if type(input._spec) is Spec else t
+            return known.learn(input._spec, t) if type(input._spec) is Spec else t
 
         return short
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.core.arguments import unset
 from nbgrad.base.tables import cached
+from nbgrad.core.arguments import unset
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, check_write, empty, requires
 from nbgrad.dispatch.elementwise import differentiable

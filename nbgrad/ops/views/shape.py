@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.tables import Table
 from nbgrad.core.arguments import check
 from nbgrad.core.tensor import Tensor, hooks, share, storage_of, wrap
 from nbgrad.dispatch.prepared import call_of, settled
@@ -254,15 +255,14 @@ def spread(g: Tensor, shape: Ints) -> Tensor:
     if state.grad or state.active:
         return _expand(g, shape=shape)
     key = (g._spec, shape)
-    sp = _spreads.get(key)
+    sp = _spread_of(key)
     if sp is None:
-        if len(_spreads) > 4096:
-            _spreads.clear()
-        sp = _spreads[key] = g._spec.like(*layout.expand(g._spec.shape, g._spec.strides, shape))
+        sp = _spreads.keep(key, g._spec.like(*layout.expand(g._spec.shape, g._spec.strides, shape)))
     return wrap(g._buf, sp)
 
 
-_spreads: dict[tuple[Spec, Ints], Spec] = {}
+_spreads: Table[tuple[Spec, Ints], Spec] = Table("ops.views.shape.spreads", 4096)
+_spread_of = _spreads.get
 
 
 @method

@@ -9,6 +9,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbgrad.base.tables import Table
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.plan import Kernel
 from nbgrad.core.tensor import Tensor, hooks, view_of, wrap
@@ -26,19 +27,18 @@ from nbgrad.tape.modes import state
 class _Known:
     """What a geometry says of specs and static arguments, which is worked out once."""
 
-    __slots__ = ("_found", "_geometry")
+    __slots__ = ("_find", "_found", "_geometry")
 
     def __init__(self, geometry: Callable[..., tuple[Spec, int]]) -> None:
         self._geometry = geometry
-        self._found: dict[tuple[Any, ...], tuple[Spec, int]] = {}
+        self._found: Table[tuple[Any, ...], tuple[Spec, int]] = Table("ops.views.views.geometries", 1024)
+        self._find = self._found.get
 
     def of(self, sp: Spec, static: dict[str, Any]) -> tuple[Spec, int]:
         key = (sp, *static.values())
-        found = self._found.get(key)
+        found = self._find(key)
         if found is None:
-            if len(self._found) > 1024:
-                self._found.clear()
-            found = self._found[key] = self._geometry(sp, **static)
+            found = self._found.keep(key, self._geometry(sp, **static))
         return found
 
 
@@ -54,15 +54,15 @@ def view(
 
         name = node_name if node_name[-1].isdigit() else node_name + "Backward0"
         op = Op(forward, {"input": rule}, name, LINEAR, batch, views=True)
-        known: dict[Any, Prepared] = {}
+        known: Table[Any, Prepared] = Table("ops.views.views.known", 1024)
+        find = known.get
 
         def at(sp: Spec, static: dict[str, Any]) -> Prepared:
             key = (sp, *static.values())
-            found = known.get(key)
+            found = find(key)
             if found is None:
-                if len(known) > 1024:
-                    known.clear()
-                found = known[key] = Prepared(op, (sp,), static, _looking(*geometry(sp, **static), name))
+                made = Prepared(op, (sp,), static, _looking(*geometry(sp, **static), name))
+                found = known.keep(key, made)
             return found
 
         def function(input: Tensor, **static: Any) -> Tensor:
@@ -105,7 +105,10 @@ def _embed_each(x: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
     return _embed(x, base=whole, at=_per_example(at, n, whole.strides[0]), offset=offset)
 
 
-_embeds: dict[tuple[Spec, Spec, Spec, int], tuple[int, Kernel | None]] = {}
+_embeds: Table[tuple[Spec, Spec, Spec, int], tuple[int, Kernel | None]] = Table(
+    "ops.views.views.embeds", 4096
+)
+_embed_of = _embeds.get
 
 
 @differentiable(
@@ -118,15 +121,11 @@ _embeds: dict[tuple[Spec, Spec, Spec, int], tuple[int, Kernel | None]] = {}
 def _embed(input: Tensor, *, base: Spec, at: Spec, offset: int) -> Tensor:
     out = zeros(base)
     key = (input._spec, base, at, offset)
-    found = _embeds.get(key)
+    found = _embed_of(key)
     if found is None:
-        if len(_embeds) > 4096:
-            _embeds.clear()
         apart = at.numel and not layout.overlaps(at.shape, at.strides)
-        found = _embeds[key] = (
-            offset * base.itemsize,
-            copying(at.like(dtype=base.dtype), input._spec) if apart else None,
-        )
+        kernel = copying(at.like(dtype=base.dtype), input._spec) if apart else None
+        found = _embeds.keep(key, (offset * base.itemsize, kernel))
     start, k = found
     if at.numel:
         buf = backend.of(base.device).view(out._buf, start) if start else out._buf
