@@ -30,9 +30,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor
-from nbgrad.base.tables import cached
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates
 from nbgrad.kernels.launch import PARALLEL_FROM
