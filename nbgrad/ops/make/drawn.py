@@ -16,7 +16,7 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.data import from_array
-from nbgrad.ops.make.factories import _finish, _of_a_like, _of_out, _of_sizes, _sized, _spec
+from nbgrad.ops.make.factories import _finish, _of_a_like, _of_out, _sized, _spec, of_draws
 from nbgrad.ops.make.filled import _like, empty_like
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.tape.modes import state
@@ -51,50 +51,14 @@ def _drawn(sp: Spec, generator: Any, draw: Callable[[Any, int, _dtype], Any]) ->
     return per_example(lambda shape: wrap(draw(gen, prod(shape), sp.dtype), sp.like(shape)), tuple(sp.shape))
 
 
-@_of_sizes(lambda t: _random.few_units(t._spec))
-def rand(
-    *sizes: Any,
-    size: Any = None,
-    generator: Any = None,
-    out: Tensor | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-) -> Tensor:
-    if out is not None:
-        sp = _spec("rand", sizes if size is None else (size,), _of_out("rand", out, dtype), device)
-        return _finish(_sized(out, sp.shape).uniform_(generator=generator), requires_grad)
-    t = _drawn(
-        _spec("rand", sizes if size is None else (size,), dtype, device, requires_grad),
-        generator,
-        _random.units,
-    )
-    return _finish(t, requires_grad) if requires_grad else t
+@of_draws(lambda t: _random.few_units(t._spec), "uniform_")
+def rand(sp: Spec, generator: Any) -> Tensor:
+    return _drawn(sp, generator, _random.units)
 
 
-@_of_sizes(lambda t: _random.few_normals(t._spec))
-def randn(
-    *sizes: Any,
-    size: Any = None,
-    generator: Any = None,
-    out: Tensor | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-) -> Tensor:
-    if out is not None:
-        sp = _spec("randn", sizes if size is None else (size,), _of_out("randn", out, dtype), device)
-        return _finish(_sized(out, sp.shape).normal_(generator=generator), requires_grad)
-    t = _drawn(
-        _spec("randn", sizes if size is None else (size,), dtype, device, requires_grad),
-        generator,
-        _random.normals,
-    )
-    return _finish(t, requires_grad) if requires_grad else t
+@of_draws(lambda t: _random.few_normals(t._spec), "normal_")
+def randn(sp: Spec, generator: Any) -> Tensor:
+    return _drawn(sp, generator, _random.normals)
 
 
 def randint(

@@ -197,3 +197,73 @@ def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functi
         return short
 
     return partial(arguments.before_guard, before)
+
+
+# ---------------------------------------------------------------- the signatures that several share
+
+
+def of_sizes(
+    memory_of: Callable[[Tensor], Memory | None] = _copies,
+) -> Callable[[Callable[[Spec], Tensor]], Function]:
+    """A function of sizes, of what it makes of the spec that they and the keywords say."""
+
+    def decorate(make: Callable[[Spec], Tensor]) -> Function:
+        name = make.__name__
+
+        def factory(
+            *sizes: Any,
+            size: Any = None,
+            out: Tensor | None = None,
+            dtype: Any = None,
+            device: Any = None,
+            requires_grad: bool = False,
+            layout: Any = None,
+            pin_memory: bool = False,
+        ) -> Tensor:
+            if out is not None:
+                dtype = _of_out(name, out, dtype)
+            t = make(_spec(name, sizes if size is None else (size,), dtype, device, requires_grad))
+            return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+
+        return _of_sizes(memory_of)(_named(factory, make))
+
+    return decorate
+
+
+def of_draws(
+    memory_of: Callable[[Tensor], Memory | None], fill: str
+) -> Callable[[Callable[[Spec, Any], Tensor]], Function]:
+    """The same of what is drawn: `fill` is the method that draws into a tensor that is given."""
+
+    def decorate(draw: Callable[[Spec, Any], Tensor]) -> Function:
+        name = draw.__name__
+
+        def factory(
+            *sizes: Any,
+            size: Any = None,
+            generator: Any = None,
+            out: Tensor | None = None,
+            dtype: Any = None,
+            device: Any = None,
+            requires_grad: bool = False,
+            layout: Any = None,
+            pin_memory: bool = False,
+        ) -> Tensor:
+            size = sizes if size is None else (size,)
+            if out is not None:
+                sp = _spec(name, size, _of_out(name, out, dtype), device)
+                return _finish(getattr(_sized(out, sp.shape), fill)(generator=generator), requires_grad)
+            t = draw(_spec(name, size, dtype, device, requires_grad), generator)
+            return _finish(t, requires_grad) if requires_grad else t
+
+        return _of_sizes(memory_of)(_named(factory, draw))
+
+    return decorate
+
+
+def _named(factory: Function, make: Callable[..., Any]) -> Function:
+    """Under the name and with the words of what it makes; a profiler knows it by its code's name."""
+    factory.__name__ = factory.__qualname__ = make.__name__
+    factory.__module__, factory.__doc__ = make.__module__, make.__doc__
+    factory.__code__ = factory.__code__.replace(co_name=make.__name__)
+    return factory

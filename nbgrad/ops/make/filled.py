@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,13 +15,16 @@ from nbgrad.memory import dtypes
 from nbgrad.memory import layout as _layout
 from nbgrad.memory.storage import Batched, Spec, spec
 from nbgrad.ops.make.factories import (
+    Function,
     _copies,
     _finish,
+    _named,
     _of_a_like,
     _of_out,
     _of_size_and_value,
     _of_sizes,
     _spec,
+    of_sizes,
 )
 from nbgrad.ops.views.copy import _to_be_dense
 from nbgrad.ops.views.copy import full as _full
@@ -97,38 +100,14 @@ def empty_permuted(
     return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-@_of_sizes(_copies)
-def zeros(
-    *sizes: Any,
-    size: Any = None,
-    out: Tensor | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-) -> Tensor:
-    if out is not None:
-        dtype = _of_out("zeros", out, dtype)
-    t = _zeros(_spec("zeros", sizes if size is None else (size,), dtype, device, requires_grad))
-    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+@of_sizes()
+def zeros(sp: Spec) -> Tensor:
+    return _zeros(sp)
 
 
-@_of_sizes(_copies)
-def ones(
-    *sizes: Any,
-    size: Any = None,
-    out: Tensor | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    layout: Any = None,
-    pin_memory: bool = False,
-) -> Tensor:
-    if out is not None:
-        dtype = _of_out("ones", out, dtype)
-    t = _full(_spec("ones", sizes if size is None else (size,), dtype, device, requires_grad), 1.0)
-    return t if out is None and not requires_grad else _finish(t, requires_grad, out)
+@of_sizes()
+def ones(sp: Spec) -> Tensor:
+    return _full(sp, 1.0)
 
 
 @partial(arguments.before_guard, _of_size_and_value)
@@ -173,40 +152,35 @@ def _like(input: Tensor, dtype: Any, memory_format: Any = None) -> Spec:
     return spec(sp.dtype if dtype is None else dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
 
 
-@_of_a_like(_copies)
-def empty_like(
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    return _finish(_own(input, _empty(_like(input, dtype, memory_format))), requires_grad)
+def _like_another(make: Callable[[Spec], Tensor]) -> Function:
+    """A function of a tensor, of what it makes of the spec of one like that."""
+
+    def factory(
+        input: Tensor,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
+        return _finish(_own(input, make(_like(input, dtype, memory_format))), requires_grad)
+
+    return _of_a_like(_copies)(_named(factory, make))
 
 
-@_of_a_like(_copies)
-def zeros_like(
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    return _finish(_own(input, _zeros(_like(input, dtype, memory_format))), requires_grad)
+@_like_another
+def empty_like(sp: Spec) -> Tensor:
+    return _empty(sp)
 
 
-@_of_a_like(_copies)
-def ones_like(
-    input: Tensor,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
-    return _finish(_own(input, _full(_like(input, dtype, memory_format), 1)), requires_grad)
+@_like_another
+def zeros_like(sp: Spec) -> Tensor:
+    return _zeros(sp)
+
+
+@_like_another
+def ones_like(sp: Spec) -> Tensor:
+    return _full(sp, 1)
 
 
 def full_like(
