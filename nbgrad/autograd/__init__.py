@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbgrad.autograd import anomaly_mode as anomaly_mode
 from nbgrad.autograd import forward_ad as forward_ad
-from nbgrad.autograd import function as function
 from nbgrad.autograd import functional as functional
 from nbgrad.autograd import grad_mode as grad_mode
 from nbgrad.autograd import graph as graph
