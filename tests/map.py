@@ -62,33 +62,35 @@ def _names() -> frozenset[str]:
     return frozenset(map(name_of, MODULES))
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, module of nbgrad) for every import in the file, those inside functions included and those for types alone left out."""
+@cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
+    """(line, module) for every import in the file, those inside functions included and those for types alone left out."""
     package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped = _for_types(tree)
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
-            # `from nbgrad import ops` imports the module ops, `from nbgrad.ops.views.views import t` does not.
-            names = [f"{source}.{a.name}" if f"{source}.{a.name}" in _names() else source for a in node.names]
-        else:
-            continue
-        yield from ((node.lineno, name) for name in names if name.split(".")[0] == "nbgrad")
+    return tuple(
+        (node.lineno, name)
+        for node in _import_statements(ast.parse(path.read_text(encoding="utf-8")))
+        for name in _modules(node, package.split("."))
+    )
 
 
-def _for_types(tree: ast.Module) -> set[ast.AST]:
-    """What stands under `if TYPE_CHECKING:`; an annotation is no dependency of the running program."""
-    found: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            found.update(inner for statement in node.body for inner in ast.walk(statement))
-    return found
+def _import_statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            # an annotation is no dependency of the running program
+            yield from _import_statements(ast.Module(child.orelse, []))
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _import_statements(child)
+
+
+def _modules(node: ast.Import | ast.ImportFrom, package: list[str]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = package[: len(package) - node.level + 1] if node.level else []
+    source = ".".join([*base, *([node.module] if node.module else [])])
+    # `from nbgrad import ops` imports the module ops, `from nbgrad.ops.views.views import t` does not.
+    return [f"{source}.{a.name}" if f"{source}.{a.name}" in _names() else source for a in node.names]
 
 
 def arrows() -> dict[tuple[str, str], set[str]]:
@@ -97,7 +99,7 @@ def arrows() -> dict[tuple[str, str], set[str]]:
     for path in MODULES:
         for line, module in imports(path):
             pair = story_of(name_of(path)), story_of(module)
-            if pair[0] != pair[1]:
+            if module.split(".")[0] == "nbgrad" and pair[0] != pair[1]:
                 found[pair].add(f"{path.relative_to(ROOT.parent)}:{line}: {module}")
     return found
 

@@ -1,11 +1,7 @@
 """A story of nbgrad imports only from those below it, and no file leads back to itself."""
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 from tests.map import LEVEL, MODULES, ROOT, arrows, imports, name_of, story_of
 
@@ -39,31 +35,23 @@ def test_no_file_leads_back_to_itself() -> None:
         visit(module, ())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_story_says_what_it_promises(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), f"{path} says nothing of itself"
+def test_a_story_says_what_it_promises() -> None:
+    heads = {path: path.read_text(encoding="utf-8")[:4] for path in MODULES}
+    assert [path for path, head in heads.items() if not head.startswith(('"""', 'r"""'))] == []
 
 
 def test_base_and_expr_import_nothing_of_nbgrad_but_base() -> None:
     for story in ("base", "expr"):
         for path in (ROOT / story).rglob("*.py"):
-            allowed = (f"nbgrad.{story}", "nbgrad.base")
-            assert all(imported.startswith(allowed) for _, imported in imports(path)), path
+            used = [imported for _, imported in imports(path) if imported.split(".")[0] == "nbgrad"]
+            assert all(imported.startswith((f"nbgrad.{story}", "nbgrad.base")) for imported in used), path
 
 
 def test_numba_stays_in_kernels() -> None:
     """Kernels are the only jitted code."""
     for path in MODULES:
         if not name_of(path).startswith("nbgrad.kernels"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                names = (
-                    [a.name for a in node.names]
-                    if isinstance(node, ast.Import)
-                    else [node.module or ""]
-                    if isinstance(node, ast.ImportFrom)
-                    else []
-                )
-                assert not any(n.split(".")[0] in ("numba", "llvmlite") for n in names), path
+            assert not any(used.split(".")[0] in ("numba", "llvmlite") for _, used in imports(path)), path
 
 
 def test_numba_is_loaded_by_the_first_kernel() -> None:

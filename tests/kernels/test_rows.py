@@ -31,11 +31,16 @@ def python(source: str) -> Any:
     return build.load_source("body", source.replace("@NAME@", "body"), "<test>")
 
 
-@pytest.mark.parametrize("loop", ["runs", "columns"])
-@pytest.mark.parametrize("n", [1, 3, 130])
-def test_both_loops_compute_the_program(loop: str, n: int) -> None:
-    x = np.random.default_rng(0).normal(size=(2, n, 70 if loop == "columns" else 1))
-    inner = x.shape[2]
+SHAPES = [
+    *[("runs", n, 1) for n in (1, 3, 130)],
+    # more than `FEW` in a row and more rows than stand side by side: un-jitted, each element takes a tenth of a millisecond
+    *[("columns", n, rows.WIDTH + 2) for n in (1, 3, rows.FEW + 2)],
+]
+
+
+@pytest.mark.parametrize(("loop", "n", "inner"), SHAPES)
+def test_both_loops_compute_the_program(loop: str, n: int, inner: int) -> None:
+    x = np.random.default_rng(0).normal(size=(2, n, inner))
     source, signature = getattr(rows, loop)(PROGRAM, "f8")
     out, total, at = np.zeros(x.size), np.zeros(2 * inner), np.zeros(2 * inner)
     index = np.arange(2 * inner) % (n + 1)  # now and then there is no such element
