@@ -14,12 +14,8 @@ from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
 
 
-def _shape(normalized_shape: Any) -> tuple[int, ...]:
-    return (
-        (int(normalized_shape),)
-        if isinstance(normalized_shape, (int, np.integer))
-        else tuple(normalized_shape)
-    )
+def _shape(normalized_shape: Any) -> tuple[Any, ...]:
+    return (normalized_shape,) if isinstance(normalized_shape, (int, np.integer)) else tuple(normalized_shape)
 
 
 class LayerNorm(Module):

@@ -15,7 +15,7 @@ class _Pad(Module):
 
     dims = 1
     mode = "constant"
-    value: float | None = None
+    value: float | None
 
     def __init_subclass__(cls) -> None:
         with_own_init(cls)
@@ -53,14 +53,17 @@ class _Zero(_Pad):
 
 
 class _Reflection(_Pad):
+    value = None
     mode = "reflect"
 
 
 class _Replication(_Pad):
+    value = None
     mode = "replicate"
 
 
 class _Circular(_Pad):
+    value = None
     mode = "circular"
 
 

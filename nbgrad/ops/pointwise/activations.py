@@ -417,7 +417,7 @@ def softplus(
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    if not lambd >= 0:
+    if not 0 <= lambd <= 65504 and not 0 <= lambd <= dtypes.finfo(input.dtype).max:
         largest = dtypes.finfo(input.dtype).max
         raise RuntimeError(
             f"lambda must be in range [0, {largest:g}] for input dtype {input.dtype.scalar_name}, but found {lambd:g}"
