@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.base.tables import Table, cached
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import LEAF_WRITE, Tensor, requires
 from nbgrad.memory.backend import check_room
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import broadcast_shapes
 from nbgrad.memory.storage import Spec
+from nbgrad.tape.modes import state
 
 Args = tuple[Any, ...]
 Judge = Callable[[Any], bool]
@@ -911,8 +912,23 @@ def refused_after(path: str, parameters: Sequence[Any], at: int, error: Exceptio
         return  # it has been judged as it was given
     try:
         check_bound(path, parameters, values[at:], anew=True)
+        if isinstance(error, IndexError) and state.grad:
+            _check_history(path, dict(zip([p.name for p in parameters], values[at:])), values)
     except Exception as refusal:
         raise refusal from None
+
+
+def _check_history(path: str, named: Mapping[str, Any], values: Sequence[Any]) -> None:
+    """What PyTorch asks before it looks at a call's dims and indices: whether it may write to what has a history."""
+    recorded = any([isinstance(v, Tensor) and requires(v) for v in values])
+    out = named.get("out")
+    if recorded and isinstance(out, Tensor) and out.dtype.is_floating_point:
+        raise RuntimeError(
+            f"{signatures(path)[0].name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if path[:7] == "Tensor." and path[-1] == "_" and values[0].is_leaf and requires(values[0]):
+        raise RuntimeError(LEAF_WRITE)
 
 
 _AS_IT_IS = (

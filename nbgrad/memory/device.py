@@ -106,6 +106,8 @@ def _parse(text: str, index: int | None) -> tuple[str, int | None]:
     if digits is not None:
         index = int(digits)
     if index is not None:
+        if not -(2**63) <= index < 2**63:
+            raise ValueError("Overflow when unpacking long long")
         if index < 0:
             raise RuntimeError("Device index must not be negative")
         if index > _MAX_INDEX:  # PyTorch wraps 128 around to -128; an error is kinder

@@ -197,10 +197,16 @@ _ZERO_DIM = (
 )
 
 
+def _out_of_bounds(i: int, position: int, n: int) -> Exception:
+    if not -(2**63) <= i < 2**63:
+        return ValueError("Overflow when unpacking long long")
+    return IndexError(f"index {i} is out of bounds for dimension {position} with size {n}")
+
+
 def _select_at(t: Tensor, dim: int, i: int, position: int) -> Tensor:
     n = tuple.__getitem__(t._spec.shape, dim)
     if not -n <= i < n:
-        raise IndexError(f"index {i} is out of bounds for dimension {position} with size {n}")
+        raise _out_of_bounds(i, position, n)
     return _select(t, dim=dim, index=i + n if i < 0 else i)
 
 
@@ -357,7 +363,7 @@ def _picked(sp: Spec, index: int) -> Shown:
         raise _no_item(index)
     n = tuple.__getitem__(sp.shape, 0)
     if not -n <= index < n:
-        raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")
+        raise _out_of_bounds(index, 0, n)
     static = {"dim": 0, "index": index % n}
     return _remember((sp, index), *_select_geometry(sp, **static), static)
 

@@ -562,6 +562,8 @@ def _addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any, alpha: 
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    layout.wrap_dim(1, batch1.ndim)
+    layout.wrap_dim(2, batch2.ndim)
     if batch1.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor")
     shape = (batch1.shape[1], batch2.shape[layout.wrap_dim(2, batch2.ndim)])
