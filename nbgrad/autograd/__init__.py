@@ -38,10 +38,12 @@ def variable(*args: Any, **kwargs: Any) -> Any:
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
 
 
-def __getattr__(name: str) -> Any:
-    if name == "profiler":  # few programs need it
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # for which all names are there
+
+    def __getattr__(name: str) -> Any:
+        if name == "profiler":  # few programs need it
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from nbgrad.autograd.graph import GradientEdge
 from nbgrad.base.tables import Table
@@ -24,6 +24,11 @@ from nbgrad.tape.node import Node
 
 __all__ = ["backward", "grad"]
 
+if TYPE_CHECKING:
+    Roots: TypeAlias = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
+    Weights: TypeAlias = Tensor | Sequence[Tensor | None] | None
+    Key = TypeVar("Key")
+
 _CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
     "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
@@ -32,8 +37,8 @@ _CYCLE = (
 
 
 def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
+    tensors: Roots,
+    grad_tensors: Weights = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     grad_variables: Any = None,
@@ -72,7 +77,7 @@ def tensor_backward(
     _run((self,), gradient, retain_graph, create_graph, targets, stacklevel=3)
 
 
-Tensor.backward = tensor_backward  # type: ignore[attr-defined]
+Tensor.backward = tensor_backward  # type: ignore[assignment, method-assign]
 
 
 def _usual_root(t: Tensor, gradient: Any) -> list[tuple[Node, int, Any]] | None:
@@ -120,6 +125,30 @@ def _run(
     run_backward(roots, create if retain is None else retain, create, wanted)
 
 
+@overload
+def grad(
+    outputs: Roots,
+    inputs: Roots,
+    grad_outputs: Weights = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
+@overload
+def grad(
+    outputs: Roots,
+    inputs: dict[Key, Tensor],
+    grad_outputs: Weights = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[Key, Tensor]: ...
 def grad(
     outputs: Any,
     inputs: Any,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,15 +26,17 @@ from nbgrad.ops.views.slices import split
 
 __all__ = ["vmap"]
 
+Result = TypeVar("Result")
+
 
 def vmap(
-    func: Callable[..., Any],
+    func: Callable[..., Result],
     in_dims: Any = 0,
     out_dims: Any = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., Result]:
     """`func` over examples that lie along `in_dims` of the inputs (None: the same for all) and come out along `out_dims`. Keyword
     arguments are the same for all.
 

@@ -159,7 +159,7 @@ def _grad(
     if not used:
         return (None,) * len(inputs)
     return grad(
-        [outputs[k] for k in used],
+        [outputs[k] for k in used],  # type: ignore[arg-type]
         inputs,
         None if weights is None else [weights[k] for k in used],
         retain_graph=keep,

@@ -9,7 +9,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, Self, TypeVar, cast, overload
 
 from nbgrad.tape.modes import grad_mode, set_grad_mode, set_inference, state, switch
 
@@ -25,6 +25,8 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def is_grad_enabled() -> bool:
@@ -83,7 +85,7 @@ class Mode:
     def __exit__(self, *_: object) -> None:
         raise NotImplementedError
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: Decorated) -> Decorated:
         fresh = self.clone
         if inspect.isclass(function):
             warnings.warn(
@@ -94,14 +96,14 @@ class Mode:
                 stacklevel=2,
             )
         elif inspect.isgeneratorfunction(function):
-            return _stepwise(fresh, function)
+            return cast(Decorated, _stepwise(fresh, function))
 
         @functools.wraps(function, updated=() if inspect.isclass(function) else ("__dict__",))
         def within(*args: Any, **kwargs: Any) -> Any:
             with fresh():
                 return function(*args, **kwargs)
 
-        return within
+        return cast(Decorated, within)
 
 
 def _check_bool(name: str, mode: Any) -> None:
@@ -114,7 +116,11 @@ class no_grad(Mode):
 
     __slots__ = ("prev",)
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    @overload
+    def __new__(cls) -> Self: ...
+    @overload
+    def __new__(cls, function: Decorated) -> Decorated: ...  # type: ignore[misc]
+    def __new__(cls, function: Any = None) -> Any:
         return super().__new__(cls) if function is None else cls()(function)
 
     def __enter__(self) -> None:
@@ -130,7 +136,11 @@ class enable_grad(Mode):
 
     __slots__ = ("prev",)
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    @overload
+    def __new__(cls) -> Self: ...
+    @overload
+    def __new__(cls, function: Decorated) -> Decorated: ...  # type: ignore[misc]
+    def __new__(cls, function: Any = None) -> Any:
         return super().__new__(cls) if function is None else cls()(function)
 
     def __enter__(self) -> None:
@@ -154,7 +164,7 @@ class set_grad_enabled(Mode):
     def clone(self) -> set_grad_enabled:
         return set_grad_enabled(self.mode)
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: Decorated) -> Decorated:
         set_grad_mode(self.prev)
         return super().__call__(function)
 
@@ -173,6 +183,10 @@ class inference_mode(Mode):
 
     __slots__ = ("_before", "mode")
 
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: Decorated) -> Decorated: ...  # type: ignore[misc]
     def __new__(cls, mode: Any = True) -> Any:
         return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
 
@@ -226,7 +240,7 @@ class _force_original_view_tracking(Mode):
     def clone(self) -> _force_original_view_tracking:
         return _force_original_view_tracking(self.mode)
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: Decorated) -> Decorated:
         switch(view_replay=self.prev)
         return super().__call__(function)
 

@@ -400,9 +400,7 @@ class _Check:
             return
         nothing = [zeros(o._spec.dense()) for o in self.outputs]
         for g, t in zip(grad(self.outputs, self.sources, nothing, allow_unused=True), self.sources):
-            if g is None:
-                continue
-            if g._host().any():
+            if g is not None and g._host().any():
                 raise GradcheckError("backward not multiplied by grad_output")
             if g.dtype is not t.dtype:
                 raise GradcheckError("grad is incorrect type")

@@ -11,9 +11,9 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -65,11 +65,14 @@ class View:
 
 
 if TYPE_CHECKING:
+    from nbgrad.core.methods import Methods
+else:
+    Methods = (
+        object  # ops attach themselves as methods when they are loaded, which type checkers read from a stub
+    )
 
-    def _operator(self: Tensor, other: Any) -> Tensor: ...
 
-
-class Tensor:
+class Tensor(Methods):
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -93,43 +96,6 @@ class Tensor:
 
     __array_priority__ = 1000
 
-    if TYPE_CHECKING:  # ops attach themselves as methods and operators when they are loaded
-
-        def __getattr__(self, name: str) -> Any: ...
-
-        def __len__(self) -> int: ...
-
-        def __iter__(self) -> Iterator[Tensor]: ...
-
-        def __getitem__(self, index: Any) -> Tensor: ...
-
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-
-        def __index__(self) -> int: ...
-
-        def __int__(self) -> int: ...
-
-        def __float__(self) -> float: ...
-
-        __add__ = __radd__ = __iadd__ = __sub__ = __rsub__ = __isub__ = __mul__ = __rmul__ = __imul__ = (
-            _operator
-        )
-        __truediv__ = __rtruediv__ = __itruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = (
-            _operator
-        )
-        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = __lshift__ = (
-            __rshift__
-        ) = _operator
-        __lt__ = __le__ = __gt__ = __ge__ = _operator
-
-        def __neg__(self) -> Tensor: ...
-
-        def __pos__(self) -> Tensor: ...
-
-        def __abs__(self) -> Tensor: ...
-
-        def __invert__(self) -> Tensor: ...
-
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         return construct(cls, *args, **kwargs)
 
@@ -151,10 +117,18 @@ class Tensor:
     def ndim(self) -> int:
         return self._spec.ndim
 
-    def size(self, dim: int | None = None) -> Any:
+    @overload
+    def size(self, dim: int) -> int: ...
+    @overload
+    def size(self, dim: None = None) -> layout.Size: ...
+    def size(self, dim: int | None = None) -> layout.Size | int:
         return self._spec.shape if dim is None else self._spec.shape[layout.wrap_dim(dim, self._spec.ndim)]
 
-    def stride(self, dim: int | None = None) -> Any:
+    @overload
+    def stride(self, dim: int) -> int: ...
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         return (
             self._spec.strides if dim is None else self._spec.strides[layout.wrap_dim(dim, self._spec.ndim)]
         )
@@ -473,7 +447,7 @@ def fix(*names: str) -> None:
         setattr(Tensor, name, getattr(Tensor, name).setter(refuse).deleter(refuse))
 
 
-Tensor.name = property(lambda self: None)  # type: ignore[attr-defined]
+Tensor.name = property(lambda self: None)  # type: ignore[assignment, method-assign]
 fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda")
 fix("is_leaf", "grad_fn", "output_nr", "_version", "_base", "retains_grad", "name")
 

@@ -259,8 +259,8 @@ def jacrev(
         def row(*seeds: Tensor) -> tuple[Tensor, ...]:
             return tuple(tree_flatten(back(tree_unflatten(seeds, structure)))[0])
 
-        rows = vmap(row, chunk_size=chunk_size)(*basis(outs))
-        rows = [_settled(r, back.own, True) for r in rows]
+        found = vmap(row, chunk_size=chunk_size)(*basis(outs))
+        rows = [_settled(r, back.own, True) for r in found]
         blocks = [split(r, [o.numel() for o in outs], 0) for r in rows]
         by_output = [
             tree_unflatten(
@@ -414,7 +414,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         found: Sequence[Tensor | None] = (None,) * len(seeds)
         if live:
             found = _grad(
-                [products[k] for k in live],
+                [products[k] for k in live],  # type: ignore[arg-type]
                 seeds,
                 [given[k] for k in live],
                 retain_graph=True,

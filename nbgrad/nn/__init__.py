@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["Buffer", "Parameter", "functional"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("init", "modules", "utils"):
-        return import_module(f"nbgrad.nn.{name}")
-    if name[:1].isupper():
-        modules = import_module("nbgrad.nn.modules")
-        if hasattr(modules, name):
-            return getattr(modules, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # for which all names are there
+
+    def __getattr__(name: str) -> Any:
+        if name in ("init", "modules", "utils"):
+            return import_module(f"nbgrad.nn.{name}")
+        if name[:1].isupper():
+            modules = import_module("nbgrad.nn.modules")
+            if hasattr(modules, name):
+                return getattr(modules, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, cast
 
 import numpy as np
 
@@ -44,31 +44,34 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
-def _in_place(fill: Callable[..., Any]) -> Callable[..., Tensor]:
+Given = ParamSpec("Given")
+
+
+def _in_place(fill: Callable[Given, None]) -> Callable[Given, Tensor]:
     @functools.wraps(fill)
-    def outside_the_graph(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def outside_the_graph(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         with no_grad():
             fill(tensor, *args, **kwargs)
         return tensor
 
-    return outside_the_graph
+    return cast(Callable[Given, Tensor], outside_the_graph)
 
 
-def _uniform(tensor: Tensor, a: float, b: float, generator: Any) -> Tensor:
+def _uniform(tensor: Tensor, a: float, b: float, generator: Generator | None) -> Tensor:
     return tensor.uniform_(a, b, generator=generator)
 
 
-def _normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
+def _normal(tensor: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
     return tensor.normal_(mean, std, generator=generator)
 
 
 @_in_place
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> None:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> None:
     _uniform(tensor, a, b, generator)
 
 
 @_in_place
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> None:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> None:
     _normal(tensor, mean, std, generator)
 
 
@@ -79,7 +82,7 @@ def trunc_normal_(
     std: float = 1.0,
     a: float = -2.0,
     b: float = 2.0,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> None:
     """Normal numbers, of which those outside [a, b] are drawn again."""
     if not isinstance(tensor, Tensor):
@@ -176,14 +179,14 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
     return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     high = math.sqrt(3.0) * _xavier_std(tensor, gain)
     low = -high
     with no_grad():
         return _uniform(tensor, low, high, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     std = _xavier_std(tensor, gain)
     with no_grad():
         return _normal(tensor, 0.0, std, generator)
@@ -203,7 +206,7 @@ def kaiming_uniform_(
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> None:
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is not None:
@@ -217,7 +220,7 @@ def kaiming_normal_(
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> None:
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is not None:
@@ -225,7 +228,7 @@ def kaiming_normal_(
 
 
 @_in_place
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> None:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> None:
     """Rows (or columns, if these are fewer) of length 1 at right angles, uniformly so."""
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -241,7 +244,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> None:
 
 
 @_in_place
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> None:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> None:
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape

@@ -6,7 +6,7 @@ one is a plain Tensor.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from nbgrad.core.arguments import kind_name
 from nbgrad.core.tensor import Tensor, set_requires_grad
@@ -21,10 +21,10 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: Any = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         t: Any = as_subclass(empty(0) if data is None else data.detach(), cls)
         if not isinstance(requires_grad, bool):
-            kind = kind_name(requires_grad)
+            kind = kind_name(requires_grad)  # type: ignore[unreachable]
             raise TypeError(
                 f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {kind}"
             )
@@ -34,7 +34,7 @@ class Parameter(Tensor):
             )
         return t
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Its values and whether it requires grad, as PyTorch copies; neither gradient nor attributes."""
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)

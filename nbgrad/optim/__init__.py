@@ -1,7 +1,7 @@
 """`nbgrad.optim`: optimisers, each step one kernel over all parameters of a group, and schedules of their options."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbgrad.optim import lr_scheduler as lr_scheduler
 from nbgrad.optim.adadelta import Adadelta as Adadelta
@@ -17,6 +17,9 @@ from nbgrad.optim.radam import RAdam as RAdam
 from nbgrad.optim.rmsprop import RMSprop as RMSprop
 from nbgrad.optim.rprop import Rprop as Rprop
 from nbgrad.optim.sgd import SGD as SGD
+
+if TYPE_CHECKING:
+    from nbgrad.optim import swa_utils as swa_utils
 
 __all__ = [
     "ASGD",
@@ -36,7 +39,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "swa_utils":  # which brings the modules with it
-        return import_module("nbgrad.optim.swa_utils")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # for which all names are there
+
+    def __getattr__(name: str) -> Any:
+        if name == "swa_utils":  # which brings the modules with it
+            return import_module("nbgrad.optim.swa_utils")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from nbgrad.utils import viz as viz
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("checkpoint", "data", "hooks", "safetensors", "viz"):
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # for which all names are there
+
+    def __getattr__(name: str) -> Any:
+        if name in ("checkpoint", "data", "hooks", "safetensors", "viz"):
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def kernels(name: str = "") -> list[Kernel]:

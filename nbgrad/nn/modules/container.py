@@ -62,7 +62,7 @@ class Sequential(_Numbered):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         for module in self:
             input = module(input)
         return input

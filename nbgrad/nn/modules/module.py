@@ -12,7 +12,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.arguments import kind_name
@@ -158,6 +158,16 @@ class _WithModule:
         if state["module"] is None:
             raise RuntimeError("You are trying to revive the hook of a dead Module!")
         self.hook, self.module = state["hook"], weakref.ref(state["module"])
+
+
+if TYPE_CHECKING:
+    P = ParamSpec("P")
+    Result = TypeVar("Result", covariant=True)
+
+    class _Forward(Protocol[P, Result]):
+        """What a call of a module takes and gives: that of its `forward`."""
+
+        def forward(self, *args: P.args, **kwargs: P.kwargs) -> Result: ...
 
 
 class Module:
@@ -786,19 +796,25 @@ class Module:
         self._is_full_backward_hook = full
         return register(self._backward_hooks, hook, prepend)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (
-            self._backward_hooks
-            or self._forward_hooks
-            or self._forward_pre_hooks
-            or self._backward_pre_hooks
-            or _forward_hooks
-            or _pre_hooks
-            or _backward_hooks
-            or _backward_pre_hooks
-        ):
-            return self.forward(*args, **kwargs)
-        return self._call_with_hooks(args, kwargs)
+    if TYPE_CHECKING:
+
+        def __call__(self: _Forward[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result: ...
+
+    else:
+
+        def __call__(self, *args, **kwargs):
+            if not (
+                self._backward_hooks
+                or self._forward_hooks
+                or self._forward_pre_hooks
+                or self._backward_pre_hooks
+                or _forward_hooks
+                or _pre_hooks
+                or _backward_hooks
+                or _backward_pre_hooks
+            ):
+                return self.forward(*args, **kwargs)
+            return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: Any, kwargs: Any) -> Any:
         result: Any = None

@@ -133,7 +133,7 @@ def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return _windows(self, dim=d, size=size, step=step)
 
 
-Tensor.unfold = _unfold  # type: ignore[attr-defined]
+Tensor.unfold = _unfold  # type: ignore[assignment, method-assign]
 
 # ---------------------------------------------------------------- grids
 

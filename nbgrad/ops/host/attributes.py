@@ -94,7 +94,7 @@ def _set_real(self: Tensor, value: Any) -> None:
         raise TypeError(f"can't assign a {kind_name(value)} to a {self.type()}")
 
 
-Tensor.real = property(real, _set_real)  # type: ignore[attr-defined]
+Tensor.real = property(real, _set_real)  # type: ignore[assignment, method-assign]
 
 # ---------------------------------------------------------------- layout and place
 
@@ -117,7 +117,7 @@ strided = layout("strided")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 newaxis = None
 
-Tensor.layout = property(lambda self: strided)  # type: ignore[attr-defined]
+Tensor.layout = property(lambda self: strided)  # type: ignore[assignment, method-assign]
 fix("layout")
 
 
@@ -129,7 +129,7 @@ _OTHER_PLACES = ("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "vulkan", "xla"
 _OTHER_KINDS = ("nested", "quantized", "sparse", "sparse_csr")
 for _name in (f"is_{_kind}" for _kind in (*_OTHER_PLACES, *_OTHER_KINDS)):
     setattr(Tensor, _name, _always(False))
-Tensor.is_cpu = _always(True)  # type: ignore[attr-defined]
+Tensor.is_cpu = _always(True)  # type: ignore[assignment, method-assign]
 
 
 @method

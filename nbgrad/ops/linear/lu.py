@@ -151,7 +151,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return out
 
 
-Tensor.lu = lambda self, pivot=True, get_infos=False: lu(self, pivot, get_infos)  # type: ignore[attr-defined]
+Tensor.lu = lambda self, pivot=True, get_infos=False: lu(self, pivot, get_infos)  # type: ignore[method-assign]
 
 # ---------------------------------------------------------------- L and U apart
 

@@ -94,7 +94,7 @@ def _reflected(self: Tensor, other: Any) -> Any:
     return _matrix_product(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
-Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected
+Tensor.__matmul__, Tensor.__rmatmul__ = _operator, _reflected  # type: ignore[assignment, method-assign]
 
 
 __all__ = ["ger", "inner", "matmul"]

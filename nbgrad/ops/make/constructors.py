@@ -51,7 +51,7 @@ def _new_tensor(
     return _finish(_from_data(data, self.dtype if dtype is None else dtype), requires_grad)
 
 
-Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
+Tensor.new_tensor = _new_tensor  # type: ignore[assignment, method-assign]
 
 
 def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
@@ -91,7 +91,7 @@ def _new_of_old(self: Tensor, *args: Any, size: Any = None, device: Any = None) 
     return _of_old(self.dtype, args if size is None else (_layout.Size(size),))
 
 
-Tensor.new = _new_of_old  # type: ignore[attr-defined]
+Tensor.new = _new_of_old  # type: ignore[assignment, method-assign]
 
 
 def as_subclass(t: Tensor, cls: type) -> Any:
@@ -115,7 +115,7 @@ def _as_subclass(self: Tensor, cls: type) -> Any:
     return as_subclass(_core.hooks.alias(self), cls)
 
 
-Tensor.as_subclass = _as_subclass  # type: ignore[attr-defined]
+Tensor.as_subclass = _as_subclass  # type: ignore[assignment, method-assign]
 _core.construct = _construct
 
 

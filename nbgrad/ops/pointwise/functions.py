@@ -415,8 +415,8 @@ def mvlgamma_(input: Tensor, p: int) -> Tensor:
     return write(_mvlgamma_of(input, p, input).op, (input,))
 
 
-Tensor.polygamma = lambda self, n: polygamma(n, self)  # type: ignore[attr-defined]
-Tensor.polygamma_ = lambda self, n: write(_order(n).op, (self,))  # type: ignore[attr-defined]
+Tensor.polygamma = lambda self, n: polygamma(n, self)  # type: ignore[arg-type, method-assign]
+Tensor.polygamma_ = lambda self, n: write(_order(n).op, (self,))  # type: ignore[assignment, method-assign, return-value]
 
 # ---------------------------------------------------------------- incomplete gamma functions, Hurwitz's zeta function
 

@@ -261,7 +261,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _ldexp(input, other, out=out)
 
 
-_ldexp_in_place = Tensor.ldexp_  # type: ignore[attr-defined]
+_ldexp_in_place = Tensor.ldexp_
 
 
 @method
@@ -393,7 +393,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1)
 # ---------------------------------------------------------------- PyTorch's other names
 
 fix = trunc
-Tensor.fix, Tensor.fix_ = trunc, Tensor.trunc_  # type: ignore[attr-defined]
+Tensor.fix, Tensor.fix_ = trunc, Tensor.trunc_  # type: ignore[method-assign]
 _IN_PLACE = ("ceil", "fix", "floor", "frac", "gcd", "lcm", "trunc")
 globals().update(in_place_functions(_IN_PLACE))
 __all__ = [

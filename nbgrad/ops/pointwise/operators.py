@@ -212,12 +212,12 @@ _ALIASES = dict(
     not_equal="ne",
     clip="clamp",
 )
-Tensor.pow, Tensor.pow_ = pow, _pow_  # type: ignore[attr-defined]
-Tensor.square, Tensor.square_ = square, lambda self: _pow_(self, 2)  # type: ignore[attr-defined]
+Tensor.pow, Tensor.pow_ = pow, _pow_  # type: ignore[assignment, method-assign]
+Tensor.square, Tensor.square_ = square, lambda self: _pow_(self, 2)  # type: ignore[arg-type, assignment, method-assign, return-value]
 for _alias, _name in _ALIASES.items():
     for _suffix in ("", "_"):
         setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
-Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[attr-defined]
+Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[method-assign]
 
 
 def _operator(function: Any) -> Any:

@@ -132,8 +132,8 @@ def _of_matrices(name: str, advice: str) -> property:
     return property(turned)
 
 
-Tensor.T, Tensor.H = property(_T), property(_H)  # type: ignore[attr-defined]
-Tensor.mT, Tensor.mH = _of_matrices("mT", _IDENTITY), _of_matrices("mH", _CONJUGATE)  # type: ignore[attr-defined]
+Tensor.T, Tensor.H = property(_T), property(_H)  # type: ignore[assignment, method-assign]
+Tensor.mT, Tensor.mH = _of_matrices("mT", _IDENTITY), _of_matrices("mH", _CONJUGATE)  # type: ignore[assignment, method-assign]
 fix("T", "H", "mT", "mH")
 
 

@@ -121,7 +121,7 @@ def _t_view(self: Tensor, *shape: Any) -> Any:
     return call_of(_view, self, shape=layout.infer_size(_sizes(shape), self._spec.numel))
 
 
-Tensor.view = _t_view  # type: ignore[attr-defined]
+Tensor.view = _t_view  # type: ignore[method-assign]
 
 
 @method

@@ -44,4 +44,4 @@ def _in_place(node_name: str) -> str:
 
 for _view in (as_strided, squeeze, t, transpose, unsqueeze):
     _turn(_view)
-Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
+Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[assignment, method-assign]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from nbgrad.ops.make.generator import Generator
 from nbgrad.utils.data._fetch import Fetcher
 from nbgrad.utils.data.collate import default_collate, default_convert
-from nbgrad.utils.data.dataset import IterableDataset
+from nbgrad.utils.data.dataset import Dataset, IterableDataset
 from nbgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from nbgrad.utils.data.worker import Workers, get_worker_info
 
@@ -35,7 +35,7 @@ class _Endless:
 class DataLoader(Generic[T_co]):
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T_co] | Sequence[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Any = None,
@@ -80,9 +80,9 @@ class DataLoader(Generic[T_co]):
             if stream:
                 sampler = _Endless()
             elif shuffle:
-                sampler = RandomSampler(dataset, generator=generator)
+                sampler = RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
             else:
-                sampler = SequentialSampler(dataset)
+                sampler = SequentialSampler(dataset)  # type: ignore[arg-type]
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last

@@ -1,0 +1,2021 @@
+"""Names of the package, made by `python -m tests.stubs`."""
+
+from builtins import bool as _bool
+from builtins import float as _float
+from builtins import int as _int
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+from numpy import ndarray as _ndarray
+from typing_extensions import TypeIs
+
+from nbgrad import autograd as autograd
+from nbgrad import backends as backends
+from nbgrad import cuda as cuda
+from nbgrad import func as func
+from nbgrad import linalg as linalg
+from nbgrad import nn as nn
+from nbgrad import optim as optim
+from nbgrad import profiler as profiler
+from nbgrad import random as random
+from nbgrad import serialization as serialization
+from nbgrad import special as special
+from nbgrad import utils as utils
+from nbgrad.autograd._vmap import vmap as vmap
+from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from nbgrad.autograd.grad_mode import enable_grad as enable_grad
+from nbgrad.autograd.grad_mode import inference_mode as inference_mode
+from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from nbgrad.autograd.grad_mode import no_grad as no_grad
+from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from nbgrad.core.methods import Device, Number
+from nbgrad.core.tensor import Tensor as Tensor
+from nbgrad.dispatch import return_types as return_types
+from nbgrad.dispatch.stanza import elementwise as elementwise
+from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
+from nbgrad.exchange.files import load as load
+from nbgrad.exchange.files import save as save
+from nbgrad.kernels.launch import get_num_threads as get_num_threads
+from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.memory.device import device as device
+from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.dtypes import dtype as dtype
+from nbgrad.memory.dtypes import finfo as finfo
+from nbgrad.memory.dtypes import get_default_dtype as get_default_dtype
+from nbgrad.memory.dtypes import iinfo as iinfo
+from nbgrad.memory.dtypes import set_default_dtype as set_default_dtype
+from nbgrad.memory.layout import Size as Size
+from nbgrad.ops.host.attributes import layout as _layout
+from nbgrad.ops.host.attributes import layout as layout
+from nbgrad.ops.host.attributes import memory_format as _memory_format
+from nbgrad.ops.host.attributes import memory_format as memory_format
+from nbgrad.ops.host.printing import set_printoptions as set_printoptions
+from nbgrad.ops.host.storage import TypedStorage as TypedStorage
+from nbgrad.ops.host.storage import UntypedStorage as UntypedStorage
+from nbgrad.ops.linear.contract import chain_matmul as chain_matmul
+from nbgrad.ops.make.creation import BoolTensor as BoolTensor
+from nbgrad.ops.make.creation import ByteTensor as ByteTensor
+from nbgrad.ops.make.creation import CharTensor as CharTensor
+from nbgrad.ops.make.creation import DoubleTensor as DoubleTensor
+from nbgrad.ops.make.creation import FloatTensor as FloatTensor
+from nbgrad.ops.make.creation import HalfTensor as HalfTensor
+from nbgrad.ops.make.creation import IntTensor as IntTensor
+from nbgrad.ops.make.creation import LongTensor as LongTensor
+from nbgrad.ops.make.creation import ShortTensor as ShortTensor
+from nbgrad.ops.make.generator import Generator as Generator
+from nbgrad.ops.make.generator import initial_seed as initial_seed
+from nbgrad.ops.make.generator import manual_seed as manual_seed
+from nbgrad.ops.make.generator import seed as seed
+from nbgrad.random import get_rng_state as get_rng_state
+from nbgrad.random import set_rng_state as set_rng_state
+
+__version__: str
+bool: _dtype
+contiguous_format: _memory_format
+e: _float
+float: _dtype
+float16: _dtype
+float32: _dtype
+float64: _dtype
+half: _dtype
+inf: _float
+int: _dtype
+int16: _dtype
+int32: _dtype
+int64: _dtype
+int8: _dtype
+long: _dtype
+nan: _float
+newaxis: None
+pi: _float
+preserve_format: _memory_format
+short: _dtype
+strided: _layout
+uint8: _dtype
+
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def abs_(input: Tensor) -> Tensor: ...
+def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def acos_(input: Tensor) -> Tensor: ...
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def acosh_(input: Tensor) -> Tensor: ...
+def add(
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | Number | None = None
+) -> Tensor: ...
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None
+) -> Tensor: ...
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    out_dtype: _dtype,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor: ...
+def addr(
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def adjoint(input: Tensor) -> Tensor: ...
+@overload
+def all(
+    input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def all(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+def allclose(
+    input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False
+) -> _bool: ...
+def alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor: ...
+def amax(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    keepdim: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def amin(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    keepdim: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def aminmax(
+    input: Tensor,
+    *,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.aminmax: ...
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def any(
+    input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def any(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def arange(
+    end: Number,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def arange(
+    start: Number,
+    end: Number,
+    step: Number = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def arccos_(input: Tensor) -> Tensor: ...
+def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def arccosh_(input: Tensor) -> Tensor: ...
+def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def arcsin_(input: Tensor) -> Tensor: ...
+def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def arcsinh_(input: Tensor) -> Tensor: ...
+def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def arctan_(input: Tensor) -> Tensor: ...
+def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def arctanh_(input: Tensor) -> Tensor: ...
+def argmax(
+    input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
+def argmin(
+    input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def argsort(
+    input: Tensor, *, stable: _bool, dim: _int = -1, descending: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def argsort(input: Tensor, dim: _int = -1, descending: _bool = False) -> Tensor: ...
+def argwhere(input: Tensor) -> Tensor: ...
+def as_strided(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
+) -> Tensor: ...
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[_int],
+    stride: Sequence[_int],
+    storage_offset: _int | None = None,
+) -> Tensor: ...
+def as_tensor(data: Any, *, dtype: _dtype | None = None, device: Device | None = None) -> Tensor: ...
+def asarray(
+    obj: Any,
+    *,
+    dtype: _dtype | None = None,
+    device: Device | None = None,
+    copy: _bool | None = None,
+    requires_grad: _bool | None = None,
+) -> Tensor: ...
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def asin_(input: Tensor) -> Tensor: ...
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def asinh_(input: Tensor) -> Tensor: ...
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def atan_(input: Tensor) -> Tensor: ...
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def atanh_(input: Tensor) -> Tensor: ...
+@overload
+def atleast_1d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_1d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_1d(tensor: Tensor, other: Tensor, /, *others: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_2d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(tensor: Tensor, other: Tensor, /, *others: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(tensor: Tensor, other: Tensor, /, *others: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    out_dtype: _dtype,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bartlett_window(
+    window_length: _int,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def bartlett_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def bernoulli(input: Tensor, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bernoulli(input: Tensor, p: _float, *, generator: Generator | None = None) -> Tensor: ...
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor: ...
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor: ...
+@overload
+def bitwise_and(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bitwise_and(self: Number, other: Tensor) -> Tensor: ...
+@overload
+def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bitwise_left_shift(self: Number, other: Tensor) -> Tensor: ...
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bitwise_or(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bitwise_or(self: Number, other: Tensor) -> Tensor: ...
+@overload
+def bitwise_right_shift(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bitwise_right_shift(self: Number, other: Tensor) -> Tensor: ...
+@overload
+def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bitwise_xor(self: Number, other: Tensor) -> Tensor: ...
+@overload
+def blackman_window(
+    window_length: _int,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def blackman_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def block_diag(*tensors: Tensor) -> Tensor: ...
+@overload
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def bmm(input: Tensor, mat2: Tensor, out_dtype: _dtype, *, out: Tensor | None = None) -> Tensor: ...
+def broadcast_shapes(*shapes: _int | Sequence[_int]) -> Size: ...
+def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]: ...
+def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor: ...
+@overload
+def bucketize(
+    input: Tensor,
+    boundaries: Tensor,
+    *,
+    out_int32: _bool = False,
+    right: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def bucketize(
+    self: Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False
+) -> Tensor: ...
+def can_cast(from_: _dtype, to: _dtype) -> _bool: ...
+def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor: ...
+def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: str | None = None) -> Tensor: ...
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def ceil_(input: Tensor) -> Tensor: ...
+def celu(input: Tensor, alpha: Number = 1.0) -> Tensor: ...
+def celu_(input: Tensor, alpha: Number = 1.0) -> Tensor: ...
+def channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
+def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+def cholesky_solve(
+    input: Tensor, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
+def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def clamp(
+    input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def clamp(
+    input: Tensor, min: Number | None = None, max: Number | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def clamp_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor: ...
+@overload
+def clamp_(input: Tensor, min: Number | None = None, max: Number | None = None) -> Tensor: ...
+def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def clamp_max_(input: Tensor, max: Tensor | Number) -> Tensor: ...
+def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def clamp_min_(input: Tensor, min: Tensor | Number) -> Tensor: ...
+@overload
+def clip(
+    input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def clip(
+    input: Tensor, min: Number | None = None, max: Number | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def clip_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor: ...
+@overload
+def clip_(input: Tensor, min: Number | None = None, max: Number | None = None) -> Tensor: ...
+def clone(input: Tensor, *, memory_format: _memory_format | None = None) -> Tensor: ...
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
+def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor: ...
+def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+def conj(input: Tensor) -> Tensor: ...
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def conj_physical_(input: Tensor) -> Tensor: ...
+def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: Number = 0) -> Tensor: ...
+def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def corrcoef(input: Tensor) -> Tensor: ...
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def cos_(input: Tensor) -> Tensor: ...
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def cosh_(input: Tensor) -> Tensor: ...
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08) -> Tensor: ...
+@overload
+def count_nonzero(input: Tensor, dim: _int | None = None) -> Tensor: ...
+@overload
+def count_nonzero(input: Tensor, dim: Sequence[_int]) -> Tensor: ...
+def cov(
+    input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor: ...
+def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor: ...
+def cummax(input: Tensor, dim: _int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummax: ...
+def cummin(input: Tensor, dim: _int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummin: ...
+def cumprod(
+    input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None
+) -> Tensor: ...
+def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cumulative_trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor: ...
+@overload
+def cumulative_trapezoid(y: Tensor, *, dx: Number = 1, dim: _int = -1) -> Tensor: ...
+
+default_generator: Generator
+
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def deg2rad_(input: Tensor) -> Tensor: ...
+def det(input: Tensor) -> Tensor: ...
+def detach(input: Tensor) -> Tensor: ...
+def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor: ...
+def diagflat(input: Tensor, offset: _int = 0) -> Tensor: ...
+def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor: ...
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1
+) -> Tensor: ...
+def diff(
+    input: Tensor,
+    n: _int = 1,
+    dim: _int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor: ...
+@overload
+def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None) -> Tensor: ...
+@overload
+def div(
+    input: Tensor | Number,
+    other: Tensor | Number,
+    *,
+    rounding_mode: str | None,
+    out: Tensor | Number | None = None,
+) -> Tensor: ...
+@overload
+def divide(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
+) -> Tensor: ...
+@overload
+def divide(
+    input: Tensor | Number,
+    other: Tensor | Number,
+    *,
+    rounding_mode: str | None,
+    out: Tensor | Number | None = None,
+) -> Tensor: ...
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+
+double: _dtype
+
+def dropout(input: Tensor, p: _float, train: _bool) -> Tensor: ...
+@overload
+def dsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]: ...
+@overload
+def dsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]: ...
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def einsum(equation: str, /, *operands: Tensor | Sequence[Tensor]) -> Tensor: ...
+@overload
+def einsum(operand: Tensor, axes: Sequence[Any], /, *others: Tensor | Sequence[Any]) -> Tensor: ...
+@overload
+def empty(
+    size: Sequence[_int],
+    *,
+    memory_format: _memory_format | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def empty(
+    *size: _int,
+    memory_format: _memory_format | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def empty_like(
+    input: Tensor,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def empty_permuted(
+    size: Sequence[_int],
+    physical_layout: Sequence[_int],
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def empty_strided(
+    size: Sequence[_int],
+    stride: Sequence[_int],
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def eq(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def equal(input: Tensor, other: Tensor) -> _bool: ...
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def erf_(input: Tensor) -> Tensor: ...
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def erfc_(input: Tensor) -> Tensor: ...
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def exp2_(input: Tensor) -> Tensor: ...
+def exp_(input: Tensor) -> Tensor: ...
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def expm1_(input: Tensor) -> Tensor: ...
+@overload
+def eye(
+    n: _int,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def eye(
+    n: _int,
+    m: _int,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def feature_alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor: ...
+def fill(input: Tensor, value: Tensor | Number) -> Tensor: ...
+def fill_(input: Tensor, value: Tensor | Number) -> Tensor: ...
+def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def fix_(input: Tensor) -> Tensor: ...
+def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor: ...
+def flip(input: Tensor, dims: Sequence[_int]) -> Tensor: ...
+def fliplr(input: Tensor) -> Tensor: ...
+def flipud(input: Tensor) -> Tensor: ...
+@overload
+def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def float_power(self: Number, exponent: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def floor_(input: Tensor) -> Tensor: ...
+def floor_divide(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
+) -> Tensor: ...
+def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def fmod(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def frac_(input: Tensor) -> Tensor: ...
+def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.frexp: ...
+def from_numpy(array: _ndarray[Any, Any], /) -> Tensor: ...
+def frombuffer(
+    buffer: Any, *, dtype: _dtype, count: _int = -1, offset: _int = 0, requires_grad: _bool = False
+) -> Tensor: ...
+def full(
+    size: Sequence[_int],
+    fill_value: Number,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def full_like(
+    input: Tensor,
+    fill_value: Number,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def gather(
+    input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def gcd_(input: Tensor, other: Tensor) -> Tensor: ...
+def ge(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def get_device(input: Tensor) -> _int: ...
+@overload
+def gradient(input: Tensor, *, dim: Sequence[_int], edge_order: _int = 1) -> tuple[Tensor, ...]: ...
+@overload
+def gradient(
+    input: Tensor,
+    *,
+    spacing: Number | Sequence[Number] | Sequence[Tensor],
+    dim: Sequence[_int],
+    edge_order: _int = 1,
+) -> tuple[Tensor, ...]: ...
+@overload
+def gradient(
+    input: Tensor, *, spacing: Number | None = None, dim: _int | None = None, edge_order: _int = 1
+) -> tuple[Tensor, ...]: ...
+@overload
+def gradient(
+    input: Tensor,
+    *,
+    spacing: Sequence[Number] | Sequence[Tensor],
+    dim: _int | None = None,
+    edge_order: _int = 1,
+) -> tuple[Tensor, ...]: ...
+def greater(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def greater_equal(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def group_norm(
+    input: Tensor,
+    num_groups: _int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: _float = 1e-05,
+    cudnn_enabled: _bool = True,
+) -> Tensor: ...
+def gt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def hamming_window(
+    window_length: _int,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def hamming_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def hamming_window(
+    window_length: _int,
+    periodic: _bool,
+    alpha: _float,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def hamming_window(
+    window_length: _int,
+    periodic: _bool,
+    alpha: _float,
+    beta: _float,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def hann_window(
+    window_length: _int,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def hann_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def hardshrink(input: Tensor, lambd: Number = 0.5, *, out: Tensor | None = None) -> Tensor: ...
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def histc(
+    input: Tensor, bins: _int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def histogram(
+    input: Tensor,
+    bins: Tensor,
+    *,
+    weight: Tensor | None = None,
+    density: _bool = False,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.histogram: ...
+@overload
+def histogram(
+    input: Tensor,
+    bins: _int = 100,
+    *,
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.histogram: ...
+@overload
+def hsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]: ...
+@overload
+def hsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]: ...
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
+def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def i0_(input: Tensor) -> Tensor: ...
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def imag(input: Tensor) -> Tensor: ...
+def index_add(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor: ...
+def index_copy(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None
+) -> Tensor: ...
+def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | Number) -> Tensor: ...
+def index_put(
+    input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False
+) -> Tensor: ...
+def index_put_(
+    input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False
+) -> Tensor: ...
+def index_reduce(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: _bool = True,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def is_complex(input: Tensor) -> _bool: ...
+def is_conj(input: Tensor) -> _bool: ...
+def is_distributed(input: Tensor) -> _bool: ...
+def is_floating_point(input: Tensor) -> _bool: ...
+def is_inference(input: Tensor) -> _bool: ...
+def is_neg(input: Tensor) -> _bool: ...
+def is_nonzero(input: Tensor) -> _bool: ...
+def is_same_size(input: Tensor, other: Tensor) -> _bool: ...
+def is_signed(input: Tensor) -> _bool: ...
+def is_tensor(obj: object, /) -> TypeIs[Tensor]: ...
+def isclose(
+    input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False
+) -> Tensor: ...
+def isfinite(input: Tensor) -> Tensor: ...
+@overload
+def isin(
+    elements: Tensor,
+    test_elements: Tensor,
+    *,
+    assume_unique: _bool = False,
+    invert: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def isin(
+    element: Number,
+    test_elements: Tensor,
+    *,
+    assume_unique: _bool = False,
+    invert: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def isin(
+    elements: Tensor,
+    test_element: Number,
+    *,
+    assume_unique: _bool = False,
+    invert: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def isinf(input: Tensor) -> Tensor: ...
+def isnan(input: Tensor) -> Tensor: ...
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def isreal(input: Tensor) -> Tensor: ...
+@overload
+def kaiser_window(
+    window_length: _int,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def kaiser_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def kaiser_window(
+    window_length: _int,
+    periodic: _bool,
+    beta: _float,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def kthvalue(
+    input: Tensor,
+    k: _int,
+    dim: _int = -1,
+    keepdim: _bool = False,
+    *,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.kthvalue: ...
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[_int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: _float = 1e-05,
+    cudnn_enable: _bool = True,
+) -> Tensor: ...
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def lcm_(input: Tensor, other: Tensor) -> Tensor: ...
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def ldexp_(input: Tensor, other: Tensor) -> Tensor: ...
+def le(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def less(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def less_equal(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def linspace(
+    start: Tensor | Number,
+    end: Tensor | Number,
+    steps: _int,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log10_(input: Tensor) -> Tensor: ...
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log1p_(input: Tensor) -> Tensor: ...
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log2_(input: Tensor) -> Tensor: ...
+def log_(input: Tensor) -> Tensor: ...
+def log_softmax(
+    input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor: ...
+def logdet(input: Tensor) -> Tensor: ...
+def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor: ...
+def logit_(input: Tensor, eps: _float | None = None) -> Tensor: ...
+def logspace(
+    start: Tensor | Number,
+    end: Tensor | Number,
+    steps: _int,
+    base: _float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def logsumexp(
+    input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, out: Tensor | None = None
+) -> Tensor: ...
+def lt(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def lu(
+    A: Tensor, pivot: _bool = True, get_infos: Literal[False] = False, out: Any = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def lu(
+    A: Tensor, pivot: _bool = True, *, get_infos: Literal[True], out: Any = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def lu_unpack(
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: _bool = True,
+    unpack_pivots: _bool = True,
+    *,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> return_types.lu_unpack: ...
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor: ...
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor: ...
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def matrix_exp(input: Tensor) -> Tensor: ...
+def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.max: ...
+def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def mean(input: Tensor, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def mean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def median(input: Tensor) -> Tensor: ...
+@overload
+def median(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.median: ...
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]: ...
+@overload
+def min(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.min: ...
+def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def mm(input: Tensor, mat2: Tensor, out_dtype: _dtype, *, out: Tensor | None = None) -> Tensor: ...
+def mode(
+    input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.mode: ...
+@overload
+def moveaxis(input: Tensor, source: _int, destination: _int) -> Tensor: ...
+@overload
+def moveaxis(input: Tensor, source: Sequence[_int], destination: Sequence[_int]) -> Tensor: ...
+@overload
+def movedim(input: Tensor, source: _int, destination: _int) -> Tensor: ...
+@overload
+def movedim(input: Tensor, source: Sequence[_int], destination: Sequence[_int]) -> Tensor: ...
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None) -> Tensor: ...
+def multinomial(
+    input: Tensor,
+    num_samples: _int,
+    replacement: _bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def multiply(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
+) -> Tensor: ...
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor: ...
+def nan_to_num(
+    input: Tensor,
+    nan: _float | None = None,
+    posinf: _float | None = None,
+    neginf: _float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def nan_to_num_(
+    input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None
+) -> Tensor: ...
+def nanmean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor) -> Tensor: ...
+@overload
+def nanmedian(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.nanmedian: ...
+def nanquantile(
+    input: Tensor,
+    q: Tensor | _float,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor: ...
+def nansum(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tensor: ...
+def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def neg_(input: Tensor) -> Tensor: ...
+def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def negative_(input: Tensor) -> Tensor: ...
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+def nonzero_static(
+    input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None
+) -> Tensor: ...
+def norm(
+    input: Tensor,
+    p: _float | str | None = "fro",
+    dim: _int | Sequence[_int] | None = None,
+    keepdim: _bool = False,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+) -> Tensor: ...
+@overload
+def normal(
+    mean: Tensor | _float, std: Tensor, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def normal(
+    mean: Tensor, std: _float = 1, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def normal(
+    mean: _float,
+    std: _float,
+    size: Sequence[_int],
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def not_equal(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def numel(input: Tensor) -> _int: ...
+@overload
+def ones(
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def ones(
+    *size: _int,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def ones_like(
+    input: Tensor,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: _float = 2, eps: _float = 1e-06, keepdim: _bool = False
+) -> Tensor: ...
+def pdist(input: Tensor, p: _float = 2) -> Tensor: ...
+def permute(input: Tensor, dims: Sequence[_int]) -> Tensor: ...
+def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor: ...
+def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor: ...
+def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor: ...
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor: ...
+def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def positive(input: Tensor) -> Tensor: ...
+@overload
+def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def pow(self: Number, exponent: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def prelu(input: Tensor, weight: Tensor) -> Tensor: ...
+@overload
+def prod(input: Tensor, *, dtype: _dtype | None = None) -> Tensor: ...
+@overload
+def prod(
+    input: Tensor,
+    dim: _int,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def promote_types(type1: _dtype, type2: _dtype) -> _dtype: ...
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor: ...
+def qr(input: Tensor, some: _bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.qr: ...
+def quantile(
+    input: Tensor,
+    q: Tensor | _float,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor: ...
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def rad2deg_(input: Tensor) -> Tensor: ...
+@overload
+def rand(
+    size: Sequence[_int],
+    *,
+    generator: Generator | None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def rand(
+    *size: _int,
+    generator: Generator | None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def rand(
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def rand(
+    *size: _int,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Generator | None,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def rand_like(
+    input: Tensor,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint(
+    high: _int,
+    size: Sequence[_int],
+    *,
+    generator: Generator | None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint(
+    high: _int,
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint(
+    low: _int,
+    high: _int,
+    size: Sequence[_int],
+    *,
+    generator: Generator | None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint(
+    low: _int,
+    high: _int,
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint_like(
+    input: Tensor,
+    low: _int,
+    high: _int,
+    *,
+    generator: Generator | None,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint_like(
+    input: Tensor,
+    low: _int,
+    high: _int,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint_like(
+    input: Tensor,
+    high: Tensor | _int,
+    *,
+    generator: Generator | None,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randint_like(
+    input: Tensor,
+    high: Tensor | _int,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randn(
+    size: Sequence[_int],
+    *,
+    generator: Generator | None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randn(
+    *size: _int,
+    generator: Generator | None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randn(
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randn(
+    *size: _int,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Generator | None,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randn_like(
+    input: Tensor,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randperm(
+    n: _int,
+    *,
+    generator: Generator | None,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def randperm(
+    n: _int,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def range(
+    start: Number,
+    end: Number,
+    step: Number = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout = ...,
+    device: Device | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def ravel(input: Tensor) -> Tensor: ...
+def real(input: Tensor) -> Tensor: ...
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def reciprocal_(input: Tensor) -> Tensor: ...
+def relu(input: Tensor) -> Tensor: ...
+def relu_(input: Tensor) -> Tensor: ...
+@overload
+def remainder(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def remainder(self: Number, other: Tensor) -> Tensor: ...
+def renorm(input: Tensor, p: Number, dim: _int, maxnorm: Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def repeat_interleave(
+    input: Tensor, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None
+) -> Tensor: ...
+@overload
+def repeat_interleave(repeats: Tensor, *, output_size: _int | None = None) -> Tensor: ...
+def reshape(input: Tensor, shape: Sequence[_int]) -> Tensor: ...
+def resize_as_(
+    input: Tensor, the_template: Tensor, *, memory_format: _memory_format | None = None
+) -> Tensor: ...
+def resolve_conj(input: Tensor) -> Tensor: ...
+def resolve_neg(input: Tensor) -> Tensor: ...
+@overload
+def result_type(tensor: Tensor, other: Tensor | Number) -> _dtype: ...
+@overload
+def result_type(scalar: Number, tensor: Tensor) -> _dtype: ...
+@overload
+def result_type(scalar1: Number, scalar2: Number) -> _dtype: ...
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, eps: _float | None = None
+) -> Tensor: ...
+def roll(
+    input: Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int | None = None
+) -> Tensor: ...
+def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = (0, 1)) -> Tensor: ...
+@overload
+def round(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def round(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def round_(input: Tensor) -> Tensor: ...
+@overload
+def round_(input: Tensor, *, decimals: _int) -> Tensor: ...
+def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
+def rrelu(
+    input: Tensor,
+    lower: Number = 0.125,
+    upper: Number = 0.3333333333333333,
+    training: _bool = False,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def rrelu_(
+    input: Tensor,
+    lower: Number = 0.125,
+    upper: Number = 0.3333333333333333,
+    training: _bool = False,
+    generator: Generator | None = None,
+) -> Tensor: ...
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def rsqrt_(input: Tensor) -> Tensor: ...
+@overload
+def rsub(input: Tensor, other: Tensor, *, alpha: Number = 1) -> Tensor: ...
+@overload
+def rsub(input: Tensor, other: Number, alpha: Number = 1) -> Tensor: ...
+def scalar_tensor(
+    s: Number,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def scatter(
+    input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: str, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def scatter(
+    input: Tensor, dim: _int, index: Tensor, value: Number, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def scatter(
+    input: Tensor, dim: _int, index: Tensor, value: Number, *, reduce: str, out: Tensor | None = None
+) -> Tensor: ...
+def scatter_add(
+    input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None
+) -> Tensor: ...
+def scatter_reduce(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: _bool = True,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Tensor,
+    *,
+    out_int32: _bool = False,
+    right: _bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def searchsorted(
+    sorted_sequence: Tensor,
+    self: Number,
+    *,
+    out_int32: _bool = False,
+    right: _bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def select(input: Tensor, dim: _int, index: _int) -> Tensor: ...
+def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor: ...
+def selu(input: Tensor) -> Tensor: ...
+def selu_(input: Tensor) -> Tensor: ...
+def set_anomaly_enabled(enabled: _bool, check_nan: _bool = True) -> None: ...
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sigmoid_(input: Tensor) -> Tensor: ...
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sin_(input: Tensor) -> Tensor: ...
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sinc_(input: Tensor) -> Tensor: ...
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sinh_(input: Tensor) -> Tensor: ...
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: _int = 0,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def slogdet(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.slogdet: ...
+def softmax(
+    input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def sort(
+    input: Tensor,
+    *,
+    stable: _bool | None,
+    dim: _int = -1,
+    descending: _bool = False,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.sort: ...
+@overload
+def sort(
+    input: Tensor, dim: _int = -1, descending: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.sort: ...
+def split(
+    tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _int = 0
+) -> tuple[Tensor, ...]: ...
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sqrt_(input: Tensor) -> Tensor: ...
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def square_(input: Tensor) -> Tensor: ...
+@overload
+def squeeze(input: Tensor) -> Tensor: ...
+@overload
+def squeeze(input: Tensor, dim: _int | Sequence[_int]) -> Tensor: ...
+def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def std(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    unbiased: _bool = True,
+    keepdim: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def std(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def std(input: Tensor, unbiased: _bool = True) -> Tensor: ...
+@overload
+def std_mean(
+    input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def std_mean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]: ...
+def sub(
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | Number | None = None
+) -> Tensor: ...
+@overload
+def subtract(
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | Number | None = None
+) -> Tensor: ...
+@overload
+def subtract(input: Tensor | Number, other: Number, alpha: Number = 1) -> Tensor: ...
+@overload
+def sum(input: Tensor, *, dtype: _dtype | None = None) -> Tensor: ...
+@overload
+def sum(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    keepdim: _bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def svd(
+    input: Tensor,
+    some: _bool = True,
+    compute_uv: _bool = True,
+    *,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> return_types.svd: ...
+def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor: ...
+def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
+def t(input: Tensor) -> Tensor: ...
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def tan_(input: Tensor) -> Tensor: ...
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def tanh_(input: Tensor) -> Tensor: ...
+def tensor(
+    data: Any,
+    *,
+    dtype: _dtype | None = None,
+    device: Device | None = None,
+    pin_memory: _bool = False,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+@overload
+def tensor_split(input: Tensor, indices: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def tensor_split(input: Tensor, tensor_indices_or_sections: Tensor, dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def tensor_split(input: Tensor, sections: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+def tensordot(
+    a: Tensor,
+    b: Tensor,
+    dims: _int | Tensor | Sequence[Sequence[_int]] | Sequence[_int] = 2,
+    out: Tensor | None = None,
+) -> Tensor: ...
+def threshold(input: Tensor, threshold: Number, value: Number, *, out: Tensor | None = None) -> Tensor: ...
+def threshold_(input: Tensor, threshold: Number, value: Number) -> Tensor: ...
+def tile(input: Tensor, dims: Sequence[_int]) -> Tensor: ...
+def topk(
+    input: Tensor,
+    k: _int,
+    dim: _int = -1,
+    largest: _bool = True,
+    sorted: _bool = True,
+    *,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.topk: ...
+def trace(input: Tensor) -> Tensor: ...
+def transpose(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
+@overload
+def trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor: ...
+@overload
+def trapezoid(y: Tensor, *, dx: Number = 1, dim: _int = -1) -> Tensor: ...
+@overload
+def trapz(y: Tensor, *, dx: _float = 1, dim: _int = -1) -> Tensor: ...
+@overload
+def trapz(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor: ...
+def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+def tril_indices(
+    row: _int,
+    col: _int,
+    offset: _int = 0,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+def triu_indices(
+    row: _int,
+    col: _int,
+    offset: _int = 0,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def true_divide(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
+) -> Tensor: ...
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def trunc_(input: Tensor) -> Tensor: ...
+def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]: ...
+def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: _bool = True,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: _int | None = None,
+) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: _bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = False,
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: _bool = True,
+    return_inverse: Literal[False] = False,
+    *,
+    return_counts: Literal[True],
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: _bool,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = False,
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: _bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: _bool,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: _int | None = None,
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = False,
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: Literal[False] = False,
+    *,
+    return_counts: Literal[True],
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    dim: _int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def unravel_index(indices: Tensor, shape: _int | Sequence[_int]) -> tuple[Tensor, ...]: ...
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Sequence[_int], dim: _int = 0
+) -> tuple[Tensor, ...]: ...
+def unsqueeze(input: Tensor, dim: _int) -> Tensor: ...
+def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor: ...
+@overload
+def var(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    unbiased: _bool = True,
+    keepdim: _bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def var(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+    out: Tensor | None = None,
+) -> Tensor: ...
+@overload
+def var(input: Tensor, unbiased: _bool = True) -> Tensor: ...
+@overload
+def var_mean(
+    input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def var_mean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]: ...
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def vsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]: ...
+@overload
+def vsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]: ...
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def where(condition: Tensor, self: Number, other: Tensor | Number) -> Tensor: ...
+@overload
+def where(condition: Tensor, input: Tensor, other: Number) -> Tensor: ...
+@overload
+def xlogy(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def xlogy(self: Number, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def xlogy_(input: Tensor, other: Tensor | Number) -> Tensor: ...
+def zero_(input: Tensor) -> Tensor: ...
+@overload
+def zeros(
+    size: Sequence[_int],
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+@overload
+def zeros(
+    *size: _int,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
+def zeros_like(
+    input: Tensor,
+    *,
+    memory_format: _memory_format | None = None,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
