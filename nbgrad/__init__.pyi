@@ -55,15 +55,15 @@ from nbgrad.ops.host.printing import set_printoptions as set_printoptions
 from nbgrad.ops.host.storage import TypedStorage as TypedStorage
 from nbgrad.ops.host.storage import UntypedStorage as UntypedStorage
 from nbgrad.ops.linear.contract import chain_matmul as chain_matmul
-from nbgrad.ops.make.creation import BoolTensor as BoolTensor
-from nbgrad.ops.make.creation import ByteTensor as ByteTensor
-from nbgrad.ops.make.creation import CharTensor as CharTensor
-from nbgrad.ops.make.creation import DoubleTensor as DoubleTensor
-from nbgrad.ops.make.creation import FloatTensor as FloatTensor
-from nbgrad.ops.make.creation import HalfTensor as HalfTensor
-from nbgrad.ops.make.creation import IntTensor as IntTensor
-from nbgrad.ops.make.creation import LongTensor as LongTensor
-from nbgrad.ops.make.creation import ShortTensor as ShortTensor
+from nbgrad.ops.make.constructors import BoolTensor as BoolTensor
+from nbgrad.ops.make.constructors import ByteTensor as ByteTensor
+from nbgrad.ops.make.constructors import CharTensor as CharTensor
+from nbgrad.ops.make.constructors import DoubleTensor as DoubleTensor
+from nbgrad.ops.make.constructors import FloatTensor as FloatTensor
+from nbgrad.ops.make.constructors import HalfTensor as HalfTensor
+from nbgrad.ops.make.constructors import IntTensor as IntTensor
+from nbgrad.ops.make.constructors import LongTensor as LongTensor
+from nbgrad.ops.make.constructors import ShortTensor as ShortTensor
 from nbgrad.ops.make.generator import Generator as Generator
 from nbgrad.ops.make.generator import initial_seed as initial_seed
 from nbgrad.ops.make.generator import manual_seed as manual_seed
@@ -1132,6 +1132,10 @@ def nansum(
     out: Tensor | None = None,
 ) -> Tensor: ...
 def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tensor: ...
+def native_dropout(input: Tensor, p: _float, train: _bool | None) -> tuple[Tensor, Tensor]: ...
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float
+) -> tuple[Tensor, Tensor, Tensor]: ...
 def ne(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def neg_(input: Tensor) -> Tensor: ...

@@ -74,7 +74,8 @@ RESULTS = {  # where it is not a Tensor
     "_dtype": "promote_types result_type",
     "_ndarray[Any, Any]": "numpy",
     "UntypedStorage": "untyped_storage",
-    "tuple[Tensor, Tensor]": "std_mean var_mean",
+    "tuple[Tensor, Tensor]": "native_dropout std_mean var_mean",
+    "tuple[Tensor, Tensor, Tensor]": "native_layer_norm",
     "tuple[Tensor, ...]": "chunk dsplit gradient hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split "
     "unsafe_split_with_sizes vsplit",
 }
@@ -86,7 +87,6 @@ TYPES = {  # values of the package by their type
     "layout": "_layout",
     "Generator": "Generator",
 }
-HIDDEN = {"core", "dispatch", "exchange", "expr", "history", "kernels", "memory", "ops", "tape"}
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,16 @@ def package() -> str:
 
 
 def _public() -> dict[str, Any]:
-    names = {name: value for name, value in vars(nbgrad).items() if name[0] != "_" and name not in HIDDEN}
+    """What `__init__.py` names: stories that are not for users are there too, once they are loaded."""
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    told = {
+        alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    names = {
+        name: value
+        for name, value in vars(nbgrad).items()
+        if name[0] != "_" and (name in told or not isinstance(value, ModuleType))
+    }
     names |= {name: getattr(nbgrad, name) for name in nbgrad._lazy}
     return names | {"__version__": nbgrad.__version__}
 

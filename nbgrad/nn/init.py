@@ -17,6 +17,7 @@ from nbgrad.ops.host.values import of_array
 from nbgrad.ops.make import counted
 from nbgrad.ops.make.drawn import randperm
 from nbgrad.ops.make.filled import empty_like
+from nbgrad.ops.make.generator import Generator
 from nbgrad.ops.pointwise.choices import where
 
 _FIXED_GAINS: dict[str, float] = {

@@ -74,7 +74,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
     return call_of(_transpose, input, dim0=a, dim1=b)
 
 
-swapaxes = swapdims = Tensor.swapaxes = Tensor.swapdims = transpose  # type: ignore[attr-defined]
+swapaxes = swapdims = Tensor.swapaxes = Tensor.swapdims = transpose  # type: ignore[method-assign]
 
 
 @method
@@ -158,7 +158,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     return _permute(input, dims=tuple(next(rest) if d < 0 else d for d in order))
 
 
-moveaxis = Tensor.moveaxis = movedim  # type: ignore[attr-defined]
+moveaxis = Tensor.moveaxis = movedim  # type: ignore[method-assign]
 hooks.movedim = movedim
 
 
