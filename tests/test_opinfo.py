@@ -57,6 +57,23 @@ def test_samples(opinfo: ModuleType, torch: ModuleType, name: str) -> None:
     assert any(t[0] == "done" for t in told)
 
 
+OTHER_DTYPES = ("float32", "float16", "int32", "uint8", "bool")
+OF_OTHERS = (
+    *("floor_divide", "remainder", "lcm", "bitwise_left_shift", "cumsum", "cumprod", "addr", "tensordot"),
+    *("logspace", "arange", "nn.functional.pixel_shuffle"),
+)
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_samples_of_other_dtypes(opinfo: ModuleType, torch: ModuleType, name: str) -> None:
+    told: list[tuple[str, ...]] = []
+    for task in opinfo.tasks([name], OTHER_DTYPES):
+        opinfo.work(task, 3, 0, ["call"], 0, None, told.append)
+    found = [t for t in told if t[0] == "found" and not t[2].startswith(TOLD)]
+    assert not found, "\n".join(f"{mode}, {kind}: {text}" for _, mode, kind, text in found)
+    assert any(t[0] == "done" for t in told)
+
+
 def test_an_altered_result_is_seen(
     opinfo: ModuleType, torch: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

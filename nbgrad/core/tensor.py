@@ -558,6 +558,8 @@ def meta(t: Tensor) -> AutogradMeta:
 def set_requires_grad(t: Tensor, value: bool, refusal: str) -> None:
     if not isinstance(value, _bool):
         raise RuntimeError("requires_grad must be a bool")
+    if value and t._node is not None:  # a view that may no longer be looked at keeps it, too
+        return
     if history(t) is not None:
         if not value:
             raise RuntimeError(

@@ -74,9 +74,18 @@ def _true_divide(input, other):
     return input / other
 
 
+def _cast_to_zero(input: Any, other: int) -> bool:
+    """Whether a number is a multiple of the range of the tensor's integers."""
+    d = input.dtype if isinstance(input, Tensor) else dtypes.int64
+    return other % (1 << (64 if d is dtypes.bool_ else 8 * d.itemsize)) == 0
+
+
 def _refuse_zero(input: Any, other: Any) -> None:
     """Integer division by zero is an error before anything is written."""
-    zero = not other._host().all() if isinstance(other, Tensor) else other == 0
+    if isinstance(other, Tensor):
+        zero = not other._host().all()
+    else:
+        zero = other == 0 or (not -256 < other < 256 and _cast_to_zero(input, other))
     if zero and (not isinstance(input, Tensor) or input.numel()):
         raise RuntimeError("ZeroDivisionError")
 
