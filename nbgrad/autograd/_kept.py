@@ -6,18 +6,9 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbgrad.core.tensor import (
-    VIEW_OF_LEAF_WRITE,
-    Tensor,
-    check_view,
-    history,
-    rebase,
-    requires,
-    storage_of,
-    view_of,
-    wrap,
-    written,
-)
+from nbgrad.core.refusals import VIEW_OF_LEAF_WRITE
+from nbgrad.core.tensor import Tensor, history, requires, storage_of, view_of, wrap
+from nbgrad.core.writes import check_view, rebase, written
 from nbgrad.history.saved import Output, save, unpack_one
 from nbgrad.ops.make.constructors import as_subclass
 from nbgrad.tape.node import FREED, HELD

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from nbgrad.autograd.grad_mode import Mode
-from nbgrad.core.tensor import OVERLAP, Tensor
+from nbgrad.core.refusals import OVERLAP
+from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.transforms import moving, primal, tangent_of, with_tangent
 from nbgrad.ops.views.views import alias
 from nbgrad.tape.modes import state

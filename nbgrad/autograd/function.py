@@ -17,14 +17,8 @@ from nbgrad.autograd._kept import _count, _count_writes, _forbid_writes, _keep, 
 from nbgrad.autograd.forward_ad import check_tangent
 from nbgrad.base.tables import cached
 from nbgrad.core.pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
-from nbgrad.core.tensor import (
-    Tensor,
-    accumulator,
-    edge,
-    new,
-    requires,
-    title,
-)
+from nbgrad.core.refusals import title
+from nbgrad.core.tensor import Tensor, accumulator, edge, new, requires
 from nbgrad.dispatch import transforms
 from nbgrad.history.backward import note_origin
 from nbgrad.history.saved import Output, SavedTensor, origin

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-from nbgrad.core.tensor import Tensor, edge, requires, storage_of, written
+from nbgrad.core.tensor import Tensor, edge, requires, storage_of
+from nbgrad.core.writes import written
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype, float32
 from nbgrad.memory.layout import broadcast_shapes

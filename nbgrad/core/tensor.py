@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from nbgrad.core.refusals import INSIDE, NO_VALUES, NON_LEAF_GRAD, _forbidden
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.device import device
 from nbgrad.memory.storage import APART, Batched, Detached, Marked, Moved, Spec, Storage
 from nbgrad.tape.modes import shared, state
-from nbgrad.tape.node import FREED, HookTable, Node, RemovableHandle, node_type, register, sequence, shown
+from nbgrad.tape.node import HookTable, Node, RemovableHandle, node_type, register, sequence, shown
 
 new: Callable[[type], Any] = object.__new__
 _int = int
 _bool = bool
 _empty = np.empty
 _bytes = np.dtype(np.uint8)
-
 
 _SAME = object()  # as the tensor's own dtype
 
@@ -452,23 +452,6 @@ fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda")
 fix("is_leaf", "grad_fn", "output_nr", "_version", "_base", "retains_grad", "name")
 
 
-INSIDE = (
-    "You are attempting to call Tensor.{} inside of a function being transformed by a functorch transform. This is unsupported, "
-    "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call {} outside of a function being "
-    "transformed instead."
-)
-NO_VALUES = (
-    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please "
-    "file an issue at https://github.com/pytorch/pytorch/issues ."
-)
-NON_LEAF_GRAD = (
-    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
-    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
-    "leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
-)
-
-
 def construct(cls: type, *args: Any, **kwargs: Any) -> Any:
     """`Tensor(...)`; the creation layer puts its own in place."""
     raise TypeError("the creation layer is not loaded")
@@ -731,134 +714,6 @@ class Hooks:
 hooks = Hooks()
 
 
-# ---------------------------------------------------------------- writes
-
-
-LEAF_WRITE = "a leaf Variable that requires grad is being used in an in-place operation."
-VIEW_OF_LEAF_WRITE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
-OVERLAP = (
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-    "Please clone() the tensor before performing the operation."
-)
-PARTIAL = (
-    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-    "location. Please clone() the tensor before performing the operation."
-)
-
-
-def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
-    """Refuse, in PyTorch's words, an in-place write that no gradient could describe; nothing has been changed yet.
-
-    `recorded` says that grad mode is on and some operand requires grad, the target counted in; `filled` that every element gets
-    the same value, so that it does not matter if several of them are one.
-    """
-    if shared.rare:
-        for transform in state.transforms:
-            transform.check_write(t)
-        if state.modes.before_write is not None:
-            state.modes.before_write(t)
-    storage = t._storage
-    if storage is not None and storage.inference and not state.modes.inference:
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
-            "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
-        )
-    if recorded:
-        view = t._view
-        if view is not None:
-            check_view(t, view)
-            if requires(t) and history(view.base) is None:
-                raise RuntimeError(VIEW_OF_LEAF_WRITE)
-        if requires(t) and history(t) is None:
-            raise RuntimeError(LEAF_WRITE)
-    if t._spec.repeats and not filled:
-        raise RuntimeError(OVERLAP)
-
-
-def check_view(t: Tensor, view: View) -> None:
-    if view.created != "default":
-        raise RuntimeError(_forbidden(t, view, "is being"))
-
-
-def _forbidden(t: Tensor, view: View, modified: str) -> str:
-    """Why a view that history cannot follow was not to be written to; `modified` says what has been."""
-    if view.created in ("no_grad", "inference") or t._node is None:
-        start = "A view was created in"
-        if t._node is not None:
-            start = f"Output {t._nr} of {title(t._node)} is a view of a view which was created in"
-        inference = view.created == "inference"
-        inside, outside = (
-            ("inference mode", "normal mode") if inference else ("no_grad mode", "grad mode enabled")
-        )
-        head = f"{start} {inside} and {modified} modified inplace {'in' if inference else 'with'} {outside}."
-    else:
-        head = f"Output {t._nr} of {title(t._node)} is a view and {modified} modified inplace."
-    return head + _WHY[view.created]
-
-
-_MODE_VIEW = (
-    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
-    "view and the inplace either both inside the {0} block (if you don't want the inplace to be tracked) or both outside (if "
-    "you want the inplace to be tracked)."
-)
-_WHY = {
-    "no_grad": _MODE_VIEW.format("no_grad"),
-    "inference": _MODE_VIEW.format("inference_mode"),
-    "multi": " This view is the output of a function that returns multiple views. Such functions do not allow the output views "
-    "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-    "function": " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
-    "to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
-    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
-}
-
-
-def title(node: Node) -> str:
-    """A node's name as PyTorch's messages write it: Exp for ExpBackward0, Sum1 for SumBackward1."""
-    name, found, number = node.name().rpartition("Backward")
-    return name + number.removeprefix("0") if found and (not number or number.isdigit()) else node.name()
-
-
-def written_as(node: Node) -> str:
-    """The origin of what a node saved of its own output. As in PyTorch a write through a view goes by the history that the view
-    got from it, as long as that is there."""
-    seen = node.through_view
-    return title(node if seen is None else seen() or node)
-
-
-def written(t: Tensor) -> None:
-    """Count a write. Every write to memory that a tensor shows passes here or through `rebase`."""
-    storage_of(t).version += 1
-
-
-def rebase(t: Tensor, node: Node, number: int = 0) -> None:
-    """`t` has been written to by what `node` records, whose first edge is to what `t` was. Its new history is the node's output
-    `number`; of a view, the base is rewritten (CopySlices) and the view read anew."""
-    view = t._view
-    if t._rg == 2 and view is not None:
-        base = view.base
-        old, old_number = edge(base)
-        slices: Node = new(node_type("CopySlices"))
-        others = node.edges()[1:]
-        slices.next = (old, *[target for target, _ in others])
-        slices.numbers = (old_number, *[k for _, k in others])
-        slices.saved, slices.versions, slices.static = (
-            (node,),
-            (0,),
-            None,
-        )  # PyTorch, too, lets go of what was written
-        slices.leaves = node.leaves
-        slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec, node.rule)
-        slices.seq = next(sequence)
-        set_history(base, slices)
-        written(t)
-        read_anew = history(t)
-        if read_anew is not None:
-            node.through_view = weakref.ref(read_anew)
-    else:
-        set_history(t, node, number)
-        written(t)
-
-
 def set_history(t: Tensor, node: Node, number: int = 0) -> None:
     storage_of(t)
     was, before = t._node, t._nr
@@ -868,52 +723,6 @@ def set_history(t: Tensor, node: Node, number: int = 0) -> None:
         kept = was.retain.pop(before, None)  # retain_grad follows the tensor, hooks stay with the old history
         if kept is not None:
             node.retain, node.hooked = {number: kept}, True
-
-
-class CopySlices:
-    """Backward of a write through a view: the gradient of what was overwritten comes from the rule of what wrote."""
-
-    def __init__(self, at: Spec, offset: int, base: Spec, inner: Any) -> None:
-        self.at, self.offset, self.base = at, offset, base
-        self.hidden = getattr(inner, "hidden", ())  # edges that the inner rule does not show
-
-    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
-        if node.saved is None:
-            raise RuntimeError(FREED)
-        inner: Node = node.saved[0]
-        total = hooks.clone(hooks.contiguous(g)) if g._spec.contiguous else hooks.contiguous(g)
-        dense = self.base.dense()
-        if self.base is not dense and self.base.strides != dense.strides:
-            total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
-        part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
-        asked = needed
-        if needed is not None:  # of what wrote, the first edge is the view's history; here it is the base's
-            asked = {target for target in node.next[1:] if target in needed}
-            if node.next[0] in needed:
-                asked.add(inner.next[0])
-        first, *others = inner.rule.apply(inner, hooks.clone(part), asked, graph)
-        if needed is not None:
-            others = [g if target in needed else None for g, target in zip(others, node.next[1:])]
-            if node.next[0] not in needed:
-                return (None, *others)
-        if first is None or type(first._spec) is Marked:
-            hooks.copy_(part, hooks.zeros(self.at.dense()))
-            if first is not None:  # in a vmap each example may have its own, and not yet of the total
-                total = hooks.add(total, hooks.embed(first, self.base, self.at.plain, self.offset))
-        else:
-            hooks.copy_(part, first)
-        return (total, *others)
-
-    def layouts(self, node: Node) -> tuple[Spec, ...]:
-        return (self.base,)
-
-
-def _like_memory(g: Tensor, base: Spec) -> Tensor:
-    """The values of `g` in memory laid out as the base's, so that offsets into the base's memory hold."""
-    out = hooks.zeros(base.like((base.extent,)))
-    placed = hooks.as_strided(out, base.shape, base.strides, 0)
-    hooks.copy_(placed, g)
-    return placed
 
 
 # ---------------------------------------------------------------- gradients arrive

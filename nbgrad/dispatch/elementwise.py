@@ -37,21 +37,9 @@ from nbgrad.core.plan import (
     number_type,
     plan_for,
 )
-from nbgrad.core.tensor import (
-    OVERLAP,
-    PARTIAL,
-    Tensor,
-    as_inference,
-    check_write,
-    hooks,
-    new,
-    rebase,
-    requires,
-    storage_of,
-    view_of,
-    wrap,
-    written,
-)
+from nbgrad.core.refusals import OVERLAP, PARTIAL
+from nbgrad.core.tensor import Tensor, as_inference, hooks, new, requires, storage_of, view_of, wrap
+from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch import transforms
 from nbgrad.expr.node import Expr, is_bool, substitute
 from nbgrad.history.record import record, record_op, recorder

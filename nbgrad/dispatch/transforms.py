@@ -22,20 +22,8 @@ from typing import Any
 from nbgrad.base.tables import Table
 from nbgrad.core.op import LINEAR, PRODUCT, ElementwiseOp, Op
 from nbgrad.core.plan import Plan, dtypes_of, number_type, plan_for
-from nbgrad.core.tensor import (
-    Tensor,
-    accumulator,
-    check_write,
-    edge,
-    hooks,
-    new,
-    rebase,
-    requires,
-    storage_of,
-    view_of,
-    wrap,
-    written,
-)
+from nbgrad.core.tensor import Tensor, accumulator, edge, hooks, new, requires, storage_of, view_of, wrap
+from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.history.backward import run_backward
 from nbgrad.history.record import record, record_op
 from nbgrad.history.rules import OpRule, derived

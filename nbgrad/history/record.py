@@ -12,7 +12,8 @@ from typing import Any
 from nbgrad.base.tables import cached
 from nbgrad.core.op import Op
 from nbgrad.core.plan import Plan
-from nbgrad.core.tensor import Tensor, accumulator, edge, new, rebase, requires, storage_of, wrap, written
+from nbgrad.core.tensor import Tensor, accumulator, edge, new, requires, storage_of, wrap
+from nbgrad.core.writes import rebase, written
 from nbgrad.history.backward import note_origin
 from nbgrad.history.rules import ElementwiseRule, OpRule
 from nbgrad.history.saved import Packed, of_packed, save, versions_of

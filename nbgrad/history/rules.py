@@ -18,7 +18,8 @@ import numpy as np
 from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad.core.plan import Kernel, Plan
-from nbgrad.core.tensor import Tensor, hooks, new, written_as
+from nbgrad.core.refusals import written_as
+from nbgrad.core.tensor import Tensor, hooks, new
 from nbgrad.expr import diff
 from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute, var
 from nbgrad.history.saved import SavedTensor, as_output, origin, read_saved, unpack

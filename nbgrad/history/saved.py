@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbgrad.core.refusals import title
 from nbgrad.core.tensor import (
     Tensor,
     accumulation,
@@ -20,7 +21,6 @@ from nbgrad.core.tensor import (
     requires,
     share,
     storage_of,
-    title,
 )
 from nbgrad.memory.storage import APART
 from nbgrad.tape.modes import put_back, shared, state, without_hooks

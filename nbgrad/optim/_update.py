@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.autograd.grad_mode import enable_grad, set_grad_enabled
-from nbgrad.core.tensor import Tensor, check_write, storage_of
+from nbgrad.core.tensor import Tensor, storage_of
+from nbgrad.core.writes import check_write
 from nbgrad.expr.node import as_expr, free_vars, parameters, var
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import optim as _kernels

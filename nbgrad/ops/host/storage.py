@@ -18,7 +18,8 @@ import numpy as np
 
 from nbgrad.core.arguments import check, kind_name
 from nbgrad.core.op import Op
-from nbgrad.core.tensor import Tensor, check_write, hooks, move, requires, storage_of, wrap, written
+from nbgrad.core.tensor import Tensor, hooks, move, requires, storage_of, wrap
+from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import moves
 from nbgrad.history.record import written_by

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core.plan import common_dtype, number_type
-from nbgrad.core.tensor import Tensor, check_write, meta, new, requires, storage_of, wrap, written
+from nbgrad.core.tensor import Tensor, meta, new, requires, storage_of, wrap
+from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import backend, dtypes

@@ -16,7 +16,8 @@ import numpy as np
 
 from nbgrad.base.tables import Table
 from nbgrad.core.plan import number_type
-from nbgrad.core.tensor import OVERLAP, Tensor
+from nbgrad.core.refusals import OVERLAP
+from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import make_view, no_overlap
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op

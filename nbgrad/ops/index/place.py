@@ -15,7 +15,8 @@ import numpy as np
 
 from nbgrad.base.tables import Table, cached
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor, check_write, empty, hooks, requires, wrap
+from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
+from nbgrad.core.writes import check_write
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, no_overlap
 from nbgrad.dispatch.transforms import innermost, level_of

@@ -9,7 +9,8 @@ from typing import Any
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.op import ElementwiseOp, Op
 from nbgrad.core.plan import Plan, plan_for
-from nbgrad.core.tensor import Tensor, check_write, hooks, requires
+from nbgrad.core.tensor import Tensor, hooks, requires
+from nbgrad.core.writes import check_write
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op, written_by

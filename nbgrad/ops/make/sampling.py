@@ -14,7 +14,8 @@ import numpy as np
 from nbgrad.base.tables import cached
 from nbgrad.core.arguments import unset
 from nbgrad.core.op import Op
-from nbgrad.core.tensor import Tensor, check_write, empty, requires
+from nbgrad.core.tensor import Tensor, empty, requires
+from nbgrad.core.writes import check_write
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import written_by

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import cached
-from nbgrad.core.tensor import Tensor, check_write, empty, rebase, requires, written
+from nbgrad.core.tensor import Tensor, empty, requires
+from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED, maker, results

@@ -13,7 +13,8 @@ import numpy as np
 from nbgrad.base.tables import Table
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.plan import Kernel, number_type
-from nbgrad.core.tensor import Tensor, check_write, empty, hooks, rebase, requires, wrap, written
+from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
+from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import apart, differentiable
 from nbgrad.dispatch.prepared import Run, prepared

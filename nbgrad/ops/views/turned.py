@@ -6,7 +6,8 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from nbgrad.core.tensor import Tensor, check_write, requires, set_history, storage_of, written
+from nbgrad.core.tensor import Tensor, requires, set_history, storage_of
+from nbgrad.core.writes import check_write, written
 from nbgrad.ops.views.order import t, transpose
 from nbgrad.ops.views.shape import squeeze, unsqueeze
 from nbgrad.ops.views.views import as_strided

@@ -1,0 +1,86 @@
+"""What PyTorch says where a tensor may not be written to, viewed, or asked for its values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nbgrad.tape.node import Node
+
+if TYPE_CHECKING:
+    from nbgrad.core.tensor import Tensor, View
+
+
+INSIDE = (
+    "You are attempting to call Tensor.{} inside of a function being transformed by a functorch transform. This is unsupported, "
+    "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call {} outside of a function being "
+    "transformed instead."
+)
+NO_VALUES = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please "
+    "file an issue at https://github.com/pytorch/pytorch/issues ."
+)
+NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+    "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, "
+    "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+    "leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+# ---------------------------------------------------------------- writes
+
+
+LEAF_WRITE = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_WRITE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
+
+def _forbidden(t: Tensor, view: View, modified: str) -> str:
+    """Why a view that history cannot follow was not to be written to; `modified` says what has been."""
+    if view.created in ("no_grad", "inference") or t._node is None:
+        start = "A view was created in"
+        if t._node is not None:
+            start = f"Output {t._nr} of {title(t._node)} is a view of a view which was created in"
+        inference = view.created == "inference"
+        inside, outside = (
+            ("inference mode", "normal mode") if inference else ("no_grad mode", "grad mode enabled")
+        )
+        head = f"{start} {inside} and {modified} modified inplace {'in' if inference else 'with'} {outside}."
+    else:
+        head = f"Output {t._nr} of {title(t._node)} is a view and {modified} modified inplace."
+    return head + _WHY[view.created]
+
+
+_MODE_VIEW = (
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
+    "view and the inplace either both inside the {0} block (if you don't want the inplace to be tracked) or both outside (if "
+    "you want the inplace to be tracked)."
+)
+_WHY = {
+    "no_grad": _MODE_VIEW.format("no_grad"),
+    "inference": _MODE_VIEW.format("inference_mode"),
+    "multi": " This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "function": " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic "
+    "to handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+    "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
+}
+
+
+def title(node: Node) -> str:
+    """A node's name as PyTorch's messages write it: Exp for ExpBackward0, Sum1 for SumBackward1."""
+    name, found, number = node.name().rpartition("Backward")
+    return name + number.removeprefix("0") if found and (not number or number.isdigit()) else node.name()
+
+
+def written_as(node: Node) -> str:
+    """The origin of what a node saved of its own output. As in PyTorch a write through a view goes by the history that the view
+    got from it, as long as that is there."""
+    seen = node.through_view
+    return title(node if seen is None else seen() or node)

@@ -1,0 +1,126 @@
+"""Writes in place: which are allowed, and what becomes of the history of a tensor, its base and its views."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from nbgrad.core.refusals import LEAF_WRITE, OVERLAP, VIEW_OF_LEAF_WRITE, _forbidden
+from nbgrad.core.tensor import Tensor, View, edge, history, hooks, new, requires, set_history, storage_of
+from nbgrad.memory.storage import Marked, Spec
+from nbgrad.tape.modes import shared, state
+from nbgrad.tape.node import FREED, Node, node_type, sequence
+
+
+def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
+    """Refuse, in PyTorch's words, an in-place write that no gradient could describe; nothing has been changed yet.
+
+    `recorded` says that grad mode is on and some operand requires grad, the target counted in; `filled` that every element gets
+    the same value, so that it does not matter if several of them are one.
+    """
+    if shared.rare:
+        for transform in state.transforms:
+            transform.check_write(t)
+        if state.modes.before_write is not None:
+            state.modes.before_write(t)
+    storage = t._storage
+    if storage is not None and storage.inference and not state.modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+            "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    if recorded:
+        view = t._view
+        if view is not None:
+            check_view(t, view)
+            if requires(t) and history(view.base) is None:
+                raise RuntimeError(VIEW_OF_LEAF_WRITE)
+        if requires(t) and history(t) is None:
+            raise RuntimeError(LEAF_WRITE)
+    if t._spec.repeats and not filled:
+        raise RuntimeError(OVERLAP)
+
+
+def check_view(t: Tensor, view: View) -> None:
+    if view.created != "default":
+        raise RuntimeError(_forbidden(t, view, "is being"))
+
+
+def written(t: Tensor) -> None:
+    """Count a write. Every write to memory that a tensor shows passes here or through `rebase`."""
+    storage_of(t).version += 1
+
+
+def rebase(t: Tensor, node: Node, number: int = 0) -> None:
+    """`t` has been written to by what `node` records, whose first edge is to what `t` was. Its new history is the node's output
+    `number`; of a view, the base is rewritten (CopySlices) and the view read anew."""
+    view = t._view
+    if t._rg == 2 and view is not None:
+        base = view.base
+        old, old_number = edge(base)
+        slices: Node = new(node_type("CopySlices"))
+        others = node.edges()[1:]
+        slices.next = (old, *[target for target, _ in others])
+        slices.numbers = (old_number, *[k for _, k in others])
+        slices.saved, slices.versions, slices.static = (
+            (node,),
+            (0,),
+            None,
+        )  # PyTorch, too, lets go of what was written
+        slices.leaves = node.leaves
+        slices.rule = CopySlices(t._spec, t.storage_offset() - base.storage_offset(), base._spec, node.rule)
+        slices.seq = next(sequence)
+        set_history(base, slices)
+        written(t)
+        read_anew = history(t)
+        if read_anew is not None:
+            node.through_view = weakref.ref(read_anew)
+    else:
+        set_history(t, node, number)
+        written(t)
+
+
+class CopySlices:
+    """Backward of a write through a view: the gradient of what was overwritten comes from the rule of what wrote."""
+
+    def __init__(self, at: Spec, offset: int, base: Spec, inner: Any) -> None:
+        self.at, self.offset, self.base = at, offset, base
+        self.hidden = getattr(inner, "hidden", ())  # edges that the inner rule does not show
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        if node.saved is None:
+            raise RuntimeError(FREED)
+        inner: Node = node.saved[0]
+        total = hooks.clone(hooks.contiguous(g)) if g._spec.contiguous else hooks.contiguous(g)
+        dense = self.base.dense()
+        if self.base is not dense and self.base.strides != dense.strides:
+            total = hooks.as_strided(_like_memory(total, self.base), self.base.shape, self.base.strides, 0)
+        part = hooks.as_strided(total, self.at.shape, self.at.strides, self.offset)
+        asked = needed
+        if needed is not None:  # of what wrote, the first edge is the view's history; here it is the base's
+            asked = {target for target in node.next[1:] if target in needed}
+            if node.next[0] in needed:
+                asked.add(inner.next[0])
+        first, *others = inner.rule.apply(inner, hooks.clone(part), asked, graph)
+        if needed is not None:
+            others = [g if target in needed else None for g, target in zip(others, node.next[1:])]
+            if node.next[0] not in needed:
+                return (None, *others)
+        if first is None or type(first._spec) is Marked:
+            hooks.copy_(part, hooks.zeros(self.at.dense()))
+            if first is not None:  # in a vmap each example may have its own, and not yet of the total
+                total = hooks.add(total, hooks.embed(first, self.base, self.at.plain, self.offset))
+        else:
+            hooks.copy_(part, first)
+        return (total, *others)
+
+    def layouts(self, node: Node) -> tuple[Spec, ...]:
+        return (self.base,)
+
+
+def _like_memory(g: Tensor, base: Spec) -> Tensor:
+    """The values of `g` in memory laid out as the base's, so that offsets into the base's memory hold."""
+    out = hooks.zeros(base.like((base.extent,)))
+    placed = hooks.as_strided(out, base.shape, base.strides, 0)
+    hooks.copy_(placed, g)
+    return placed
