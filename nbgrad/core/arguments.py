@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.base.tables import Table, cached
-from nbgrad.core.tensor import LEAF_WRITE, Tensor, requires
+from nbgrad.core.refusals import LEAF_WRITE
+from nbgrad.core.tensor import Tensor, requires
 from nbgrad.memory.backend import check_room
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
