@@ -58,12 +58,12 @@ def elementwise_function(op: ElementwiseOp, foreign: Any = None) -> Callable[...
     """The op as a function of tensors and numbers. As an operator it gives `foreign` (NotImplemented) for an operand that is neither."""
 
     def known_as(path: str) -> Callable[..., Any]:
-        function = _made(op, path, foreign)
-        return renamed(function, op.function, path) if path else function
+        made = _made(op, path, foreign)
+        return renamed(made, function, path) if path else made
 
-    op.function = known_as("")
-    op.function.known_as = known_as  # type: ignore[attr-defined]
-    return op.function
+    op.function = function = known_as("")
+    function.known_as = known_as  # type: ignore[attr-defined]
+    return function
 
 
 def usually(op: ElementwiseOp, **keyword: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

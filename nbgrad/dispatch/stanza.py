@@ -179,8 +179,11 @@ def no_tensor(name: str, first: Any, second: Any, names: tuple[str, str] = ("x",
 
 
 def method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Also make a function, under its own name, a method of Tensor."""
-    setattr(Tensor, function.__name__.removeprefix("_t_"), function)
+    """Also make a function, under its own name, a method of Tensor. A form in place says what the method without `_` says."""
+    name = function.__name__.removeprefix("_t_")
+    if name[-1] == "_" and not function.__doc__ and hasattr(Tensor, name[:-1]):
+        function.__doc__ = words_in_place(getattr(Tensor, name[:-1]))
+    setattr(Tensor, name, function)
     return function
 
 
@@ -194,5 +197,6 @@ def method_alone(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(self)
 
     alone.__name__ = alone.__qualname__ = function.__name__
+    alone.__doc__ = function.__doc__
     setattr(Tensor, function.__name__, alone)
     return function

@@ -15,7 +15,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import (
     inplace,
 )
-from nbgrad.dispatch.stanza import SAME, refuse, stanza
+from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
@@ -61,6 +61,12 @@ def _rsub(input, other):
 
 @stanza(opmath=True)
 def mul(input, other):
+    """`input * other`, element by element and broadcast; `other` may be a number. The gradients are `g * other` and `g * input`.
+
+    >>> torch.mul(torch.tensor([[1.0], [2.0]]), torch.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     return input * other
 
 
@@ -96,6 +102,7 @@ def _refuse_zero(input: Any, other: Any) -> None:
     node="DivBackward2",
     kernel=refuse("div_floor_cpu", bools=True),
     integers=_refuse_zero,
+    method=False,
 )
 def _floor_divide(input, other):
     return p.floor_divide(input, other)
@@ -123,7 +130,13 @@ def _floor_divided_(input, other):
     return p.floor_divide(input, other)
 
 
-@stanza(name="div_trunc", opmath=True, node="DivBackward2", kernel=refuse("div_trunc_cpu", bools=True))
+@stanza(
+    name="div_trunc",
+    opmath=True,
+    node="DivBackward2",
+    kernel=refuse("div_trunc_cpu", bools=True),
+    method=False,
+)
 def _trunc_divide(input, other):
     return p.trunc(input / other)
 
@@ -135,6 +148,12 @@ def _trunc_divide(input, other):
     integers=_refuse_zero,
 )
 def remainder(input, other):
+    """What `input` exceeds a whole multiple of `other` by, with the quotient rounded down: it has the sign of `other`, as Python's `%`.
+    Integers modulo zero are refused. The gradients are `g` and `-g * floor(input / other)`.
+
+    >>> torch.remainder(torch.tensor([-5, 5, 7]), 3)
+    tensor([1, 2, 1])
+    """
     return p.remainder(input, other)
 
 
@@ -145,36 +164,76 @@ def remainder(input, other):
     integers=_refuse_zero,
 )
 def fmod(input, other):
+    """What is left of `input` after division by `other` with the quotient rounded towards zero: it has the sign of `input`, as C's `fmod`.
+    Integers modulo zero are refused. The gradients are `g` and `-g * trunc(input / other)`.
+
+    >>> torch.fmod(torch.tensor([-5, 5, 7]), 3)
+    tensor([-2,  2,  1])
+    """
     return p.fmod(input, other)
 
 
 @stanza(exact=SAME, check=_no_bool_neg)
 def neg(input):
+    """Each element with its sign turned. The gradient is `-g`; bools are refused.
+
+    >>> torch.neg(torch.tensor([1.0, -2.0]))
+    tensor([-1.,  2.])
+    """
     return -input
 
 
 @stanza(exact=SAME, vjp=lambda g, input: g * p.sign(input), kernel=refuse("abs_cpu", bools=True))
 def abs(input):
+    """Each element without its sign. The gradient is `g * sign(input)`, which is 0 at 0.
+
+    >>> torch.abs(torch.tensor([-1.5, 2.0]))
+    tensor([1.5000, 2.0000])
+    >>> torch.func.grad(torch.abs)(torch.tensor(-1.5))
+    tensor(-1.)
+    """
     return p.abs(input)
 
 
 @stanza(exact=SAME)
 def sign(input):
+    """-1, 0 or 1 for each element, as it is negative, zero or positive. The gradient is 0.
+
+    >>> torch.sign(torch.tensor([-3.0, 0.0, 0.5]))
+    tensor([-1.,  0.,  1.])
+    """
     return p.sign(input)
 
 
 @stanza(promote="float", vjp=lambda g, y: g / (2 * y))
 def sqrt(input):
+    """The square root of each element, NaN of negative ones. The gradient is `g / (2 * sqrt(input))`.
+
+    >>> torch.sqrt(torch.tensor([4.0, 2.0, -1.0]))
+    tensor([2.0000, 1.4142,    nan])
+    >>> torch.func.grad(torch.sqrt)(torch.tensor(4.0))
+    tensor(0.2500)
+    """
     return p.sqrt(input)
 
 
 @stanza(promote="float", vjp=lambda g, y: -0.5 * g * y * y * y)
 def rsqrt(input):
+    """One over the square root of each element. The gradient is `-g / (2 * input * sqrt(input))`.
+
+    >>> torch.rsqrt(torch.tensor([4.0, 0.25, 0.0]))
+    tensor([0.5000, 2.0000,    inf])
+    """
     return p.rsqrt(input)
 
 
 @stanza(promote="float", vjp=lambda g, y: -g * y * y)
 def reciprocal(input):
+    """One over each element; integers become floats. The gradient is `-g / input**2`.
+
+    >>> torch.reciprocal(torch.tensor([2, 4]))
+    tensor([0.5000, 0.2500])
+    """
     return p.reciprocal(input)
 
 
@@ -195,6 +254,13 @@ def exp(input):
 
 @stanza(promote="float", vjp=lambda g, input: g / input)
 def log(input):
+    """The natural logarithm of each element: -inf of 0, NaN of negative ones. The gradient is `g / input`.
+
+    >>> torch.log(torch.tensor([1.0, 10.0, 0.0]))
+    tensor([0.0000, 2.3026,   -inf])
+    >>> torch.func.grad(torch.log)(torch.tensor(4.0))
+    tensor(0.2500)
+    """
     return p.log(input)
 
 
@@ -289,22 +355,43 @@ _ROOTS: dict[Any, Any] = {0.5: _pow_half, -0.5: _pow_minus_half}
 _FLOAT_POWERS: dict[Any, Any] = {0: _pow_zero, 2: _square, 3: _cube, **_ROOTS}
 
 
+@method
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """`input` to the power of `exponent`, broadcast; one of the two may be a number. Of integers a negative number as exponent is
+    refused. The gradients are `g * exponent * input ** (exponent - 1)` and `g * log(input) * input ** exponent`.
+
+    >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    >>> torch.pow(2, torch.tensor([0, 1, 2]))
+    tensor([1, 2, 4])
+    """
     if isinstance(exponent, Tensor):
         return _pow_tensor(input, exponent, out=out)
     op, args = power(input, exponent)
     return op.function(*args, out=out)
 
 
+@method
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`input * input`. The gradient is `2 * g * input`.
+
+    >>> torch.square(torch.tensor([-1.0, 3.0]))
+    tensor([1., 9.])
+    """
     if isinstance(input, Tensor) and input.dtype is not dtypes.bool_:
         return _square(input, out=out)
     return pow(input, 2, out=out)
 
 
-def _pow_(self: Tensor, exponent: Any) -> Tensor:
+@method
+def _t_pow_(self: Tensor, exponent: Any) -> Tensor:
     op, args = power(self, exponent)
     return inplace(op, args)
+
+
+@method
+def _t_square_(self: Tensor) -> Tensor:
+    return _t_pow_(self, 2)
 
 
 __all__ = [

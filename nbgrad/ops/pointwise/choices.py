@@ -31,6 +31,14 @@ from nbgrad.memory.storage import Spec
     ),
 )
 def maximum(input, other):
+    """The larger of `input` and `other`, element by element and broadcast; NaN if one of them is. The larger has the gradient, equals
+    share it.
+
+    >>> torch.maximum(torch.tensor([1.0, 5.0]), torch.tensor([3.0, 2.0]))
+    tensor([3., 5.])
+    >>> torch.func.grad(torch.maximum)(torch.tensor(2.0), torch.tensor(2.0))
+    tensor(0.5000)
+    """
     return p.maximum(input, other)
 
 
@@ -43,6 +51,12 @@ def maximum(input, other):
     ),
 )
 def minimum(input, other):
+    """The smaller of `input` and `other`, element by element and broadcast; NaN if one of them is. The smaller has the gradient, equals
+    share it.
+
+    >>> torch.minimum(torch.tensor([1.0, 5.0]), torch.tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
     return p.minimum(input, other)
 
 
@@ -160,6 +174,14 @@ def _clamp_into(op: ElementwiseOp, args: tuple[Any, ...]) -> Tensor:
 
 @method
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """Each element moved to the nearest in `min` to `max`: numbers or tensors, of which one may be missing. Where `min` is above `max`, it
+    is `max`. What was not moved has the gradient; otherwise a tensor that is the bound has it.
+
+    >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    >>> torch.func.grad(lambda x: torch.clamp(x, max=1).sum())(torch.tensor([0.5, 1.0, 3.0]))
+    tensor([1., 1., 0.])
+    """
     if min is None or max is None:
         op, args = _clamped(input, min, max)
         return op.function(*args, out=out)
@@ -175,11 +197,21 @@ def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 @method
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
+    """Each element, but nothing less than `min`, a number or a tensor. The gradient is `g` from `min` upwards, 0 below.
+
+    >>> torch.clamp_min(torch.tensor([-2.0, 0.5]), 0)
+    tensor([0.0000, 0.5000])
+    """
     return _CLAMP_MIN[isinstance(min, Tensor)](input, min, out=out)
 
 
 @method
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
+    """Each element, but nothing more than `max`, a number or a tensor. The gradient is `g` up to `max`, 0 above.
+
+    >>> torch.clamp_max(torch.tensor([0.5, 3.0]), 1)
+    tensor([0.5000, 1.0000])
+    """
     return _CLAMP_MAX[isinstance(max, Tensor)](input, max, out=out)
 
 
@@ -205,6 +237,15 @@ def _where(condition, input, other):
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
+    """`input` where the bool `condition` holds and `other` elsewhere, all broadcast; each gets the gradient of what was taken from it. With
+    `condition` alone, the indices at which it is not zero, as `nonzero(as_tuple=True)` gives them.
+
+    >>> x = torch.tensor([-1.0, 2.0])
+    >>> torch.where(x > 0, x, 0.1 * x)
+    tensor([-0.1000,  2.0000])
+    >>> torch.where(x > 0)
+    (tensor([1]),)
+    """
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if not isinstance(condition, Tensor):
@@ -232,6 +273,17 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
                 if not isinstance(value, Tensor):
                     dtypes.fitting(value, d)
     return _where(condition, input, other, out=out)
+
+
+@method
+def _t_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """`torch.where(condition, self, other)`: what the bool `condition` does not hold for is taken from `other`.
+
+    >>> torch.tensor([1.0, -2.0]).where(torch.tensor([True, False]), 0.0)
+    tensor([1., 0.])
+    """
+    chosen: Tensor = where(condition, self, other)
+    return chosen
 
 
 def _fits_any(value: Any) -> bool:
@@ -282,6 +334,12 @@ def _lerp_tensor(input, end, weight):
 
 @method
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+    """From `input` to `end` in a straight line: `input + weight * (end - input)`, exact at both ends. `weight` is a number or a tensor.
+    The gradients are `g * (1 - weight)`, `g * weight` and `g * (end - input)`.
+
+    >>> torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([4.0, 20.0]), 0.25)
+    tensor([ 1.0000, 12.5000])
+    """
     if not isinstance(weight, Tensor):
         return _lerp_number(input, end, weight, out=out)
     if out is not None and weight.ndim:

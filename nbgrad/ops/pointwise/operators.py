@@ -24,10 +24,10 @@ from nbgrad.ops.pointwise.arithmetic import (
     _floor_divided,
     _floor_divided_,
     _no_bool_sub,
-    _pow_,
     _refuse_zero,
     _rsub,
     _sub,
+    _t_pow_,
     _true_divide,
     _trunc_divide,
     abs,
@@ -36,9 +36,8 @@ from nbgrad.ops.pointwise.arithmetic import (
     pow,
     reciprocal,
     remainder,
-    square,
 )
-from nbgrad.ops.pointwise.choices import clamp, where
+from nbgrad.ops.pointwise.choices import clamp
 from nbgrad.ops.pointwise.comparisons import (
     bitwise_and,
     bitwise_left_shift,
@@ -95,6 +94,14 @@ def _alpha(input: Any, other: Any, alpha: Any) -> None:
 @method
 @usually(_add.op, alpha=1)
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """`input + alpha * other`, element by element and broadcast; `other` may be a number. The gradients are `g` and `g * alpha`.
+
+    >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([[10.0], [20.0]]))
+    tensor([[11., 12.],
+            [21., 22.]])
+    >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), alpha=2)
+    tensor([ 7., 10.])
+    """
     _alpha(input, other, alpha)
     return _add_scaled(input, other, alpha, out=out)
 
@@ -102,6 +109,12 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
 @method
 @usually(_sub.op, alpha=1)
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """`input - alpha * other`, element by element and broadcast; `other` may be a number. The gradients are `g` and `-g * alpha`.
+    Bools are refused.
+
+    >>> torch.sub(torch.tensor([5.0, 6.0]), torch.tensor([1.0, 2.0]), alpha=2)
+    tensor([3., 2.])
+    """
     _alpha(input, other, alpha)
     return _sub_scaled(input, other, alpha, out=out)
 
@@ -138,6 +151,11 @@ _RSUB_SCALED = {True: _rsub_scaled("RsubBackward0"), False: _rsub_scaled("RsubBa
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """`other - alpha * input`: `sub` with its operands exchanged. The gradients are `-g * alpha` and `g`.
+
+    >>> torch.rsub(torch.tensor([1.0, 2.0]), 10)
+    tensor([9., 8.])
+    """
     if type(alpha) is int and alpha == 1:
         return _rsub(input, other)
     _alpha(input, other, alpha)
@@ -175,6 +193,17 @@ def _int_trunc_divide(input, other):
 @method
 @usually(_true_divide.op, rounding_mode=None)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """`input / other`, element by element and broadcast; `other` may be a number. Integers give floats. With a `rounding_mode` the
+    quotient is rounded, "trunc" towards zero or "floor" downwards, and integers stay integers. The gradients are `g / other` and
+    `-g * input / other**2`; of what is rounded, 0.
+
+    >>> torch.div(torch.tensor([-7, 7]), 2)
+    tensor([-3.5000,  3.5000])
+    >>> torch.div(torch.tensor([-7, 7]), 2, rounding_mode="trunc")
+    tensor([-3,  3])
+    >>> torch.div(torch.tensor([-7, 7]), 2, rounding_mode="floor")
+    tensor([-4,  3])
+    """
     op, args = _divided(input, other, rounding_mode)
     return op.function(*args, out=out)
 
@@ -186,6 +215,14 @@ def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tens
 
 @method
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """`input / other` rounded down, as Python's `//`; integers stay integers, for which division by zero is refused. So is a
+    gradient: `div` with `rounding_mode="floor"` has one, which is 0.
+
+    >>> torch.floor_divide(torch.tensor([-7, 7]), 2)
+    tensor([-4,  3])
+    >>> torch.floor_divide(torch.tensor([-7.0, 7.0]), 2)
+    tensor([-4.,  3.])
+    """
     return _floor_divided(input, other, out=out)
 
 
@@ -212,12 +249,9 @@ _ALIASES = dict(
     not_equal="ne",
     clip="clamp",
 )
-Tensor.pow, Tensor.pow_ = pow, _pow_  # type: ignore[assignment, method-assign]
-Tensor.square, Tensor.square_ = square, lambda self: _pow_(self, 2)  # type: ignore[arg-type, assignment, method-assign, return-value]
 for _alias, _name in _ALIASES.items():
     for _suffix in ("", "_"):
         setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
-Tensor.where = lambda self, condition, other: where(condition, self, other)  # type: ignore[method-assign]
 
 
 def _operator(function: Any) -> Any:
@@ -289,7 +323,7 @@ for _name, _function in dict(
     setattr(Tensor, f"__{_name}__", _reflected(_function))
 Tensor.__div__ = Tensor.__truediv__  # type: ignore[attr-defined]
 for _name, _function in dict(
-    iadd=add_, isub=sub_, itruediv=div_, idiv=div_, ifloordiv=floor_divide_, ipow=_pow_
+    iadd=add_, isub=sub_, itruediv=div_, idiv=div_, ifloordiv=floor_divide_, ipow=_t_pow_
 ).items():
     setattr(Tensor, f"__{_name}__", _in_place(_function))
 for _name, _method in dict(
