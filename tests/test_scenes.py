@@ -1,18 +1,20 @@
-"""Programs around modules, optimisers and data show what PyTorch shows; the directories' scenes.txt hold them."""
+"""Programs show what PyTorch shows; the directories' scenes.txt hold them."""
 
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.autograd.scenes import Scene, read
+from tests.scenes import FILES, Scene, read
 from tests.support import T, as_torch
 
-HERE = Path(__file__).parent
-SCENES = [
-    s for part in ("nn", "ops", "optim", "utils/data") for s in read(HERE / part / "scenes.txt").values()
-]
-EACH = pytest.mark.parametrize("scene", SCENES, ids=str)
+EACH = pytest.mark.parametrize(
+    "scene",
+    [
+        pytest.param(scene, id=f"{file.parent.name}: {scene}")
+        for file in FILES
+        for scene in read(file).values()
+    ],
+)
 
 
 def check(scene: Scene, module: ModuleType) -> None:

@@ -129,7 +129,7 @@ def test_a_call_that_no_source_has() -> None:
 _MIXED = """
 import warnings
 import nbgrad as T
-from tests.test_overlap import IN_PLACE, OUT
+from tests.dispatch.test_overlap import IN_PLACE, OUT
 
 warnings.simplefilter("ignore")
 DTYPES = [getattr(T, d) for d in "bool uint8 int8 int16 int32 int64 float16 float32 float64".split()]

@@ -1,35 +1,14 @@
-"""Checkpoints: they show what PyTorch's show (scenes.txt), and they keep nothing that they need not."""
+"""Checkpoints keep nothing that they need not; what they show is in scenes.txt."""
 
 import gc
 import re
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.autograd.scenes import Scene, read
-from tests.support import T, as_torch
-
-SCENES = read(Path(__file__).parent / "scenes.txt")
-EACH = pytest.mark.parametrize("scene", SCENES.values(), ids=str)
-
-
-@EACH
-def test_shows_what_pytorch_shows(scene: Scene) -> None:
-    with as_torch(T):
-        shown = scene.play(T)
-    for (_, expression, want), got in zip(scene.parts, shown, strict=True):
-        assert got == want, expression
-
-
-@pytest.mark.oracle
-@EACH
-def test_pytorch_shows_it(torch: ModuleType, scene: Scene) -> None:
-    for (_, expression, want), got in zip(scene.parts, scene.play(torch), strict=True):
-        assert got == want, expression
+from tests.support import T
 
 
 def intermediates(reentrant: bool) -> tuple[Any, list[Any]]:

@@ -1,6 +1,6 @@
 """The reader of scenes.txt: short programs, and what PyTorch shows for their expressions.
 
-A scene is `== name`, statements, and expressions after `>>>` with what is shown below each. `python -m tests.autograd.scenes`
+A scene is `== name`, statements, and expressions after `>>>` with what is shown below each. `python -m tests.scenes`
 writes what the installed torch shows into each file of that name. The statements see `torch` (the module under test) and `shown`, a list
 that callbacks may append to.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-FILE = Path(__file__).parent / "scenes.txt"
+FILES = sorted(Path(__file__).parent.rglob("scenes.txt"))
 
 
 # Warnings that the scene is not about: of PyTorch's own, at its first forward mode; of Python 3.12, where a process with threads forks.
@@ -63,7 +63,7 @@ def show(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def read(file: Path = FILE) -> dict[str, Scene]:
+def read(file: Path) -> dict[str, Scene]:
     scenes = {}
     for block in re.split(r"^== ", file.read_text(encoding="utf-8"), flags=re.M)[1:]:
         name, _, body = block.partition("\n")
@@ -98,13 +98,11 @@ def write(scenes: dict[str, Scene], T: ModuleType, file: Path) -> None:
     file.write_text("\n".join(lines), encoding="utf-8")
 
 
-SCENES = read() if FILE.exists() else {}
-
 if __name__ == "__main__":
     import torch
 
     torch.set_warn_always(True)
-    for file in sorted(FILE.parent.parent.rglob(FILE.name)):
+    for file in FILES:
         scenes = read(file)
         write(scenes, torch, file)
         sys.stdout.write(f"{len(scenes)} scenes, {sum(len(s.parts) for s in scenes.values())} expressions\n")
