@@ -47,7 +47,9 @@ def public() -> Iterator[tuple[str, Any]]:
     """Every public function, method, property and class by its path."""
     for path in MODULES:
         module = importlib.import_module(f"{SUBJECT}.{path}".rstrip("."))
-        for name in getattr(module, "__all__", dir(module)):
+        for name in (
+            dir(module) if path == "nn" else getattr(module, "__all__", dir(module))
+        ):  # nn loads modules late
             thing = getattr(module, name, None)
             if name.startswith("_") or inspect.ismodule(thing) or not callable(thing):
                 continue

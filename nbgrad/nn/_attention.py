@@ -26,7 +26,15 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """`softmax(query @ key^T * scale + mask) @ value`; a boolean mask says which keys may be seen, a causal one those up to here."""
+    """`softmax(query @ key^T * scale + mask) @ value`: [..., L, E], [..., S, E] and [..., S, V] give [..., L, V]; `scale` is `1 /
+    sqrt(E)` if not given. A boolean mask is True where a key may be seen; `is_causal` lets the query at place i see the keys up
+    to i. `enable_gqa` lets several heads of queries (dimension -3) share one of keys.
+
+    >>> q, v = torch.zeros(2, 4), torch.tensor([[1.0], [3.0]])
+    >>> F.scaled_dot_product_attention(q, q, v, is_causal=True)
+    tensor([[1.],
+            [2.]])
+    """
     if is_causal and attn_mask is not None:
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
@@ -110,8 +118,17 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Queries [length, batch, features], or without a batch: projected, split into heads that attend each on its own, joined and
-    projected again. The second result are the weights, where they are wanted."""
+    """What `nn.MultiheadAttention` computes, all weights being given. Queries [length, batch, features], or without a batch:
+    projected, split into heads that attend each on its own, joined and projected again. The second result are the weights of
+    attention, where `need_weights` asks for them, as a mean over heads by default.
+
+    >>> x, w = torch.ones(3, 1, 2), torch.eye(2)
+    >>> got, weights = F.multi_head_attention_forward(
+    ...     x, x, x, 2, 1, w.repeat(3, 1), None, None, None, False, 0.0, w, None
+    ... )
+    >>> got.shape, weights[0, 0]
+    (torch.Size([3, 1, 2]), tensor([0.3333, 0.3333, 0.3333]))
+    """
     _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     batched = query.ndim == 3
     if not batched:

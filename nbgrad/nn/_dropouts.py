@@ -58,11 +58,16 @@ def _of_torch(op: Any) -> Any:
         return op(input, p, train)
 
     function.__name__ = function.__qualname__ = op.__name__
+    function.__doc__ = op.__doc__
     return function
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """What is left and scaled, and the mask of what was left."""
+    """What is left and scaled by `1 / (1 - p)`, and the mask of what was left. With `train=False` nothing is dropped.
+
+    >>> torch.native_dropout(torch.ones(4), 0.5, True)
+    (tensor([0., 0., 2., 0.]), tensor([False, False,  True, False]))
+    """
     if not input.numel():
         return input, filled.empty_like(input)
     if train is not None and not train:
@@ -76,11 +81,23 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """In training each element is 0 with probability `p`, and the others are divided by `1 - p`, so that the mean stays; else the
+    input itself. The gradient passes through what was left, scaled alike.
+
+    >>> F.dropout(torch.ones(6))
+    tensor([0., 0., 2., 0., 0., 0.])
+    """
     _checked(p)
     return _applied(input, p, training, inplace, False, False)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """In training each element goes with probability `p` to about -1.758, where `selu` tends for small numbers; all are then scaled
+    and shifted so that mean 0 and variance 1 stay as they are.
+
+    >>> F.alpha_dropout(torch.ones(4), training=True)
+    tensor([-0.7792, -0.7792,  1.6656, -0.7792])
+    """
     _checked(p)
     return _applied(input, p, training, inplace, False, True)
 
@@ -88,11 +105,25 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
+    """`alpha_dropout` of whole channels: all that stands at one place of the first two dimensions goes together.
+
+    >>> F.feature_alpha_dropout(torch.ones(1, 3, 2), training=True)
+    tensor([[[-0.7792, -0.7792],
+             [-0.7792, -0.7792],
+             [ 1.6656,  1.6656]]])
+    """
     _checked(p)
     return _applied(input, p, training, inplace, True, True)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of [batch, channels, length], or of [channels, length].
+
+    >>> F.dropout1d(torch.ones(1, 3, 2))
+    tensor([[[0., 0.],
+             [0., 0.],
+             [2., 2.]]])
+    """
     _checked(p)
     if input.ndim not in (2, 3):
         raise RuntimeError(
@@ -114,6 +145,14 @@ def _batched(input: Tensor, ndim: int, p: float, training: bool, inplace: bool) 
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of [batch, channels, height, width]: all that stands at one place of the first two dimensions goes
+    together.
+
+    >>> F.dropout2d(torch.ones(1, 3, 1, 2)).squeeze()
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.]])
+    """
     _checked(p)
     if input.ndim not in (3, 4):
         warnings.warn(
@@ -135,6 +174,13 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of [batch, channels, depth, height, width], or without the batch.
+
+    >>> F.dropout3d(torch.ones(1, 3, 1, 1, 2)).squeeze()
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.]])
+    """
     _checked(p)
     if input.ndim not in (4, 5):
         warnings.warn(

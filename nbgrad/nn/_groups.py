@@ -17,7 +17,12 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Over the channels of each group, and all that they hold."""
+    """Mean 0 and variance 1 for each example and each group of channels (dimension 1), over all that the group holds; then `weight`
+    and `bias`, one number per channel.
+
+    >>> F.group_norm(torch.tensor([[1.0, 3.0, 10.0, 30.0]]), num_groups=2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
@@ -60,7 +65,14 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """A batch norm where each example is a batch."""
+    """Mean 0 and variance 1 for each channel of each example, [batch, channels, ...]: a batch norm where each example is a batch.
+    With `use_input_stats=False` the running statistics are used; else these, where given, follow the means over the batch by the
+    share `momentum`.
+
+    >>> F.instance_norm(torch.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+    """
     shape = tuple(input.shape)
     if use_input_stats and prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")

@@ -126,6 +126,14 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """The squares of `input - target`, their mean by default; `reduction="sum"` adds them, `"none"` keeps them. The gradient is `2 *
+    (input - target)`, over the number of elements for the mean. With `weight`, of the input's size, the mean is a weighted one.
+
+    >>> x = torch.tensor([1.0, 4.0], requires_grad=True)
+    >>> F.mse_loss(x, torch.tensor([0.0, 1.0])).backward()
+    >>> x.grad
+    tensor([1., 3.])
+    """
     input, target = _paired(input, target)
     reduction = legacy_reduction(reduction, size_average, reduce)
     if not input.dtype.is_floating_point:
@@ -143,6 +151,14 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
+    """The absolute values of `input - target`, their mean by default (`reduction`: "mean", "sum" or "none"). The gradient is the
+    sign of the difference, 0 where there is none, over the number of elements for the mean.
+
+    >>> F.l1_loss(torch.tensor([1.0, 4.0]), torch.tensor([0.0, 1.0]))
+    tensor(2.)
+    >>> F.l1_loss(torch.tensor([1.0, 4.0]), torch.tensor([0.0, 1.0]), reduction="none")
+    tensor([1., 3.])
+    """
     input, target = _paired(input, target)
     reduction = legacy_reduction(reduction, size_average, reduce)
     loss = e.abs(e.sub(input, target))
@@ -228,7 +244,12 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Half the square of a small difference, the size of a large one."""
+    """Half the square of a small difference, the size of a large one: with `d = input - target`, `d**2 / (2 * beta)` where `|d| <
+    beta`, else `|d| - beta / 2`. The gradient is `d / beta`, kept between -1 and 1. With `beta=0` it is `l1_loss`.
+
+    >>> F.smooth_l1_loss(torch.tensor([0.5, 4.0]), torch.zeros(2), reduction="none")
+    tensor([0.1250, 3.5000])
+    """
     input, target = _paired(input, target)
     reduction = legacy_reduction(reduction, size_average, reduce)
     if beta == 0.0:
@@ -246,7 +267,14 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """`smooth_l1_loss` times `delta`."""
+    """`smooth_l1_loss` times `delta`: with `d = input - target`, `d**2 / 2` where `|d| < delta`, else `delta * (|d| - delta / 2)`.
+    The gradient is `d`, kept between `-delta` and `delta`.
+
+    >>> x = torch.tensor([0.5, 4.0], requires_grad=True)
+    >>> F.huber_loss(x, torch.zeros(2), reduction="sum", delta=2.0).backward()
+    >>> x.grad
+    tensor([0.5000, 2.0000])
+    """
     d = input.dtype
     input, target = _paired(input, target)
     if weight is None:
@@ -291,7 +319,14 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """How far the distribution `target` is from the one of which `input` is the logarithm."""
+    """How far the distribution `target` is from the one of which `input` is the logarithm: `target * (log(target) - input)`, 0 where
+    the target is 0. With `log_target` the target is a logarithm too. `reduction="batchmean"`, the sum over the length of the
+    first dimension, is what the definition asks for; "mean" (the default) is over all elements.
+
+    >>> guess, truth = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.25, 0.75]])
+    >>> F.kl_div(guess.log(), truth, reduction="batchmean")
+    tensor(0.1308)
+    """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(reduction, size_average, reduce)
     elif reduction == "mean":
@@ -320,7 +355,13 @@ def gaussian_nll_loss(
     eps: Any = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Of targets drawn from normal distributions with mean `input` and variance `var`."""
+    """The negative log-likelihood of targets drawn from normal distributions with mean `input` and variance `var`: `(log(var) +
+    (input - target)**2 / var) / 2`, with `full` also the constant `log(2 * pi) / 2`. `var` has the input's shape, or one value
+    for each of its rows, or is a number; it counts as at least `eps`.
+
+    >>> F.gaussian_nll_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]), torch.tensor([1.0, 2.0]), reduction="none")
+    tensor([0.0000, 1.3466])
+    """
     if isinstance(var, float):
         if var < 0:
             raise ValueError("var has negative entry/entries")
@@ -355,7 +396,13 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Of counts drawn from Poisson distributions whose rate (or its logarithm) is `input`."""
+    """The negative log-likelihood of counts drawn from Poisson distributions: `exp(input) - target * input` where `input` is the
+    logarithm of the rate, with `log_input=False` `input - target * log(input + eps)`. `full` adds an approximation of
+    `log(target!)` where the target is above 1.
+
+    >>> F.poisson_nll_loss(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]), reduction="none")
+    tensor([ 1.0000, -0.2817])
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     if log_input:
         loss = e.sub(e.exp(input), e.mul(target, input))

@@ -35,6 +35,14 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
+    """Minus the log-probability of the right class: `-weight[c] * input[n, c]`, where `c = target[n]`. Classes lie along dimension 1
+    of `input` (along the only one, if it has one), and `target` has the other dimensions. Rows whose target is `ignore_index`
+    count nothing; the mean is over the weights of the others. The gradient is `-weight[c]` at the right class, 0 elsewhere.
+
+    >>> logp = torch.tensor([[0.2, 0.8], [0.5, 0.5]]).log()
+    >>> F.nll_loss(logp, torch.tensor([1, 0]), reduction="none")
+    tensor([0.2231, 0.6931])
+    """
     told = size_average is not None or reduce is not None
     reduction = legacy_reduction(reduction, size_average, reduce)
     _tensors("nll_loss_nd", input, target)
@@ -126,6 +134,17 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
+    """`nll_loss` of the `log_softmax` of `input`, whose classes lie along dimension 1: for each row the logarithm of the sum of
+    `exp(input)` less the input at the right class. A `target` of the input's shape holds the probabilities of the classes instead
+    of their numbers. `label_smoothing` gives that share of the target to all classes alike. The gradient is `softmax(input) -
+    onehot(target)`, over the number of rows for the mean.
+
+    >>> x = torch.tensor([[0.0, 0.0], [2.0, 0.0]], requires_grad=True)
+    >>> F.cross_entropy(x, torch.tensor([1, 0]), reduction="sum").backward()
+    >>> x.grad
+    tensor([[ 0.5000, -0.5000],
+            [-0.1192,  0.1192]])
+    """
     told = size_average is not None or reduce is not None
     reduction = legacy_reduction(reduction, size_average, reduce)
     _tensors("cross_entropy_loss", input, target)

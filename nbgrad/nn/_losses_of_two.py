@@ -48,6 +48,12 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """`log(1 + exp(-target * input))` for targets of 1 and -1, its mean by default. The gradient is `-target / (1 + exp(target *
+    input))`.
+
+    >>> F.soft_margin_loss(torch.tensor([2.0, 2.0]), torch.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.1269, 2.1269])
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     check_untrained("soft_margin_loss", target=target)
     if input.dtype is dtypes.bool_:
@@ -77,7 +83,12 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The input where the target is 1, how much it falls short of the margin where that is -1."""
+    """The input where the target is 1, and where that is -1 how much the input falls short of the margin: `max(0, margin - input)`.
+    The input is a distance between two things that are alike (1) or not (-1).
+
+    >>> F.hinge_embedding_loss(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.2500, 0.7500])
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     # As in PyTorch, which writes it into a tensor like the input.
     margin = float(margin) if input.dtype.is_floating_point else int(margin)
@@ -94,6 +105,12 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """How much is missing until the one that should be higher is so by `margin`: `max(0, -target * (input1 - input2) + margin)`,
+    where a target of 1 says the first and -1 the second.
+
+    >>> F.margin_ranking_loss(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]), reduction="none")
+    tensor([0., 1.])
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
@@ -166,6 +183,13 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """`-(target * log(input) + (1 - target) * log(1 - input))` for probabilities between 0 and 1, each logarithm counting as at
+    least -100, so that the loss stays finite. The gradient is `(input - target) / (input * (1 - input))`. `weight` multiplies the
+    elements. Behind a sigmoid, `binary_cross_entropy_with_logits` is more exact.
+
+    >>> F.binary_cross_entropy(torch.tensor([0.9, 0.9]), torch.tensor([1.0, 0.0]), reduction="none")
+    tensor([0.1054, 2.3026])
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(
@@ -235,6 +259,15 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
+    """`binary_cross_entropy` of `sigmoid(input)`, computed so that neither large nor small inputs overflow: `(1 - target) * input +
+    log(1 + exp(-input))`. `pos_weight` multiplies what targets of 1 contribute, `weight` all of it. Without them the gradient is
+    `sigmoid(input) - target`.
+
+    >>> x = torch.tensor([0.0, 100.0], requires_grad=True)
+    >>> F.binary_cross_entropy_with_logits(x, torch.tensor([1.0, 0.0]), reduction="sum").backward()
+    >>> x.grad
+    tensor([-0.5000,  1.0000])
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")

@@ -28,8 +28,16 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient; with `max_norm`, rows that are too long are
-    first shortened in place."""
+    """The rows of `weight` that the integers in `input` name: of the input's shape, with one more dimension. The gradient of a row
+    is the sum over the places that name it, with `scale_grad_by_freq` over their number; the row `padding_idx` gets none. With
+    `max_norm`, rows whose `norm_type` norm is greater are first shortened in place.
+
+    >>> w = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> F.embedding(torch.tensor([1, 1, 0]), w).sum().backward()
+    >>> w.grad
+    tensor([[1., 1.],
+            [2., 2.]])
+    """
     return _embedding(weight, input, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
 
 
@@ -85,7 +93,12 @@ def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x1 @ weight[k] @ x2 + bias[k]` along the last dimensions, for each k."""
+    """`x1 @ weight[k] @ x2 + bias[k]` along the last dimensions, for each k: [..., a], [..., b] and weights [out, a, b] give [...,
+    out].
+
+    >>> F.bilinear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), torch.eye(2)[None])
+    tensor([[11.]])
+    """
     if input1.ndim != input2.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
     for d, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1])):

@@ -34,7 +34,13 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 less the cosine where the target is 1, the cosine above the margin where that is -1."""
+    """1 less the cosine between two vectors where the target is 1, and `max(0, cosine - margin)` where that is -1. The inputs are
+    [batch, features] with targets [batch], or single vectors with a single target.
+
+    >>> a, b = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 1.0], [1.0, 1.0]])
+    >>> F.cosine_embedding_loss(a, b, torch.tensor([1, -1]), reduction="none")
+    tensor([0.2929, 0.7071])
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     ndim = target.ndim
     if ndim > 1:
@@ -63,6 +69,14 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
+    """How much is missing until `negative` lies farther from `anchor` than `positive` does, by `margin`: `max(0, |anchor - positive|
+    - |anchor - negative| + margin)`, along the last dimension and by the norm `p`. With `swap` the smaller of the distances from
+    `negative` to the other two counts.
+
+    >>> a, b, c = torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 5.5]])
+    >>> F.triplet_margin_loss(a, b, c)
+    tensor(0.5000)
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
@@ -81,6 +95,12 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
+    """`triplet_margin_loss` by any `distance_function(x, y)` of two tensors, without one by `pairwise_distance`.
+
+    >>> a, b, c = torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.5]])
+    >>> F.triplet_margin_with_distance_loss(a, b, c, distance_function=lambda x, y: (x - y).abs().amax(-1))
+    tensor(0.5000)
+    """
     legacy_reduction(reduction, None, None)
     distance = distance_function or pairwise_distance
     return _of_triplets(anchor, positive, negative, distance, margin, swap, reduction)
@@ -172,7 +192,13 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """By how much each other class comes nearer to the right one than the margin, to the power `p`."""
+    """By how much each other class comes nearer to the right one than the margin: of a row of [batch, classes], the sum over the
+    other classes j of `max(0, margin - input[c] + input[j])**p`, over the number of classes, where c is the target and `p` is 1
+    or 2. `weight[c]` multiplies it.
+
+    >>> F.multi_margin_loss(torch.tensor([[0.1, 0.2, 0.4]]), torch.tensor([2]))
+    tensor(0.5000)
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -233,7 +259,13 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """By how much the right classes, which a row of `target` lists up to the first -1, lead the others by less than 1."""
+    """By how much the right classes, which a row of `target` lists up to the first -1, lead the others by less than 1: the sum over
+    right classes c and others j of `max(0, 1 - input[c] + input[j])`, over the number of classes. Both tensors are [batch,
+    classes] or [classes].
+
+    >>> F.multilabel_margin_loss(torch.tensor([2.0, 0.5, 1.5]), torch.tensor([0, -1, -1]))
+    tensor(0.1667)
+    """
     reduction = legacy_reduction(reduction, size_average, reduce)
     rows = _rows(input)
     if target.numel() != input.numel() or target.ndim != input.ndim or target.shape != input.shape:
@@ -265,7 +297,12 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The binary cross entropy of each class, as a mean over classes."""
+    """The `binary_cross_entropy_with_logits` of each class, as a mean over classes (the last dimension), then over what is left by
+    `reduction`. `weight` multiplies the classes.
+
+    >>> F.multilabel_soft_margin_loss(torch.tensor([[2.0, -1.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor(0.2201)
+    """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(reduction, size_average, reduce)
     loss: Any = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))

@@ -73,6 +73,13 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Any:
+    """Mean 0 and variance 1 over the last dimensions, whose sizes are `normalized_shape`: `(x - mean) / sqrt(var + eps) * weight +
+    bias`, the variance being that of the numbers themselves (over n). `weight` and `bias` have the shape `normalized_shape`.
+
+    >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 6.0]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247],
+            [-0.7071, -0.7071,  1.4142]])
+    """
     own = _own("layer_norm", input, normalized_shape)
     _check_shapes("layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
     return call_of(normalise.layer_norm, input, weight, bias, dims=len(own), eps=float(eps))
@@ -81,6 +88,12 @@ def layer_norm(
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """What `torch.layer_norm` gives, the mean of each row, and 1 over the root of its variance plus `eps`.
+
+    >>> y, mean, rstd = torch.native_layer_norm(torch.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
+    >>> y, mean, rstd
+    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
     own = _own("native_layer_norm", input, normalized_shape)
     _check_shapes("native_layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
     got, mean, rstd = normalise.layer_norm(input, weight, bias, dims=len(own), eps=float(eps))
@@ -92,6 +105,12 @@ def native_layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Any:
+    """Divided by the root of the mean square over the last dimensions, whose sizes are `normalized_shape`: `x / sqrt(mean(x**2) +
+    eps) * weight`. Without `eps` it is the dtype's smallest step from 1.
+
+    >>> F.rms_norm(torch.tensor([3.0, 4.0]), (2,))
+    tensor([0.8485, 1.1314])
+    """
     own = _own("rms_norm", input, normalized_shape)
     _check_shapes("rms_norm", input._spec.plain, own, _spec(weight), None)
     d = input.dtype
@@ -111,6 +130,17 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Mean 0 and variance 1 for each channel (dimension 1): `(x - mean) / sqrt(var + eps) * weight + bias`. With `training` mean and
+    variance are the batch's, and the running ones, where given, move towards them by the share `momentum`; else the running ones
+    are used. The running variance is over n - 1.
+
+    >>> x, mean, var = torch.tensor([[1.0], [3.0]]), torch.zeros(1), torch.ones(1)
+    >>> F.batch_norm(x, mean, var, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    >>> mean, var
+    (tensor([0.2000]), tensor([1.1000]))
+    """
     if training:
         _several_values(tuple(input.shape))
         if eps <= 0:

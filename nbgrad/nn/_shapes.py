@@ -11,7 +11,13 @@ from nbgrad.ops.views.shape import reshape
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
-    """[..., c * r^2, h, w] as [..., c, h * r, w * r]."""
+    """[..., c * r^2, h, w] as [..., c, h * r, w * r], r being `upscale_factor`: each place gets a square of r * r pixels from as
+    many channels.
+
+    >>> F.pixel_shuffle(torch.arange(4.0).reshape(4, 1, 1), 2)
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
     r = upscale_factor
     if input.ndim < 3:
         raise RuntimeError(
@@ -34,7 +40,11 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
-    """[..., c, h * r, w * r] as [..., c * r^2, h, w]."""
+    """[..., c, h * r, w * r] as [..., c * r^2, h, w], r being `downscale_factor`: what undoes `pixel_shuffle`.
+
+    >>> F.pixel_unshuffle(torch.arange(4.0).reshape(1, 2, 2), 2).shape
+    torch.Size([4, 1, 1])
+    """
     r = downscale_factor
     if input.ndim < 3:
         raise RuntimeError(
@@ -56,7 +66,12 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
-    """The channels of each group, taken in turn."""
+    """The channels (dimension 1) of each of `groups` groups, taken in turn: the first of every group, then the second of every
+    group.
+
+    >>> F.channel_shuffle(torch.arange(6.0).reshape(1, 6, 1), 2).flatten()
+    tensor([0., 3., 1., 4., 2., 5.])
+    """
     if input.ndim <= 2:
         raise RuntimeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"

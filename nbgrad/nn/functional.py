@@ -72,67 +72,146 @@ def _activated(activation: tuple[Any, tuple[Any, ...]], inplace: bool) -> Tensor
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`max(input, 0)`; with `inplace` written over the input. The gradient is `g` where the input is above 0, else 0.
+
+    >>> x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    >>> F.relu(x).sum().backward()
+    >>> x.grad
+    tensor([0., 0., 1.])
+    """
     return write(a.relu.op, (input,)) if inplace else a.relu(input)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """The input, kept between 0 and 6. The gradient is `g` strictly between them, else 0.
+
+    >>> F.relu6(torch.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
     return _activated(a.hardtanh_call(input, 0.0, 6.0), inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """The input where it is above 0, else `negative_slope * input`. The gradient is `g` times 1 or `negative_slope`.
+
+    >>> F.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
+    tensor([-0.5000,  2.0000])
+    """
     return _activated(a.leaky_relu_call(input, negative_slope, inplace), inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """The input where it is above 0, else `alpha * (exp(input) - 1)`. There the gradient is `g * alpha * exp(input)`, else `g`.
+
+    >>> F.elu(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return _activated(a.elu_call(input, alpha, inplace), inplace)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`1.0507 * elu(input, 1.6733)`, with more digits: the numbers that let mean 0 and variance 1 pass from layer to layer.
+
+    >>> F.selu(torch.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
     return _activated(a.selu_call(input, inplace), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """`max(0, input) + min(0, alpha * (exp(input / alpha) - 1))`: an `elu` whose slope is 1 on both sides of 0, whatever `alpha`.
+
+    >>> F.celu(torch.tensor([-1.0, 2.0]), alpha=0.5)
+    tensor([-0.4323,  2.0000])
+    """
     return _activated(a.celu_call(input, alpha, inplace), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`input * sigmoid(input)`, also called swish. The gradient is `g * s * (1 + input * (1 - s))`, s being the sigmoid.
+
+    >>> F.silu(torch.tensor([-1.0, 1.0]))
+    tensor([-0.2689,  0.7311])
+    """
     return write(a.silu.op, (input,)) if inplace else a.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """`input * tanh(softplus(input))`.
+
+    >>> F.mish(torch.tensor([-1.0, 1.0]))
+    tensor([-0.3034,  0.8651])
+    """
     return write(a.mish.op, (input,)) if inplace else a.mish(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """The input, kept between `min_val` and `max_val`. The gradient is `g` strictly between them, else 0.
+
+    >>> F.hardtanh(torch.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     return _activated(a.hardtanh_call(input, min_val, max_val), inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """`input / 6 + 1/2`, kept between 0 and 1. The gradient is `g / 6` for inputs between -3 and 3, else 0.
+
+    >>> F.hardsigmoid(torch.tensor([-4.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
     return write(a.hardsigmoid.op, (input,)) if inplace else a.hardsigmoid(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """`input * hardsigmoid(input)`: 0 below -3, the input above 3.
+
+    >>> F.hardswish(torch.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000, 0.6667, 4.0000])
+    """
     return write(a.hardswish.op, (input,)) if inplace else a.hardswish(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """The input where it is above `threshold`, else `value`. The gradient is `g` above, else 0.
+
+    >>> F.threshold(torch.tensor([0.5, 1.5]), 1.0, -7.0)
+    tensor([-7.0000,  1.5000])
+    """
     return _activated(a.threshold_call(input, threshold, value), inplace)
 
 
 def softsign(input: Tensor) -> Tensor:
+    """`input / (1 + |input|)`. The gradient is `g / (1 + |input|)**2`.
+
+    >>> F.softsign(torch.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
     if input.dtype.is_floating_point:
         return a.softsign(input)
     return e.div(input, e.add(e.abs(input), 1))
 
 
 def tanhshrink(input: Tensor) -> Tensor:
+    """`input - tanh(input)`. The gradient is `g * tanh(input)**2`.
+
+    >>> F.tanhshrink(torch.tensor([-1.0, 3.0]))
+    tensor([-0.2384,  2.0049])
+    """
     return a.tanhshrink(input) if input.dtype.is_floating_point else e.sub(input, tanh(input))
 
 
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """In training each number at or below 0 draws its own slope, and the others draw nothing, as PyTorch's do."""
+    """The input where it is above 0, else `slope * input`. In training each number at or below 0 draws its own slope, uniform
+    between `lower` and `upper`, and the others draw nothing; else the slope is the middle of the two.
+
+    >>> F.rrelu(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
+    tensor([-0.5000,  2.0000])
+    >>> F.rrelu(torch.tensor([-1.0, -1.0]), 0.25, 0.75, training=True)
+    tensor([-0.7350, -0.6039])
+    """
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
@@ -149,18 +228,42 @@ def rrelu(
 
 
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """`rrelu` in place: the tensor itself becomes the result.
+
+    >>> F.rrelu_(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
+    tensor([-0.5000,  2.0000])
+    """
     return rrelu(input, lower, upper, training, inplace=True)
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """`exp(input)`, divided by its sum along `dim`: numbers above 0 whose sum is 1. Computed from `input - max(input)`, so that
+    nothing overflows. The gradient is `y * (g - sum(g * y))` along `dim`, y being the result. `dtype`, if given, is what the
+    input is first cast to.
+
+    >>> F.softmax(torch.tensor([[0.0, 0.0], [0.0, 1.0]]), dim=1)
+    tensor([[0.5000, 0.5000],
+            [0.2689, 0.7311]])
+    """
     return input.softmax(_softmax_dim("softmax", input, dim, _stacklevel), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """`input - log(sum(exp(input)))` along `dim`: the logarithm of `softmax`, exact also where that underflows. The gradient is `g -
+    softmax(input) * sum(g)`.
+
+    >>> F.log_softmax(torch.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
     return input.log_softmax(_softmax_dim("log_softmax", input, dim, _stacklevel), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """`softmax(-input)` along `dim`: the smallest gets the most.
+
+    >>> F.softmin(torch.tensor([0.0, 1.0]), dim=0)
+    tensor([0.7311, 0.2689])
+    """
     dim = _softmax_dim("softmin", input, dim, _stacklevel)
     return (-input).softmax(dim, dtype)
 
@@ -168,7 +271,12 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """A draw from classes whose unnormalised log-probabilities are given, softened; `hard`, one-hot with the gradient of the soft one."""
+    """A draw from classes whose unnormalised log-probabilities are `logits`, softened: `softmax((logits + noise) / tau)` along
+    `dim`, the noise being Gumbel's. With `hard` the result is one-hot, and the gradient that of the soft one.
+
+    >>> F.gumbel_softmax(torch.tensor([0.0, 0.0, 9.0]), hard=True)
+    tensor([0., 0., 1.])
+    """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     noise = e.neg(e.log(filled.empty_like(logits.detach().contiguous()).exponential_()))
@@ -191,6 +299,13 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> 
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """For each integer c a vector with 1 at place c and 0 elsewhere: [...] becomes [..., num_classes], and int64. Without
+    `num_classes` it is the greatest integer plus 1.
+
+    >>> F.one_hot(torch.tensor([2, 0]))
+    tensor([[0, 0, 1],
+            [1, 0, 0]])
+    """
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not tensor.numel() and num_classes <= 0:

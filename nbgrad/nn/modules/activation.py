@@ -35,22 +35,52 @@ class _Plain(_Activation):
 
 
 class Tanh(_Plain):
+    """`tanh(x)`: between -1 and 1. The shape stays.
+
+    >>> nn.Tanh()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    """
+
     function = "tanh"
 
 
 class Sigmoid(_Plain):
+    """`1 / (1 + exp(-x))`: between 0 and 1. The shape stays.
+
+    >>> nn.Sigmoid()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.2689, 0.5000, 0.7311])
+    """
+
     function = "sigmoid"
 
 
 class LogSigmoid(_Plain):
+    """`log(sigmoid(x))`, exact also where the sigmoid underflows. The shape stays.
+
+    >>> nn.LogSigmoid()(torch.tensor([-200.0, 0.0]))
+    tensor([-200.0000,   -0.6931])
+    """
+
     function = "logsigmoid"
 
 
 class Softsign(_Plain):
+    """`x / (1 + |x|)`: between -1 and 1. The shape stays.
+
+    >>> nn.Softsign()(torch.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+
     function = "softsign"
 
 
 class Tanhshrink(_Plain):
+    """`x - tanh(x)`. The shape stays.
+
+    >>> nn.Tanhshrink()(torch.tensor([-1.0, 3.0]))
+    tensor([-0.2384,  2.0049])
+    """
+
     function = "tanhshrink"
 
 
@@ -71,26 +101,62 @@ class _MaybeInPlace(_Activation):
 
 
 class ReLU(_MaybeInPlace):
+    """`max(x, 0)`; with `inplace` written over the input. The shape stays.
+
+    >>> nn.ReLU()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
+
     function = "relu"
 
 
 class ReLU6(_MaybeInPlace):
+    """The input, kept between 0 and 6. The shape stays.
+
+    >>> nn.ReLU6()(torch.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
+
     function = "relu6"
 
 
 class SiLU(_MaybeInPlace):
+    """`x * sigmoid(x)`, also called swish. The shape stays.
+
+    >>> nn.SiLU()(torch.tensor([-1.0, 1.0]))
+    tensor([-0.2689,  0.7311])
+    """
+
     function = "silu"
 
 
 class Mish(_MaybeInPlace):
+    """`x * tanh(softplus(x))`. The shape stays.
+
+    >>> nn.Mish()(torch.tensor([-1.0, 1.0]))
+    tensor([-0.3034,  0.8651])
+    """
+
     function = "mish"
 
 
 class SELU(_MaybeInPlace):
+    """An `ELU` with the scale and the `alpha` that let mean 0 and variance 1 pass from layer to layer. The shape stays.
+
+    >>> nn.SELU()(torch.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
+
     function = "selu"
 
 
 class Hardsigmoid(_MaybeInPlace):
+    """`x / 6 + 1/2`, kept between 0 and 1. The shape stays.
+
+    >>> nn.Hardsigmoid()(torch.tensor([-4.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
+
     function = "hardsigmoid"
 
     def extra_repr(self) -> str:
@@ -98,6 +164,12 @@ class Hardsigmoid(_MaybeInPlace):
 
 
 class Hardswish(_MaybeInPlace):
+    """`x * hardsigmoid(x)`: 0 below -3, the input above 3. The shape stays.
+
+    >>> nn.Hardswish()(torch.tensor([-4.0, 1.0, 4.0]))
+    tensor([-0.0000, 0.6667, 4.0000])
+    """
+
     function = "hardswish"
 
     def extra_repr(self) -> str:
@@ -124,14 +196,32 @@ class _Shrink(_Activation):
 
 
 class Softshrink(_Shrink):
+    """Moved towards 0 by `lambd`, and 0 where it was nearer than that. The shape stays.
+
+    >>> nn.Softshrink(1.0)(torch.tensor([-3.0, 0.5, 3.0]))
+    tensor([-2.,  0.,  2.])
+    """
+
     function = "softshrink"
 
 
 class Hardshrink(_Shrink):
+    """0 where `|x|` is at most `lambd`, else the input. The shape stays.
+
+    >>> nn.Hardshrink(1.0)(torch.tensor([-3.0, 0.5, 3.0]))
+    tensor([-3.,  0.,  3.])
+    """
+
     function = "hardshrink"
 
 
 class ELU(_Activation):
+    """The input where it is above 0, else `alpha * (exp(x) - 1)`. The shape stays.
+
+    >>> nn.ELU()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+
     shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -144,6 +234,12 @@ class ELU(_Activation):
 
 
 class CELU(_Activation):
+    """`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. The shape stays.
+
+    >>> nn.CELU(alpha=0.5)(torch.tensor([-1.0, 2.0]))
+    tensor([-0.4323,  2.0000])
+    """
+
     shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -156,6 +252,12 @@ class CELU(_Activation):
 
 
 class LeakyReLU(_Activation):
+    """The input where it is above 0, else `negative_slope * x`. The shape stays.
+
+    >>> nn.LeakyReLU(0.5)(torch.tensor([-1.0, 2.0]))
+    tensor([-0.5000,  2.0000])
+    """
+
     shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
@@ -168,6 +270,12 @@ class LeakyReLU(_Activation):
 
 
 class Threshold(_Activation):
+    """The input where it is above `threshold`, else `value`. The shape stays.
+
+    >>> nn.Threshold(1.0, -7.0)(torch.tensor([0.5, 1.5]))
+    tensor([-7.0000,  1.5000])
+    """
+
     shown = (
         "threshold",
         "value",
@@ -184,6 +292,12 @@ class Threshold(_Activation):
 
 
 class Softplus(_Activation):
+    """`log(1 + exp(beta * x)) / beta`, a smooth `ReLU`; the input itself where `beta * x` is above `threshold`. The shape stays.
+
+    >>> nn.Softplus()(torch.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.0000])
+    """
+
     shown = (
         "beta",
         "threshold",
@@ -199,6 +313,13 @@ class Softplus(_Activation):
 
 
 class GELU(_Activation):
+    """`x` times the probability that a standard normal number is below x; with `approximate="tanh"` by a formula with tanh. The
+    shape stays.
+
+    >>> nn.GELU()(torch.tensor([-1.0, 1.0]))
+    tensor([-0.1587,  0.8413])
+    """
+
     shown = ("approximate",)
 
     def __init__(self, approximate: str = "none") -> None:
@@ -210,6 +331,12 @@ class GELU(_Activation):
 
 
 class GLU(_Activation):
+    """The first half along `dim` times the sigmoid of the second half: that dimension becomes half as long.
+
+    >>> nn.GLU()(torch.tensor([[1.0, 2.0, 0.0, 100.0]]))
+    tensor([[0.5000, 2.0000]])
+    """
+
     shown = ("dim",)
 
     def __init__(self, dim: int = -1) -> None:
@@ -221,6 +348,12 @@ class GLU(_Activation):
 
 
 class Hardtanh(_Activation):
+    """The input, kept between `min_val` and `max_val`. The shape stays.
+
+    >>> nn.Hardtanh()(torch.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
+
     shown = ("min_val", "max_val")
 
     def __init__(
@@ -253,6 +386,13 @@ def _renamed(old: str, new: str) -> None:
 
 
 class RReLU(_Activation):
+    """The input where it is above 0, else a slope times it, in training drawn for each number between `lower` and `upper`, in
+    evaluation the middle of the two. The shape stays.
+
+    >>> nn.RReLU(0.25, 0.75).eval()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.5000,  2.0000])
+    """
+
     shown = ("lower", "upper")
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
@@ -264,7 +404,12 @@ class RReLU(_Activation):
 
 
 class PReLU(_Activation):
-    """A slope for negative numbers that is trained."""
+    """The input where it is above 0, else `weight * x`, with a slope that is trained: one for all, or with `num_parameters` one per
+    channel (dimension 1). It begins as `init`. The shape stays.
+
+    >>> nn.PReLU()(torch.tensor([-1.0, 2.0])).detach()
+    tensor([-0.2500,  2.0000])
+    """
 
     shown = ("num_parameters",)
 
@@ -296,22 +441,45 @@ class _AlongDim(_Activation):
 
 
 class Softmax(_AlongDim):
+    """`exp(x)`, divided by its sum along `dim`: numbers above 0 whose sum is 1. The shape stays.
+
+    >>> nn.Softmax(dim=1)(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.5000, 0.5000],
+            [0.2689, 0.7311]])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_AlongDim):
+    """`softmax(-x)` along `dim`: the smallest gets the most. The shape stays.
+
+    >>> nn.Softmin(dim=0)(torch.tensor([0.0, 1.0]))
+    tensor([0.7311, 0.2689])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
+    """The logarithm of the `softmax` along `dim`, exact also where that underflows. The shape stays.
+
+    >>> nn.LogSoftmax(dim=0)(torch.tensor([0.0, 1000.0]))
+    tensor([-1000.,     0.])
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(_Activation):
-    """Over the channels of [batch, channels, height, width], or without a batch."""
+    """`softmax` over the channels of [batch, channels, height, width], or without a batch. The shape stays.
+
+    >>> nn.Softmax2d()(torch.zeros(4, 1, 2))[0]
+    tensor([[0.2500, 0.2500]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):

@@ -281,6 +281,20 @@ def _normalised(op: Any, input: Tensor, dim: int, dtype: Any, name: str) -> Any:
 @method
 @settled
 def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Any:
+    """`exp(input)`, divided by its sum along `dim`: numbers above 0 whose sum is 1. Computed from `input - max(input)`, so that
+    nothing overflows. The gradient is `y * (g - sum(g * y))` along `dim`, y being the result. `dtype`, if given, is what the
+    input is first cast to.
+
+    >>> x = torch.tensor([[0.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    >>> y = torch.softmax(x, dim=1)
+    >>> y.detach()
+    tensor([[0.5000, 0.5000],
+            [0.2689, 0.7311]])
+    >>> y[1, 1].backward()
+    >>> x.grad
+    tensor([[ 0.0000,  0.0000],
+            [-0.1966,  0.1966]])
+    """
     if out is not None:
         return into("softmax", out, softmax(input, dim, dtype), (input,))
     return _normalised(_softmax, input, dim, dtype, "softmax")
@@ -289,6 +303,12 @@ def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = 
 @method
 @settled
 def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Any:
+    """`input - log(sum(exp(input)))` along `dim`: the logarithm of `softmax`, exact also where that underflows. The gradient is `g -
+    softmax(input) * sum(g)`. `dtype`, if given, is what the input is first cast to.
+
+    >>> torch.log_softmax(torch.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
     if out is not None:
         return into("log_softmax", out, log_softmax(input, dim, dtype), (input,))
     return _normalised(_log_softmax, input, dim, dtype, "log_softmax")
