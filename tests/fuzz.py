@@ -358,9 +358,9 @@ def parameters(path: str) -> tuple[tuple[str, str, bool], ...]:
     """Name, kind and whether it must be given, by PyTorch's own signature or by that of its Python function."""
     import torch
 
-    from nbgrad.core import arguments
+    from nbgrad.core import signatures
 
-    ways = [way for way in arguments.signatures(path) if not way.hidden]
+    ways = [way for way in signatures.signatures(path) if not way.hidden]
     if ways:
         return tuple((p.name, p.kind, p.default is None) for p in ways[0].parameters)
     try:

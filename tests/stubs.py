@@ -2,7 +2,7 @@
 are fresh.
 
 Functions and methods are set where they belong when nbgrad is imported, which a type checker cannot follow. What they take stands in
-`nbgrad/core/arguments.txt`; what they give is told here (`RESULTS`) and, where an argument chooses it, in `tests/typing/by_hand.pyi`.
+`nbgrad/core/signatures.txt`; what they give is told here (`RESULTS`) and, where an argument chooses it, in `tests/typing/by_hand.pyi`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import nbgrad
-from nbgrad.core import arguments
+from nbgrad.core import signatures
 from nbgrad.dispatch import return_types
 
 HERE = Path(__file__).parent
@@ -133,7 +133,7 @@ def _default(text: str | None) -> str | None:
         return "..." if "." in text or text.endswith("_format") else repr(text)
 
 
-def _parameter(p: arguments.Parameter, takes_numbers: bool) -> Parameter:
+def _parameter(p: signatures.Parameter, takes_numbers: bool) -> Parameter:
     types = [OBJECTS.get(p.name, "") if p.kind in ("object", "truth") else ""]
     if p.kind[0] == ".":
         types = [OBJECTS.get(p.name, "Tensor")]
@@ -149,7 +149,7 @@ def _parameter(p: arguments.Parameter, takes_numbers: bool) -> Parameter:
     return Parameter(p.name, tuple(types), _default(p.default), p.named_only)
 
 
-def _result(path: str, way: arguments.Signature) -> str:
+def _result(path: str, way: signatures.Signature) -> str:
     where, _, name = path.rpartition(".")
     full = f"linalg_{name}" if where == "linalg" else name
     names = [p.name for p in way.parameters]
@@ -201,10 +201,10 @@ def _covers(more: Way, less: Way) -> bool:
 def ways(path: str) -> list[Way]:
     """What stands in the table of a function, in as few overloads as say the same."""
     found: list[Way] = []
-    for way in arguments.signatures(path):
+    for way in signatures.signatures(path):
         if way.hidden:
             continue
-        takes_numbers = way.name in arguments._TAKE_NUMBERS
+        takes_numbers = way.name in signatures._TAKE_NUMBERS
         parameters = tuple([_parameter(p, takes_numbers) for p in way.parameters])
         found.append(Way(parameters, _result(path, way)))
         if way.spread:
@@ -270,7 +270,7 @@ def package() -> str:
         elif isinstance(value, ModuleType):
             parent, _, last = value.__name__.rpartition(".")
             lines.append(f"from {parent} import {last} as {name}")
-        elif name in arguments._table():
+        elif name in signatures._table():
             parts.append(overloads(name))
         elif isinstance(value, type) or callable(value):
             lines.append(f"from {_home(value)} import {value.__name__} as {name}")
@@ -305,7 +305,7 @@ def _home(value: Any) -> str:
 
 def methods() -> str:
     own = _names_of_the_class()
-    names = {path[7:]: path for path in arguments._table() if path.startswith("Tensor.")}
+    names = {path[7:]: path for path in signatures._table() if path.startswith("Tensor.")}
     hand = by_hand()["Tensor"]
     texts = {name: hand.get(name) or overloads(path) for name, path in names.items()} | hand
     for name, value in vars(nbgrad.Tensor).items():

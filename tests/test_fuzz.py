@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nbgrad.core.arguments import signatures
+from nbgrad.core.signatures import signatures
 from tests import fuzz
 from tests.support import T
 

@@ -17,7 +17,6 @@ import numpy as np
 from nbgrad.base.tables import cached
 from nbgrad.core.arguments import (
     anew,
-    check,
     definition,
     guard,
     missing,
@@ -38,6 +37,7 @@ from nbgrad.core.plan import (
     plan_for,
 )
 from nbgrad.core.refusals import OVERLAP, PARTIAL
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, as_inference, hooks, new, requires, storage_of, view_of, wrap
 from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch import transforms

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, cast
 import numpy as np
 
 from nbgrad.autograd.grad_mode import no_grad
-from nbgrad.core.arguments import kind_name
+from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.make import counted

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from nbgrad.core.arguments import kind_name
+from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor, set_requires_grad
 from nbgrad.exchange import classes
 from nbgrad.ops.host import printing

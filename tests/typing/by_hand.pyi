@@ -1,4 +1,4 @@
-"""What the signatures in `nbgrad/core/arguments.txt` do not say: Python's own methods, properties, results that an argument chooses.
+"""What the signatures in `nbgrad/core/signatures.txt` do not say: Python's own methods, properties, results that an argument chooses.
 
 `python -m tests.stubs` puts what a class here holds into the stub of its name, in place of what it would make of the signatures.
 The file is read as text; the names that it uses are those at the head of `tests/stubs.py`.

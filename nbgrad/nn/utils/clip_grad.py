@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nbgrad.autograd.grad_mode import no_grad
-from nbgrad.core.arguments import kind_name
+from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.linear.norms import vector_norm
 from nbgrad.ops.make.data import tensor

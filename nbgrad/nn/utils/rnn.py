@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nbgrad.core.arguments import check
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.counted import arange
 from nbgrad.ops.make.filled import full

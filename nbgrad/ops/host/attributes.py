@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nbgrad.core.arguments import kind_name
+from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor, fix, hooks
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import into

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.core.arguments import check, kind_name
 from nbgrad.core.op import Op
+from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks, move, requires, storage_of, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.stanza import method

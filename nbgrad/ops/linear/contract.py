@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from nbgrad.core.arguments import check, kind_name
 from nbgrad.core.op import PRODUCT, ElementwiseOp
 from nbgrad.core.plan import number_type
+from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import apart, differentiable, elementwise_function, into, no_overlap
 from nbgrad.dispatch.return_types import EXPECTED

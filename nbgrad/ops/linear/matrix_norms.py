@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nbgrad.core.arguments import check
 from nbgrad.core.plan import number_type
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import settled

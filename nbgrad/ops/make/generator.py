@@ -31,7 +31,7 @@ from typing import Any, Final
 import numpy as np
 
 from nbgrad.base.tables import cached
-from nbgrad.core.arguments import kind_name
+from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad.core.arguments import check
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.base.tables import Table
-from nbgrad.core.arguments import check
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, hooks, share, storage_of, wrap
 from nbgrad.dispatch.prepared import call_of, settled
 from nbgrad.dispatch.stanza import method

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbgrad.core.arguments import check
 from nbgrad.core.op import LINEAR, Op
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, hooks, requires, share
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import created, make_view
