@@ -99,7 +99,10 @@ def test_a_damaged_seal(warm: Path, tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.slow
 def test_a_full_disk_and_a_directory_that_goes_away(tmp_path: Path, warm: Path) -> None:
-    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n" + PROGRAM
+    full = (
+        "import resource, sys\nsys.dont_write_bytecode = True\nresource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))\n"
+        + PROGRAM
+    )
     gone = (
         "import os, shutil, nbgrad as torch\n"
         "torch.ones(3) * 2\n"

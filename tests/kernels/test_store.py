@@ -351,6 +351,7 @@ def test_a_directory_that_takes_nothing(kept: Store, monkeypatch: pytest.MonkeyP
 def test_a_disk_that_is_full_in_the_middle_of_a_file(kept: Store) -> None:
     program = (
         "import resource, sys\n"
+        "sys.dont_write_bytecode = True\n"
         "from nbgrad.kernels import store\n"
         "kept = store._at(sys.argv[1])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"
