@@ -399,8 +399,11 @@ class _Check:
         if not self.outputs:
             return
         nothing = [zeros(o._spec.dense()) for o in self.outputs]
-        for g, t in zip(grad(self.outputs, self.sources, nothing, allow_unused=True), self.sources):
-            if g is not None and g._host().any():
+        found: Sequence[Tensor | None] = grad(self.outputs, self.sources, nothing, allow_unused=True)
+        for g, t in zip(found, self.sources):
+            if g is None:
+                continue
+            if g._host().any():
                 raise GradcheckError("backward not multiplied by grad_output")
             if g.dtype is not t.dtype:
                 raise GradcheckError("grad is incorrect type")
