@@ -73,6 +73,18 @@ else:
 
 
 class Tensor(Methods):
+    """An array with a dtype, a device and, where it is asked for, a history from which gradients are computed.
+
+    `torch.tensor` makes one from values; functions and methods make others from it. With `requires_grad` what is computed from it is
+    recorded, and `backward()` of a result adds the gradient to `grad`. Several tensors may look at one memory: see `view` and
+    `detach`.
+
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -103,18 +115,38 @@ class Tensor(Methods):
 
     @property
     def shape(self) -> layout.Size:
+        """How many elements there are along each dimension, as a `torch.Size`.
+
+        >>> torch.ones(2, 3).shape
+        torch.Size([2, 3])
+        """
         return self._spec.shape
 
     @property
     def dtype(self) -> dtypes.dtype:
+        """The type of the elements, such as `torch.float32`.
+
+        >>> torch.tensor([1, 2]).dtype
+        torch.int64
+        """
         return self._spec.dtype
 
     @property
     def device(self) -> device:
+        """Where the memory is.
+
+        >>> torch.ones(2).device
+        device(type='cpu')
+        """
         return self._spec.device
 
     @property
     def ndim(self) -> int:
+        """How many dimensions there are; 0 for a single number.
+
+        >>> torch.ones(2, 3).ndim
+        2
+        """
         return self._spec.ndim
 
     @overload
@@ -122,6 +154,11 @@ class Tensor(Methods):
     @overload
     def size(self, dim: None = None) -> layout.Size: ...
     def size(self, dim: int | None = None) -> layout.Size | int:
+        """The shape, or with `dim` the number of elements along that dimension; a negative `dim` counts from the end.
+
+        >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(-1)
+        (torch.Size([2, 3]), 3)
+        """
         return self._spec.shape if dim is None else self._spec.shape[layout.wrap_dim(dim, self._spec.ndim)]
 
     @overload
@@ -129,52 +166,119 @@ class Tensor(Methods):
     @overload
     def stride(self, dim: None = None) -> tuple[int, ...]: ...
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """How many elements of memory lie between neighbours along each dimension, or along `dim`.
+
+        >>> torch.ones(2, 3).stride(), torch.ones(2, 3).t().stride()
+        ((3, 1), (1, 3))
+        """
         return (
             self._spec.strides if dim is None else self._spec.strides[layout.wrap_dim(dim, self._spec.ndim)]
         )
 
     def dim(self) -> int:
+        """How many dimensions there are, as `ndim`.
+
+        >>> torch.ones(2, 3).dim()
+        2
+        """
         return self._spec.ndim
 
     def numel(self) -> int:
+        """How many elements there are: the product of the shape.
+
+        >>> torch.ones(2, 3).numel()
+        6
+        """
         return self._spec.numel
 
     nelement = numel
     ndimension = dim
 
     def element_size(self) -> int:
+        """How many bytes one element takes, as `itemsize`.
+
+        >>> torch.ones(2, dtype=torch.float64).element_size()
+        8
+        """
         return self._spec.itemsize
 
     @property
     def itemsize(self) -> int:
+        """How many bytes one element takes.
+
+        >>> torch.ones(2, dtype=torch.int16).itemsize
+        2
+        """
         return self._spec.itemsize
 
     @property
     def nbytes(self) -> int:
+        """How many bytes all elements take: `numel() * itemsize`, however many the memory has.
+
+        >>> torch.ones(2, 3).nbytes
+        24
+        """
         return self._spec.numel * self._spec.itemsize
 
     def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory one after the other, the last dimension running fastest.
+
+        >>> x = torch.ones(2, 3)
+        >>> x.is_contiguous(), x.t().is_contiguous()
+        (True, False)
+        """
         return self._spec.contiguous
 
     def is_floating_point(self) -> bool:
+        """Whether the elements are numbers with a fractional part: only such tensors have gradients.
+
+        >>> torch.ones(2).is_floating_point(), torch.tensor([1]).is_floating_point()
+        (True, False)
+        """
         return self._spec.dtype.is_floating_point
 
     def is_complex(self) -> bool:
+        """Whether the elements are complex numbers: never here.
+
+        >>> torch.ones(2).is_complex()
+        False
+        """
         return False
 
     def is_signed(self) -> bool:
+        """Whether the elements may be negative.
+
+        >>> torch.ones(2).is_signed(), torch.ones(2, dtype=torch.uint8).is_signed()
+        (True, False)
+        """
         return self._spec.dtype.is_signed
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's.
+
+        >>> torch.ones(2).is_cuda
+        False
+        """
         return self._spec.device.type == "cuda"
 
     def data_ptr(self) -> int:
+        """The address of the first element; 0 where there is none.
+
+        >>> x = torch.ones(4)
+        >>> x[1:].data_ptr() - x.data_ptr()
+        4
+        """
         if type(self._buf) is Batched:
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         return int(self._buf.__array_interface__["data"][0]) if self._spec.numel else 0
 
     def storage_offset(self) -> int:
+        """How many elements of the memory lie before the first one that the tensor shows.
+
+        >>> torch.ones(4)[1:].storage_offset()
+        1
+        """
         if self._storage is None or self._storage.memory is self._buf:
             return 0
         start = self._storage.memory.__array_interface__["data"][0]
@@ -191,6 +295,13 @@ class Tensor(Methods):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether what is computed from the tensor is recorded, so that `backward` reaches it. It can be set on leaves only, and on a tensor
+        that was computed it is true when one of the inputs had it.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> x.requires_grad, (x + 1).requires_grad, x.detach().requires_grad
+        (True, True, False)
+        """
         return requires(self)
 
     @requires_grad.setter
@@ -204,6 +315,11 @@ class Tensor(Methods):
         raise RuntimeError("requires_grad must be a bool")
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` and return the tensor itself.
+
+        >>> torch.ones(2).requires_grad_()
+        tensor([1., 1.], requires_grad=True)
+        """
         if state.transforms or state.levels:
             raise RuntimeError(
                 INSIDE.format(
@@ -215,10 +331,22 @@ class Tensor(Methods):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation made the tensor: gradients end here, in `grad`, if it requires any.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> x.is_leaf, (x + 1).is_leaf
+        (True, False)
+        """
         return self.grad_fn is None
 
     @property
     def grad_fn(self) -> Node | None:
+        """The node of the graph that made the tensor and computes its gradient; None for leaves.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> type((x * 2).grad_fn).__name__, x.grad_fn
+        ('MulBackward0', None)
+        """
         node = history(self)
         return None if node is None else shown(node)
 
@@ -238,6 +366,12 @@ class Tensor(Methods):
 
     @property
     def output_nr(self) -> int:
+        """Which output of its `grad_fn` the tensor is.
+
+        >>> a, b = torch.ones(2, requires_grad=True).unbind()
+        >>> a.output_nr, b.output_nr
+        (0, 1)
+        """
         history(self)
         return self._nr
 
@@ -256,10 +390,26 @@ class Tensor(Methods):
         return self._view is not None
 
     def is_inference(self) -> bool:
+        """Whether the tensor was made in `torch.inference_mode`, so that no graph may use it.
+
+        >>> with torch.inference_mode():
+        ...     x = torch.ones(2)
+        >>> x.is_inference()
+        True
+        """
         return self._storage is not None and self._storage.inference
 
     @property
     def grad(self) -> Tensor | None:
+        """The gradient that `backward` has added up so far; None before the first. Later calls add to it, so a training step clears it
+        first.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> (3 * x).sum().backward()
+        >>> (3 * x).sum().backward()
+        >>> x.grad
+        tensor([6., 6.])
+        """
         ad = self._ad
         if self._node is not None and (ad is None or not (ad.retains or ad.grad is not None)):
             warnings.warn(NON_LEAF_GRAD, UserWarning, stacklevel=2)
@@ -277,7 +427,15 @@ class Tensor(Methods):
 
     @property
     def grad_dtype(self) -> Any:
-        """What gradients that arrive here are cast to; None takes them as they come."""
+        """What gradients that arrive here are cast to; None takes them as they come. It is the tensor's own dtype unless set, on leaves
+        only.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> x.grad_dtype = torch.float64
+        >>> x.sum().backward()
+        >>> x.grad.dtype
+        torch.float64
+        """
         chosen = _SAME if self._ad is None else self._ad.grad_dtype
         return self._spec.dtype if chosen is _SAME else chosen
 
@@ -310,9 +468,25 @@ class Tensor(Methods):
 
     @property
     def retains_grad(self) -> bool:
+        """Whether `retain_grad` was called on a tensor that is no leaf.
+
+        >>> y = torch.ones(2, requires_grad=True) * 2
+        >>> y.retain_grad()
+        >>> y.retains_grad
+        True
+        """
         return self._ad is not None and self._ad.retains
 
     def retain_grad(self) -> None:
+        """Let `backward` keep the gradient of a tensor that was computed in its `grad`, as it does for leaves. Does nothing on a leaf.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = x * 2
+        >>> y.retain_grad()
+        >>> (y * y).sum().backward()
+        >>> y.grad
+        tensor([4., 4.])
+        """
         if not requires(self):
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if state.transforms or state.levels:
@@ -327,6 +501,15 @@ class Tensor(Methods):
         meta(self).retains = True
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call `hook` with the gradient of this tensor each time that it is computed; a tensor which the hook returns takes its place. The
+        handle that comes back takes the hook off again with `remove()`.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda g: 10 * g)
+        >>> (2 * x).sum().backward()
+        >>> x.grad
+        tensor([20., 20.])
+        """
         if not requires(self):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         node = self._node
@@ -347,6 +530,14 @@ class Tensor(Methods):
         return register(table, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call `hook` with this leaf after a gradient has been added to its `grad`. What it returns must be None; the handle that comes back
+        takes it off again with `remove()`.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda p: print("now", p.grad))
+        >>> (2 * x).sum().backward()
+        now tensor([2., 2.])
+        """
         if not requires(self):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if history(self) is not None:
@@ -386,6 +577,13 @@ class Tensor(Methods):
         raise RuntimeError("Deletion of _post_accumulate_grad_hooks not allowed!")
 
     def detach(self) -> Tensor:
+        """The same values in the same memory without history: no gradient flows back through it. Writes to either show in both.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> (x * x.detach()).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
+        """
         if type(self._spec) is Marked:
             return hooks.detached(self)
         out = share(self, self._buf, self._spec)
@@ -393,6 +591,12 @@ class Tensor(Methods):
         return out
 
     def detach_(self) -> Tensor:
+        """Make the tensor itself a leaf that requires no gradient: its history is dropped. Views refuse it.
+
+        >>> y = torch.ones(2, requires_grad=True) * 2
+        >>> y.detach_()
+        tensor([2., 2.])
+        """
         if self._view is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
@@ -410,6 +614,15 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
+        """The same memory without history, where writes are not noticed by the graph: gradients saved from the old values may come out
+        wrong.
+        Setting it lets the tensor show other memory; its history and its `grad` stay.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> x.data *= 5
+        >>> x
+        tensor([5., 5.], requires_grad=True)
+        """
         if type(self._buf) is Batched:
             return hooks.detached(self)
         out = share(
@@ -447,7 +660,9 @@ def fix(*names: str) -> None:
         setattr(Tensor, name, getattr(Tensor, name).setter(refuse).deleter(refuse))
 
 
-Tensor.name = property(lambda self: None)  # type: ignore[assignment, method-assign]
+Tensor.name = property(  # type: ignore[assignment, method-assign]
+    lambda self: None, doc="Always None.\n\n    >>> print(torch.ones(2).name)\n    None\n    "
+)
 fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda")
 fix("is_leaf", "grad_fn", "output_nr", "_version", "_base", "retains_grad", "name")
 

@@ -57,6 +57,15 @@ def _diag_embed(input: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
 
 @method
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Matrices of zeros in `dim1` and `dim2` with the last dimension of `input` on a diagonal, `offset` above the main one. The
+    gradient is
+    that diagonal's.
+
+    >>> torch.diag_embed(torch.tensor([1, 2]), offset=1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
     a, b = (layout.wrap_dim(d, input.ndim + 1) for d in (dim1, dim2))
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -87,6 +96,14 @@ _NOT_CAST = "diag: result type {want} can't be cast to the desired out= type {go
 
 @method
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Of a vector the matrix that has it on a diagonal, of a matrix a copy of that diagonal; `diagonal` counts above the main one.
+
+    >>> torch.diag(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    >>> torch.diag(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
@@ -101,6 +118,13 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 @method
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix of zeros with all elements of `input` on a diagonal, `offset` above the main one.
+
+    >>> torch.diagflat(torch.tensor([1, 2]), 1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
     return diag_embed(reshape(input, (-1,)), offset)
 
 
@@ -120,6 +144,14 @@ def _trace(input: Tensor) -> Tensor:
 
 @method
 def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal. The gradient is `g` on the diagonal and 0 beside it.
+
+    >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> x.trace().backward()
+    >>> x.grad
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is dtypes.bool_:
@@ -129,6 +161,13 @@ def trace(input: Tensor) -> Tensor:
 
 @method
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Set the main diagonal to `fill_value`; return the tensor. With `wrap` the diagonal of a tall matrix starts again below a free
+    row.
+
+    >>> torch.zeros(2, 3).fill_diagonal_(1)
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     shape = tuple(self.shape)
     if len(shape) < 2:
         raise RuntimeError("dimensions must larger than 1")
@@ -182,6 +221,12 @@ def _block_diag(*tensors: Tensor) -> Tensor:
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix of zeros with the given ones along its diagonal; a vector is a row. Each one's gradient is its block.
+
+    >>> torch.block_diag(torch.ones(1, 2), torch.tensor([[5.0]]))
+    tensor([[1., 1., 0.],
+            [0., 0., 5.]])
+    """
     _checked("block_diag", tensors)
     if not tensors:
         return zeros(spec(dtypes.get_default_dtype(), (1, 0)))
@@ -245,6 +290,12 @@ def slice_scatter(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
+    """A copy of `input` with `src` written over `input[start:end:step]` along `dim`. `input` gets a gradient beside that part, `src`
+    in it.
+
+    >>> torch.zeros(4).slice_scatter(torch.ones(2), start=1, end=3)
+    tensor([0., 1., 1., 0.])
+    """
     d = layout.wrap_dim(dim, input.ndim)
     if step <= 0:
         raise RuntimeError("slice step must be positive")
@@ -261,6 +312,12 @@ def slice_scatter(
 
 @method
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` with `src` written where `index` shows along `dim`. `input` gets a gradient beside that part, `src` in it.
+
+    >>> torch.zeros(2, 2).select_scatter(torch.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
     n = input.shape[layout.wrap_dim(dim, input.ndim)]
     if not -n <= index < n:
         raise IndexError(
@@ -277,6 +334,12 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 @method
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of `input` with `src` written on a diagonal of `dim1` and `dim2`. `input` gets a gradient beside it, `src` on it.
+
+    >>> torch.zeros(2, 2).diagonal_scatter(torch.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     a, b = (layout.wrap_dim(d, input.ndim) for d in (dim1, dim2))
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -292,6 +355,12 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
+    """A copy of `input` with `src` written where `as_strided` of the same arguments looks. `input` gets a gradient beside it, `src` in
+    it.
+
+    >>> torch.zeros(4).as_strided_scatter(torch.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
     at = as_strided(
         input.detach(), size, stride, storage_offset
     )  # which refuses what the storage does not hold

@@ -39,6 +39,12 @@ def _flip(input: Spec, *, dims: Ints) -> Run:
 
 
 def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+    """A copy with the order along each of `dims` reversed. The gradient is reversed likewise.
+
+    >>> torch.arange(6).view(2, 3).flip(1)
+    tensor([[2, 1, 0],
+            [5, 4, 3]])
+    """
     order = _sizes(order if dims is None else (dims,))
     wrapped = tuple([layout.wrap_dim(d, input.ndim) for d in order])
     for d in wrapped:
@@ -48,12 +54,24 @@ def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
 
 
 def fliplr(input: Tensor) -> Tensor:
+    """A copy with the columns in reverse order, as `flip(1)`.
+
+    >>> torch.arange(4).view(2, 2).fliplr()
+    tensor([[1, 0],
+            [3, 2]])
+    """
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:
+    """A copy with the rows in reverse order, as `flip(0)`.
+
+    >>> torch.arange(4).view(2, 2).flipud()
+    tensor([[2, 3],
+            [0, 1]])
+    """
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
@@ -84,6 +102,13 @@ def _rolled(input: Tensor, *, shifts: Ints, dims: Ints) -> Tensor:
 
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """A copy shifted by `shifts` along `dims`; what leaves at the end comes in at the start. Without `dims` the elements are shifted
+    as if in
+    one row. The gradient is shifted back.
+
+    >>> torch.arange(4).roll(1)
+    tensor([3, 0, 1, 2])
+    """
     by = (shifts,) if isinstance(shifts, int) else tuple(shifts)
     along = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
     if not by:
@@ -95,7 +120,9 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     return _rolled(input, shifts=by, dims=tuple(layout.wrap_dim(d, input.ndim) for d in along))
 
 
-def _triangle(name: str, node_name: str, keep: Callable[[int, int, int], _Array]) -> Callable[..., Tensor]:
+def _triangle(
+    name: str, node_name: str, keep: Callable[[int, int, int], _Array], words: str
+) -> Callable[..., Tensor]:
     @differentiable(
         node_name,
         tangent=LINEAR,
@@ -117,11 +144,32 @@ def _triangle(name: str, node_name: str, keep: Callable[[int, int, int], _Array]
         return result if out is None else into(name, out, result, (input,))
 
     triangle.__name__ = name
+    triangle.__doc__ = words
     return triangle
 
 
-tril = _triangle("tril", "Tril", lambda n, m, k: np.tri(n, m, k, bool))
-triu = _triangle("triu", "Triu", lambda n, m, k: ~np.tri(n, m, k - 1, bool))
+tril = _triangle(
+    "tril",
+    "Tril",
+    lambda n, m, k: np.tri(n, m, k, bool),
+    """Copies of the matrices in the last two dimensions with 0 above a diagonal, `diagonal` above the main one. So is the gradient.
+
+    >>> torch.ones(2, 3).tril()
+    tensor([[1., 0., 0.],
+            [1., 1., 0.]])
+    """,
+)
+triu = _triangle(
+    "triu",
+    "Triu",
+    lambda n, m, k: ~np.tri(n, m, k - 1, bool),
+    """Copies of the matrices in the last two dimensions with 0 below a diagonal, `diagonal` above the main one. So is the gradient.
+
+    >>> torch.ones(2, 3).triu(1)
+    tensor([[0., 1., 1.],
+            [0., 0., 1.]])
+    """,
+)
 
 
 def _alternating(shape: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
@@ -153,6 +201,14 @@ def _repeat(input: Tensor, *, times: Ints) -> Tensor:
 
 
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """Copies of the tensor side by side, as often along each dimension as `repeats` says; more numbers than dimensions make new ones
+    in
+    front. The gradient is the sum over the copies.
+
+    >>> torch.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
     times = _sizes(repeats)
     if len(times) < self.ndim:
         raise RuntimeError(
@@ -167,6 +223,12 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
 
 
 def tile(input: Tensor, *dims: Any) -> Tensor:
+    """As `repeat`, but fewer numbers than dimensions leave the first ones as they are.
+
+    >>> torch.tensor([[1, 2], [3, 4]]).tile(2)
+    tensor([[1, 2, 1, 2],
+            [3, 4, 3, 4]])
+    """
     times = _sizes(dims)
     return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
@@ -189,7 +251,13 @@ def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
 def repeat_interleave(
     input: Any = unset, repeats: Any = unset, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element, or each slice along a dimension, so many times; of `repeats` alone, its places."""
+    """Each slice along `dim` `repeats` times in a row, a number for all or a tensor with one for each; without `dim` the elements. A
+    tensor of
+    repeats alone gives the indices. The gradient is the sum over the repetitions.
+
+    >>> torch.repeat_interleave(torch.tensor([1, 2]), torch.tensor([1, 3]))
+    tensor([1, 2, 2, 2])
+    """
     if input is unset or repeats is unset:
         return _repeated_places(input if repeats is unset else repeats, output_size)
     if dim is None:
@@ -232,6 +300,12 @@ def _rot90(input: Tensor, *, k: int, dims: Ints) -> Tensor:
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """A copy turned by `k` quarters in the plane of `dims`, from the first towards the second. The gradient is turned back.
+
+    >>> torch.arange(4).view(2, 2).rot90()
+    tensor([[1, 3],
+            [0, 2]])
+    """
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:

@@ -40,6 +40,12 @@ def _even_cuts(n: int, sections: int) -> list[int]:
 
 @method
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along `dim`, as a tuple: as many as a number says, as equal as they can be, or cut before each of a sequence of
+    indices.
+
+    >>> torch.arange(5).tensor_split(2), torch.arange(5).tensor_split((1, 3))
+    ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2]), tensor([3, 4])))
+    """
     if not input.ndim:
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
@@ -81,16 +87,33 @@ def _split_along(name: str, least: int, dim: int, input: Tensor, given: Any) -> 
 
 @method
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of parts side by side: `tensor_split` along the second dimension, of a vector along the first.
+
+    >>> torch.arange(4).view(2, 2).hsplit(2)
+    (tensor([[0],
+            [2]]), tensor([[1],
+            [3]]))
+    """
     return _split_along("hsplit", 1, 0 if input.ndim == 1 else 1, input, indices_or_sections)
 
 
 @method
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of parts one below the other: `tensor_split` along the first dimension.
+
+    >>> torch.arange(4).view(2, 2).vsplit(2)
+    (tensor([[0, 1]]), tensor([[2, 3]]))
+    """
     return _split_along("vsplit", 2, 0, input, indices_or_sections)
 
 
 @method
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Views of parts in depth: `tensor_split` along the third dimension.
+
+    >>> [part.shape for part in torch.ones(1, 2, 4).dsplit((1,))]
+    [torch.Size([1, 2, 1]), torch.Size([1, 2, 3])]
+    """
     return _split_along("dsplit", 3, 2, input, indices_or_sections)
 
 
@@ -122,6 +145,14 @@ def _windows(sp: Spec, *, dim: int, size: int, step: int) -> tuple[Spec, int]:
 
 
 def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """A view of all windows of `size` elements along `dimension`, `step` apart, with the elements of a window in a new last dimension.
+    What an
+    element got in several windows adds up in its gradient.
+
+    >>> torch.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
     d = layout.wrap_dim(dimension, self.ndim)
     n = self.shape[d] if self.ndim else 1
     if size < 0:
@@ -139,6 +170,12 @@ Tensor.unfold = _unfold  # type: ignore[assignment, method-assign]
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes have in common when they meet: from the last dimension on sizes are equal, or one of them
+    is 1.
+
+    >>> torch.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
     found: list[int] = []
     for k, given in enumerate(shapes):
         if not isinstance(given, (int, tuple, list)):
@@ -172,12 +209,28 @@ def _all_tensors(tensors: tuple[Any, ...]) -> Sequence[Tensor]:
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Views of all tensors spread to their common shape.
+
+    >>> torch.broadcast_tensors(torch.tensor([[1], [2]]), torch.tensor([3, 4]))
+    (tensor([[1, 1],
+            [2, 2]]), tensor([[3, 4],
+            [3, 4]]))
+    """
     listed = _all_tensors(tensors)
     shape = tuple(layout.broadcast_shapes(*(t._spec.shape for t in listed))) if listed else ()
     return tuple(_expand(t, shape=shape) for t in listed)
 
 
 def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
+    """For each vector a view of its values spread over the grid of all: with `indexing="ij"` the k-th runs along dimension k, with
+    "xy" the
+    first two are exchanged.
+
+    >>> torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4, 5]), indexing="ij")
+    (tensor([[1, 1, 1],
+            [2, 2, 2]]), tensor([[3, 4, 5],
+            [3, 4, 5]]))
+    """
     listed = _all_tensors(tensors)
     if isinstance(indexing, bytes):
         indexing = indexing.decode()
@@ -222,6 +275,14 @@ def _vector_only(t: Tensor) -> None:
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:
+    """All choices of one element of each vector, as rows; the last runs fastest.
+
+    >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
     listed = _all_tensors(tensors)
     for t in listed:
         _vector_only(t)
@@ -231,6 +292,13 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of `r` elements of a vector in their order, as rows; with replacement an element may come several times.
+
+    >>> torch.combinations(torch.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
     _vector_only(input)
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
@@ -256,6 +324,13 @@ def _powers(x: Tensor, n: int) -> Tensor:
 
 
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """The powers 0 to `N - 1` of each element, as a new last dimension; `N` is the size of the last one unless given.
+
+    >>> torch.linalg.vander(torch.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [1, 2, 4],
+            [1, 3, 9]])
+    """
     if x.dtype in (dtypes.bool_, dtypes.float16):
         raise RuntimeError(
             f"linalg.vander supports floating point, complex, and integer tensors, but got {x.dtype.scalar_name}"
@@ -267,6 +342,13 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers `N - 1` to 0 of each element of a vector, as rows; with `increasing` 0 to `N - 1`. `N` is its length unless given.
+
+    >>> torch.vander(torch.tensor([1, 2, 3]))
+    tensor([[1, 1, 1],
+            [4, 2, 1],
+            [9, 3, 1]])
+    """
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     n = x.numel() if N is None else N
@@ -278,6 +360,11 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 @method
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """The sum over what spreading from `size` to the tensor's shape had repeated: the gradient of `expand`, and `expand` is its own.
+
+    >>> torch.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
     shape = _sizes(size, "sum_to_size")
     own = tuple(self.shape)
     lead = len(own) - len(shape)

@@ -11,7 +11,7 @@ import numpy as np
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap
-from nbgrad.dispatch.stanza import stanza
+from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Batched
@@ -91,6 +91,14 @@ def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tenso
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
 ) -> Tensor:
+    """For every element of `index` the one of `input` at the same place but along `dim`, where `index` says: `out[i][j] =
+    input[index[i][j]][j]` for `dim` 0. The gradient adds up where it was read.
+
+    >>> x = torch.tensor([[1, 2], [3, 4]])
+    >>> x.gather(1, torch.tensor([[1, 1], [0, 1]]))
+    tensor([[2, 2],
+            [3, 4]])
+    """
     d = layout.wrap_dim(dim, input.ndim)
     if isinstance(index, Tensor) and len(index.shape) == len(input.shape) and index.numel():
         for e, (a, b) in enumerate(zip(tuple(index.shape), tuple(input.shape))):
@@ -180,6 +188,14 @@ def scatter(
     reduce: str | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
+    """A copy of `input` with the elements of `src` (or one number) written along `dim` where `index` says: the inverse of `gather`.
+    `src` gets
+    the gradient read there, `input` that of what was not written over. `reduce` may be "add" or "multiply".
+
+    >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), torch.tensor([[5.0], [6.0]]))
+    tensor([[0., 0., 5.],
+            [6., 0., 0.]])
+    """
     src = _source("scatter", src, value)
     op = _scatter_op("", reduce, src)
     values, place = _scattered("scatter", input, dim, index, src)
@@ -204,6 +220,13 @@ def scatter_(
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `input` with the elements of `src` added along `dim` where `index` says. `input` gets the whole gradient, `src` what
+    `gather`
+    reads of it.
+
+    >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 0, 2]), torch.tensor([1.0, 2.0, 3.0]))
+    tensor([3., 0., 3.])
+    """
     _need_tensor("scatter_add", "src", 3, src)
     src, place = _scattered("scatter_add", input, dim, index, src)
     result: Tensor = _scatter_add(input, src, place=place)
@@ -219,6 +242,12 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
+    """As `gather`, but `input` and `indices` are spread to each other beside `dim`; without `dim` both are read as if in one row.
+
+    >>> x = torch.tensor([[3, 1, 2]])
+    >>> x.take_along_dim(x.argsort(1), dim=1)
+    tensor([[1, 2, 3]])
+    """
     _need_tensor("take_along_dim", "indices", 1, indices)
     if dim is None:
         return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)), out=out)
@@ -334,6 +363,12 @@ def _as_vector(t: Tensor) -> Tensor:
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of the slices along `dim` that `index` names, in its order. The gradient adds up where a slice was named several times.
+
+    >>> torch.arange(6).view(3, 2).index_select(0, torch.tensor([2, 0]))
+    tensor([[4, 5],
+            [0, 1]])
+    """
     _need_tensor("index_select", "index", 2, index)
     d = layout.wrap_dim(dim, input.ndim)
     if index.ndim > 1:
@@ -375,6 +410,13 @@ def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """A copy of `input` with `alpha` times each slice of `source` added to the slice along `dim` that `index` names. `input` gets the
+    whole
+    gradient, `source` `alpha` times what `index_select` reads of it.
+
+    >>> torch.zeros(3).index_add(0, torch.tensor([0, 2, 0]), torch.tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
     source, place = _added(input, dim, index, source, alpha)
     result: Tensor = _index_add(input, source, place=place)
     return result if out is None else into("index_add", out, result, (input, source))
@@ -419,6 +461,12 @@ def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy of `input` with `value` in the slices along `dim` that `index` names; these get no gradient.
+
+    >>> torch.zeros(2, 3).index_fill(1, torch.tensor([0, 2]), 5)
+    tensor([[5., 0., 5.],
+            [5., 0., 5.]])
+    """
     filled, place = _filling(input, dim, index, value)
     return (_index_fill_tensor if isinstance(value, Tensor) else _index_fill)(input, filled, place=place)
 
@@ -451,7 +499,12 @@ def _numbered(input: Tensor, index: Tensor, kept: bool) -> Place:
 
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Elements by their number in the flattened input."""
+    """The elements that `index` names, counted as if `input` lay in one row; in the shape of `index`. The gradient adds up where it
+    was read.
+
+    >>> torch.tensor([[5, 6], [7, 8]]).take(torch.tensor([3, 0]))
+    tensor([8, 5])
+    """
     _need_tensor("take", "index", 2, index)
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
@@ -508,6 +561,12 @@ def _masking(input: Tensor, mask: Any, value: Any) -> tuple[Any, Any]:
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """A copy of `input` with `value` wherever `mask` is true; there `input` gets no gradient.
+
+    >>> x = torch.tensor([1.0, -2.0, 3.0])
+    >>> x.masked_fill(x < 0, 0)
+    tensor([1., 0., 3.])
+    """
     return _masked(input, *_masking(input, mask, value))
 
 
@@ -533,6 +592,12 @@ def _fill_marked(function: Any, self: Tensor, mask: Tensor, value: Any) -> None:
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where `mask` is true, in one row. The gradient goes back to their places, 0 elsewhere.
+
+    >>> x = torch.tensor([1.0, -2.0, 3.0])
+    >>> x.masked_select(x > 0)
+    tensor([1., 3.])
+    """
     _need_tensor("masked_select", "mask", 1, mask)
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
@@ -582,4 +647,4 @@ for _function in (
     take,
     take_along_dim,
 ):
-    setattr(Tensor, _function.__name__, _function)
+    method(_function)

@@ -69,6 +69,13 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
 def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
+    """A copy of `input` with each slice of `source` written over the slice along `dim` that `index` names. `source` gets the gradient
+    of those
+    slices, `input` of the others.
+
+    >>> torch.zeros(3).index_copy(0, torch.tensor([2, 0]), torch.tensor([5.0, 6.0]))
+    tensor([6., 0., 5.])
+    """
     source, place = _copied(input, dim, index, source)
     result: Tensor = _index_copy(input, source, place=place)
     return result if out is None else into("index_copy", out, result, (input, source))
@@ -85,7 +92,14 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 @method
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The source's elements, in order, one for each truth value."""
+    """A copy of `input` in which the places where `mask` is true take the elements of `source` in order. `source` gets the gradient of
+    what it
+    gave, `input` that of the rest.
+
+    >>> mask = torch.tensor([True, False, True])
+    >>> torch.zeros(3).masked_scatter(mask, torch.tensor([5.0, 6.0]))
+    tensor([5., 0., 6.])
+    """
     if input.dtype is not source.dtype:
         raise RuntimeError(
             f"masked_scatter: expected self and source to have same dtypes but got{input.dtype.scalar_name} and "
@@ -117,6 +131,13 @@ in_place(masked_scatter)
 
 @method
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with the elements of `source` written at `index`, counted as if `input` lay in one row; with `accumulate`
+    added.
+
+    >>> torch.zeros(2, 2).put(torch.tensor([3, 0]), torch.tensor([5.0, 6.0]))
+    tensor([[6., 0.],
+            [0., 5.]])
+    """
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.scalar_name}")
     if input.dtype is not source.dtype:

@@ -131,6 +131,14 @@ def _clone(input: Spec) -> Run:
 
 @method
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy in memory of its own, laid out as `input` is. It has a history: the gradient goes through as it comes.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> y = x.clone()
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
     return dense_copy(input) if _to_be_dense(memory_format) else _clone(input)
 
 
@@ -160,6 +168,12 @@ hooks.laid_out = lambda t, strides: _lay_out(t, strides=tuple(strides))
 
 @method
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself if its elements lie in memory in order, else a copy in which they do. The gradient goes through as it comes.
+
+    >>> x = torch.arange(6).view(2, 3).t()
+    >>> x.contiguous().stride(), x.stride()
+    ((2, 1), (1, 3))
+    """
     return input if input._spec.contiguous else dense_copy(input)
 
 
@@ -187,6 +201,15 @@ def to(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """The tensor in another dtype or on another device, given as such or as those of a tensor; itself if nothing changes and `copy` is
+    not
+    set. The gradient is cast back to the dtype that the tensor has.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> x.to(torch.float64).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
     flags = [a for a in args[1:] if isinstance(a, bool)]
     for k, a in enumerate(args):
         if isinstance(a, Tensor):
@@ -215,6 +238,11 @@ def _caster(name: str, d: dtype) -> None:
         return to_dtype(self, d) if memory_format is None else _cast(self, d, memory_format)
 
     cast.__name__ = name
+    cast.__doc__ = f"""The tensor cast to `{d!r}`, or itself if it is that. A gradient is cast back.
+
+    >>> torch.tensor([0.0, 1.0]).{name}().dtype
+    {d!r}
+    """
     setattr(Tensor, name, cast)
 
 
@@ -234,7 +262,11 @@ for _name, _d in dict(
 
 @method
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_format: Any = None) -> Any:
-    """The name of the tensor's type, or a cast."""
+    """Without a `dtype` the name of the tensor's type; with one (or its name) the tensor cast to it.
+
+    >>> torch.ones(2).type(), torch.ones(2).type(torch.int64)
+    ('torch.FloatTensor', tensor([1, 1]))
+    """
     if dtype is None:
         return self._spec.dtype.type_name
     if isinstance(dtype, str):
@@ -255,11 +287,21 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
 
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype and on the device of `other`; itself if it is so already.
+
+    >>> torch.ones(2).type_as(torch.tensor([1]))
+    tensor([1, 1])
+    """
     return to_dtype(self, other._spec.dtype)
 
 
 @method
 def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
+    """The tensor in the CPU's memory; itself if it is there.
+
+    >>> torch.ones(2).cpu()
+    tensor([1., 1.])
+    """
     return self
 
 
@@ -316,6 +358,14 @@ _filled_by_number, _zeroed = _blanked("FillBackward2"), _blanked("ZeroBackward0"
 
 @method
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `src` into the tensor, spread to its shape and cast to its dtype; return it. The gradient goes to `src`,
+    summed
+    back to its shape; what was written over gets none.
+
+    >>> torch.zeros(2, 2).copy_(torch.tensor([1, 2]))
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
     if not isinstance(src, Tensor):
         if number_type(src) is None:
             raise TypeError(
@@ -341,6 +391,13 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 @method
 def fill_(self: Tensor, value: Any) -> Tensor:
+    """Set every element to `value`, a number or a tensor of one element; return the tensor. What was there gets no gradient, the tensor
+    `value` gets the sum of all.
+
+    >>> torch.zeros(2, 2).fill_(7)
+    tensor([[7., 7.],
+            [7., 7.]])
+    """
     if isinstance(value, Tensor):
         if value.dim():
             raise RuntimeError(
@@ -364,6 +421,11 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 @method
 def zero_(self: Tensor) -> Tensor:
+    """Set every element to 0; return the tensor.
+
+    >>> torch.ones(2).zero_()
+    tensor([0., 0.])
+    """
     if state.active and transforms.wrapped((self,)):
         return fill_(self, 0)
     check_write(self, state.grad and requires(self), filled=True)

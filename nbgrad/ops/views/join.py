@@ -152,6 +152,14 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
 
 
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
+    """Join tensors along a dimension that exists: their shapes agree in all others. Empty tensors of one dimension are passed over. Each
+    tensor's gradient is its part of the whole.
+
+    >>> torch.cat([torch.zeros(1, 2), torch.ones(2, 2)])
+    tensor([[0., 0.],
+            [1., 1.],
+            [1., 1.]])
+    """
     tensors = _checked("cat", tensors)
     key = ("cat", dim if axis is None else axis, *[t._spec for t in tensors])
     result: Tensor = _cat(*tensors, parts=_plan_of(key) or _plans.keep(key, _cat_parts(key[2:], key[1])))
@@ -191,6 +199,12 @@ def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Join tensors of one shape along a new dimension `dim`. Each tensor's gradient is its slice of the whole.
+
+    >>> torch.stack([torch.zeros(2), torch.ones(2)], dim=1)
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
     tensors = _checked("stack", tensors)
     key = ("stack", dim, *[t._spec for t in tensors])
     result: Tensor = _stack(*tensors, parts=_plan_of(key) or _plans.keep(key, _stack_parts(key[2:], dim)))
@@ -229,14 +243,29 @@ def _at_least_3(t: Tensor) -> Tensor:
 
 
 def atleast_1d(*tensors: Any) -> Any:
+    """Give a tensor without dimensions one of size 1; others come back as they are. Several tensors, or a sequence, give a tuple.
+
+    >>> torch.atleast_1d(torch.tensor(3.0))
+    tensor([3.])
+    """
     return _several(_at_least_1, tensors)
 
 
 def atleast_2d(*tensors: Any) -> Any:
+    """Give tensors of fewer than two dimensions new ones of size 1 in front. Several tensors, or a sequence, give a tuple.
+
+    >>> torch.atleast_2d(torch.ones(3))
+    tensor([[1., 1., 1.]])
+    """
     return _several(_at_least_2, tensors)
 
 
 def atleast_3d(*tensors: Any) -> Any:
+    """Give tensors of fewer than three dimensions new ones of size 1: (n,) becomes (1, n, 1), (n, m) becomes (n, m, 1).
+
+    >>> torch.atleast_3d(torch.ones(2, 4)).shape
+    torch.Size([2, 4, 1])
+    """
     return _several(_at_least_3, tensors)
 
 
@@ -248,11 +277,23 @@ def _some(name: str, tensors: Any) -> Sequence[Tensor]:
 
 
 def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Join tensors side by side: along the first dimension if they have one, else along the second.
+
+    >>> torch.hstack([torch.zeros(2, 1), torch.ones(2, 2)])
+    tensor([[0., 1., 1.],
+            [0., 1., 1.]])
+    """
     parts = [_at_least_1(t) for t in _some("hstack", tensors)]
     return cat(parts, 0 if parts[0].ndim == 1 else 1, out=out)
 
 
 def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Join tensors one below the other, along the first dimension; a tensor of one dimension is a row.
+
+    >>> torch.vstack([torch.zeros(2), torch.ones(1, 2)])
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
     return cat([_at_least_2(t) for t in _some("vstack", tensors)], 0, out=out)
 
 
@@ -260,10 +301,22 @@ row_stack = vstack
 
 
 def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Join tensors in depth, along the third dimension, which those of fewer get first as in `atleast_3d`.
+
+    >>> torch.dstack([torch.zeros(2), torch.ones(2)])
+    tensor([[[0., 1.],
+             [0., 1.]]])
+    """
     return cat([_at_least_3(t) for t in _some("dstack", tensors)], 2, out=out)
 
 
 def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    """Join tensors side by side as columns; a tensor of fewer than two dimensions is one column.
+
+    >>> torch.column_stack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
     parts = [reshape(t, (t.numel(), 1)) if t.ndim <= 1 else t for t in _some("column_stack", tensors)]
     return hstack(parts, out=out)
 

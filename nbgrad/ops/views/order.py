@@ -53,6 +53,11 @@ def _swapped(sp: Spec, a: int, b: int) -> Spec:
 @method
 @settled
 def permute(input: Tensor, *dims: Any) -> Any:
+    """A view with the dimensions in the order of `dims`. The gradient has them put back.
+
+    >>> torch.ones(2, 3, 4).permute(2, 0, 1).shape
+    torch.Size([4, 2, 3])
+    """
     if not dims:
         raise TypeError('permute() missing 1 required positional arguments: "dims"')
     order = _sizes(dims, "permute", "dims")
@@ -70,6 +75,13 @@ def permute(input: Tensor, *dims: Any) -> Any:
 @method
 @settled
 def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
+    """A view with the dimensions `dim0` and `dim1` exchanged. The gradient has them exchanged back.
+
+    >>> torch.arange(6).view(2, 3).transpose(0, 1)
+    tensor([[0, 3],
+            [1, 4],
+            [2, 5]])
+    """
     a, b = layout.wrap_dim(dim0, input.ndim), layout.wrap_dim(dim1, input.ndim)
     return call_of(_transpose, input, dim0=a, dim1=b)
 
@@ -79,6 +91,13 @@ swapaxes = swapdims = Tensor.swapaxes = Tensor.swapdims = transpose  # type: ign
 
 @method
 def t(input: Tensor) -> Tensor:
+    """A view of a matrix with rows and columns exchanged; a tensor of fewer dimensions is shown as it is.
+
+    >>> torch.arange(6).view(2, 3).t()
+    tensor([[0, 3],
+            [1, 4],
+            [2, 5]])
+    """
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return _t(input)
@@ -95,6 +114,13 @@ _CONJUGATE = "Consider using x.conj()."
 
 
 def _T(self: Tensor) -> Tensor:
+    """A view of a matrix with rows and columns exchanged. Other than two dimensions are deprecated, and all reversed.
+
+    >>> torch.arange(6).view(2, 3).T
+    tensor([[0, 3],
+            [1, 4],
+            [2, 5]])
+    """
     if self.ndim == 0:
         _deprecated(f"Tensor.T is deprecated on 0-D tensors. {_IDENTITY}")
     elif self.ndim != 2:
@@ -107,6 +133,13 @@ def _T(self: Tensor) -> Tensor:
 
 
 def _H(self: Tensor) -> Tensor:
+    """A view of a matrix with rows and columns exchanged, as numbers here are real.
+
+    >>> torch.arange(6).view(2, 3).H
+    tensor([[0, 3],
+            [1, 4],
+            [2, 5]])
+    """
     if self.ndim == 0:
         _deprecated(f"Tensor.H is deprecated on 0-D tensors. {_CONJUGATE}")
         return self
@@ -129,6 +162,11 @@ def _of_matrices(name: str, advice: str) -> property:
             )
         return transpose(self, -2, -1)
 
+    turned.__doc__ = f"""A view with the last two dimensions exchanged: every matrix transposed. The gradient is turned back.
+
+    >>> torch.ones(2, 3, 4).{name}.shape
+    torch.Size([2, 4, 3])
+    """
     return property(turned)
 
 
@@ -139,6 +177,11 @@ fix("T", "H", "mT", "mH")
 
 @method
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """A view with the dimensions `source` moved to the places `destination`; the others keep their order.
+
+    >>> torch.ones(2, 3, 4).movedim(0, -1).shape
+    torch.Size([3, 4, 2])
+    """
     given = [[d] if isinstance(d, int) else list(d) for d in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(

@@ -84,6 +84,12 @@ hooks.alias = alias
 
 @method
 def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """A view in the shape of `other`, as `view`.
+
+    >>> torch.arange(4).view_as(torch.ones(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return _view(self, shape=layout.infer_size(tuple(other.shape), self._spec.numel))
 
 
@@ -116,6 +122,14 @@ def _as_dtype(self: Tensor, d: dtypes.dtype) -> Tensor:
 
 @settled
 def _t_view(self: Tensor, *shape: Any) -> Any:
+    """The same memory in another shape; one size may be -1, which is worked out. Refused where the memory's order has no such reading,
+    of
+    which `reshape` makes a copy. A dtype in place of sizes reads the bytes as that.
+
+    >>> torch.arange(6).view(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     if len(shape) == 1 and isinstance(shape[0], (dtypes.dtype, type)):
         return _as_dtype(self, dtypes.to_dtype(shape[0]))
     return call_of(_view, self, shape=layout.infer_size(_sizes(shape), self._spec.numel))
@@ -127,6 +141,14 @@ Tensor.view = _t_view  # type: ignore[method-assign]
 @method
 @settled
 def reshape(input: Tensor, *shape: Any) -> Any:
+    """The elements in order in another shape; one size may be -1, which is worked out. A view where the memory allows it, else a copy.
+    The
+    gradient is reshaped back.
+
+    >>> torch.arange(6).reshape(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     return _reshaped(input, layout.infer_size(_sizes(shape, "reshape", "shape"), input._spec.numel))
 
 
@@ -148,12 +170,23 @@ def owned(view: Tensor) -> Tensor:
 
 @method
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """The elements in the shape of `other`, as `reshape`.
+
+    >>> torch.arange(4).reshape_as(torch.ones(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return reshape(self, other.shape)
 
 
 @method
 @settled
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """The dimensions from `start_dim` to `end_dim` as one. A view where the memory allows it, else a copy.
+
+    >>> torch.ones(2, 3, 4).flatten(1).shape
+    torch.Size([2, 12])
+    """
     a, b = layout.wrap_dim(start_dim, input.ndim), layout.wrap_dim(end_dim, input.ndim)
     if a > b:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -169,12 +202,22 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @method
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension, next to each other."""
+    """All elements in one dimension, one after the other in memory: a view where they are so already, else a copy.
+
+    >>> torch.arange(4).view(2, 2).t().ravel()
+    tensor([0, 2, 1, 3])
+    """
     return _view(contiguous(input), shape=(input.numel(),))
 
 
 @method
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """The dimension `dim` as several of `sizes`, of which one may be -1: the inverse of `flatten`.
+
+    >>> torch.arange(6).unflatten(0, (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
     if isinstance(sizes, Tensor):
         bool(sizes)
     if not sizes:
@@ -200,6 +243,13 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 @method
 @settled
 def squeeze(input: Tensor, dim: Any = None) -> Any:
+    """A view without the dimensions of size 1; with `dim` (one or several) only those are left out, where they are of size 1. The
+    gradient
+    has them back.
+
+    >>> torch.ones(1, 2, 1).squeeze().shape, torch.ones(1, 2, 1).squeeze(0).shape
+    (torch.Size([2]), torch.Size([2, 1]))
+    """
     if dim is None:
         return call_of(_squeeze, input, dims=tuple(d for d in range(input.ndim) if input.shape[d] == 1))
     single = isinstance(dim, int)
@@ -217,6 +267,13 @@ def squeeze(input: Tensor, dim: Any = None) -> Any:
 @method
 @settled
 def unsqueeze(input: Tensor, dim: int) -> Any:
+    """A view with a new dimension of size 1 at `dim`.
+
+    >>> torch.arange(3).unsqueeze(1)
+    tensor([[0],
+            [1],
+            [2]])
+    """
     n = input.ndim + 1
     if not -n <= dim < n:
         raise IndexError(
@@ -247,6 +304,16 @@ def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
 @method
 @settled
 def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
+    """A view in which dimensions of size 1 are shown as often as `sizes` says, without a copy; -1 leaves a size as it is, and new
+    dimensions
+    come in front. The gradient is the sum over what was repeated.
+
+    >>> x = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    >>> x.expand(-1, 3).sum().backward()
+    >>> x.grad
+    tensor([[3.],
+            [3.]])
+    """
     return call_of(_expand, self, shape=_sizes(sizes, "expand"))
 
 
@@ -267,11 +334,23 @@ _spread_of = _spreads.get
 
 @method
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """A view spread to the shape of `other`, as `expand`.
+
+    >>> torch.tensor([1, 2]).expand_as(torch.ones(2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return _expand(self, shape=tuple(other.shape))
 
 
 @method
 def broadcast_to(input: Tensor, *size: Any) -> Tensor:
+    """A view spread to the shape `size`, as `expand`.
+
+    >>> torch.tensor([1, 2]).broadcast_to(2, 2)
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return _expand(input, shape=_sizes(size, "broadcast_to"))
 
 

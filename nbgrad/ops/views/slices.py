@@ -101,6 +101,14 @@ def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int
 @method
 @settled
 def select(input: Tensor, dim: int, index: int) -> Any:
+    """A view of what `index` shows along `dim`, which is left out: `x.select(0, 1)` is `x[1]`. The gradient is zero elsewhere.
+
+    >>> x = torch.zeros(2, 2, requires_grad=True)
+    >>> x.select(1, 0).sum().backward()
+    >>> x.grad
+    tensor([[1., 0.],
+            [1., 0.]])
+    """
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = layout.wrap_dim(dim, input.ndim)
@@ -115,6 +123,11 @@ def select(input: Tensor, dim: int, index: int) -> Any:
 @method
 @settled
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
+    """A view of `length` elements along `dim`, from `start` on. The gradient is zero elsewhere.
+
+    >>> torch.arange(6).narrow(0, 2, 3)
+    tensor([2, 3, 4])
+    """
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
@@ -136,6 +149,12 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
 @method
 @settled
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """A view of the diagonals of the matrices in `dim1` and `dim2`, as the last dimension; `offset` counts above the main one, below if
+    negative. The gradient is zero beside them.
+
+    >>> torch.arange(9).view(3, 3).diagonal(1)
+    tensor([1, 5])
+    """
     a, b = layout.wrap_dim(dim1, input.ndim), layout.wrap_dim(dim2, input.ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -143,6 +162,12 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> An
 
 
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonals of the matrices in the last two dimensions, as `torch.diagonal`, which looks at the first two.
+
+    >>> torch.linalg.diagonal(torch.arange(8).view(2, 2, 2))
+    tensor([[0, 3],
+            [4, 7]])
+    """
     return diagonal(A, offset, dim1, dim2)
 
 
@@ -221,6 +246,11 @@ _unsafe_split_with_sizes = _several("UnsafeSplitWithSizes", apart=True)(_split_g
 
 @method
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all slices along `dim`, as a tuple. The gradients are stacked.
+
+    >>> torch.tensor([[1, 2], [3, 4]]).unbind(1)
+    (tensor([1, 3]), tensor([2, 4]))
+    """
     at = layout.wrap_dim(dim, input.ndim)
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {at} but tensor has no dimensions")
@@ -269,6 +299,13 @@ def _chunks(input: Tensor, chunks: int, dim: int) -> dict[str, Any]:
 
 @method
 def split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along `dim`, as a tuple: each `split_size` long (the last may be shorter), or as long as the list `split_size`
+    says.
+    The gradients are joined.
+
+    >>> torch.arange(5).split(2), torch.arange(5).split([1, 4])
+    ((tensor([0, 1]), tensor([2, 3]), tensor([4])), (tensor([0]), tensor([1, 2, 3, 4])))
+    """
     if not isinstance(tensor, Tensor):
         found: tuple[Tensor, ...] = tensor.split(split_size, dim)
         return found
@@ -281,28 +318,52 @@ def split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 @method
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along `dim` that are as long as `split_sizes` says, as a tuple.
+
+    >>> torch.arange(5).split_with_sizes([1, 4])
+    (tensor([0]), tensor([1, 2, 3, 4]))
+    """
     return _split_with_sizes(input, **_given_parts(input, split_sizes, dim))
 
 
 @method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` parts of one length along `dim`, of which the last may be shorter, as a tuple.
+
+    >>> torch.arange(5).chunk(2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     parts = _chunks(input, chunks, dim)
     return (_split if input.shape[parts["dim"]] else _split_with_sizes)(input, **parts)
 
 
 @method
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """As `split`, but autograd takes the parts for tensors of their own, which may be written to, each apart."""
+    """As `split`, but autograd takes the parts for tensors of their own, which may be written to, each apart.
+
+    >>> torch.unsafe_split(torch.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
     return _unsafe_split(input, **_equal_parts(input, split_size, dim))
 
 
 @method
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split_with_sizes`, but autograd takes the parts for tensors of their own.
+
+    >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
     return _unsafe_split_with_sizes(input, **_given_parts(input, split_sizes, dim))
 
 
 @method
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `chunk`, but autograd takes the parts for tensors of their own.
+
+    >>> torch.unsafe_chunk(torch.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
     return _unsafe_split(input, **_chunks(input, chunks, dim))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor, requires, set_history, storage_of
 from nbgrad.core.writes import check_write, written
+from nbgrad.dispatch.stanza import words_in_place
 from nbgrad.ops.views.order import t, transpose
 from nbgrad.ops.views.shape import squeeze, unsqueeze
 from nbgrad.ops.views.views import as_strided
@@ -33,6 +34,7 @@ def _turn(view: Callable[..., Tensor]) -> None:
         return self
 
     method.__name__ = method.__qualname__ = view.__name__ + "_"
+    method.__doc__ = words_in_place(view)
     method.__signature__ = signature(view)  # type: ignore[attr-defined]
     setattr(Tensor, view.__name__ + "_", method)
 

@@ -216,6 +216,15 @@ def alias(input: Tensor) -> Tensor:
 def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
+    """A view of the memory that reads `size` elements along each dimension, `stride` elements of memory apart, from `storage_offset` on.
+    An
+    element that is shown several times gets the sum of its gradients.
+
+    >>> x = torch.arange(4.0, requires_grad=True)
+    >>> x.as_strided((3, 2), (1, 1)).sum().backward()
+    >>> x.grad
+    tensor([1., 2., 2., 1.])
+    """
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
