@@ -75,7 +75,8 @@ else:
 class Tensor(Methods):
     """An array with a dtype, a device and, where it is asked for, a history from which gradients are computed.
 
-    `torch.tensor` makes one from values; functions and methods make others from it. With `requires_grad` what is computed from it is
+    `torch.tensor` makes one from values; functions and methods make others from it. With `requires_grad` what is computed from it
+    is
     recorded, and `backward()` of a result adds the gradient to `grad`. Several tensors may look at one memory: see `view` and
     `detach`.
 
@@ -295,7 +296,8 @@ class Tensor(Methods):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether what is computed from the tensor is recorded, so that `backward` reaches it. It can be set on leaves only, and on a tensor
+        """Whether what is computed from the tensor is recorded, so that `backward` reaches it. It can be set on leaves only, and on a
+        tensor
         that was computed it is true when one of the inputs had it.
 
         >>> x = torch.ones(2, requires_grad=True)
@@ -530,7 +532,8 @@ class Tensor(Methods):
         return register(table, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """Call `hook` with this leaf after a gradient has been added to its `grad`. What it returns must be None; the handle that comes back
+        """Call `hook` with this leaf after a gradient has been added to its `grad`. What it returns must be None; the handle that comes
+        back
         takes it off again with `remove()`.
 
         >>> x = torch.ones(2, requires_grad=True)

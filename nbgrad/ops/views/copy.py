@@ -391,7 +391,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 @method
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Set every element to `value`, a number or a tensor of one element; return the tensor. What was there gets no gradient, the tensor
+    """Set every element to `value`, a number or a tensor of one element; return the tensor. What was there gets no gradient, the
+    tensor
     `value` gets the sum of all.
 
     >>> torch.zeros(2, 2).fill_(7)

@@ -149,7 +149,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
 @method
 @settled
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A view of the diagonals of the matrices in `dim1` and `dim2`, as the last dimension; `offset` counts above the main one, below if
+    """A view of the diagonals of the matrices in `dim1` and `dim2`, as the last dimension; `offset` counts above the main one, below
+    if
     negative. The gradient is zero beside them.
 
     >>> torch.arange(9).view(3, 3).diagonal(1)
