@@ -30,7 +30,7 @@ from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from nbgrad.autograd.grad_mode import no_grad as no_grad
 from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
-from nbgrad.core.methods import Device, Number
+from nbgrad.core.methods import Number
 from nbgrad.core.tensor import Tensor as Tensor
 from nbgrad.dispatch import return_types as return_types
 from nbgrad.dispatch.stanza import elementwise as elementwise
@@ -39,6 +39,7 @@ from nbgrad.exchange.files import load as load
 from nbgrad.exchange.files import save as save
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import dtype as dtype

@@ -36,10 +36,10 @@ IMPORTS = {
     **{name: f"typing import {name}" for name in ("Self", "overload")},
     "TypeIs": "typing_extensions import TypeIs",
     "_ndarray": "numpy import ndarray as _ndarray",
-    **{name: f"nbgrad.core.methods import {name}" for name in ("Device", "Index", "Number", "Operand")},
+    **{name: f"nbgrad.core.methods import {name}" for name in ("Index", "Number", "Operand")},
     "Tensor": "nbgrad.core.tensor import Tensor",
     "return_types": "nbgrad.dispatch import return_types",
-    "_device": "nbgrad.memory.device import device as _device",
+    "Device": "nbgrad.memory.device import Device",
     "_dtype": "nbgrad.memory.dtypes import dtype as _dtype",
     "Size": "nbgrad.memory.layout import Size",
     **{name: f"nbgrad.ops.host.storage import {name}" for name in ("TypedStorage", "UntypedStorage")},
@@ -316,7 +316,6 @@ def methods() -> str:
     aliases = """
 Number: TypeAlias = _int | _float | _bool
 Operand: TypeAlias = Tensor | _int | _float | _bool
-Device: TypeAlias = _device | str | _int
 _One: TypeAlias = (
     SupportsIndex | slice[Any, Any, Any] | EllipsisType | Tensor | _ndarray[Any, Any] | Sequence[_int]
     | Sequence[Tensor] | Sequence[Sequence[_int]] | None
@@ -327,7 +326,7 @@ Tensors = TypeVar("Tensors", bound=Tensor)
     return stub(
         "Methods of Tensor, made by `python -m tests.stubs`. For type checkers, Tensor has this class as its base.",
         f"{aliases}\nclass Methods:\n{body}",
-        own=("Device", "Index", "Number", "Operand"),
+        own=("Index", "Number", "Operand"),
     )
 
 
@@ -352,6 +351,8 @@ def module(path: str, doc: str) -> str:
             lines.append(f"from {_home(getattr(value, name))} import {name} as {name}")
         else:
             parts.append(hand.get(name) or overloads(f"{path}.{name}"))
+    if hasattr(value, "__all__"):
+        parts.insert(0, f"__all__ = {sorted(names)}\n")
     return stub(doc, "".join(parts), first="\n".join(lines))
 
 
@@ -360,6 +361,7 @@ def results() -> str:
     for name, value in vars(return_types).items():
         if isinstance(value, type) and issubclass(value, return_types.Named) and value.fields:
             parts.append(f"class {name}(tuple[{', '.join(['Tensor'] * len(value.fields))}]):\n")
+            parts.append("    fields: tuple[str, ...]\n")
             parts += [f"    @property\n    def {field}(self) -> Tensor: ...\n" for field in value.fields]
     return stub("Results of several tensors, made by `python -m tests.stubs`.", "".join(parts))
 

@@ -1,13 +1,21 @@
 """What type checkers are told: stubs are fresh, typical uses pass, mistakes are found."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import stubs
+from tests.cases import CASES, OpCase, method, samples
+from tests.support import T
 
 TYPING = Path(__file__).parent / "typing"
 
@@ -59,3 +67,104 @@ def test_code_beside_a_stub_is_typed(name: str) -> None:
     """mypy reads the stub alone unless it is asked for the file."""
     path = (stubs.ROOT / name).with_suffix(".py")
     assert not path.exists() or not errors(path)
+
+
+def declared() -> dict[str, set[str]]:
+    """Results by the path of the function, as the stubs have them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    places = {
+        "__init__.pyi": "",
+        "core/methods.pyi": "Tensor.",
+        "linalg.pyi": "linalg.",
+        "special.pyi": "special.",
+    }
+    for name, where in (places | {"nn/functional.pyi": "nn.functional."}).items():
+        for node in ast.walk(ast.parse((stubs.ROOT / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.returns:
+                found[where + node.name].add(ast.unparse(node.returns))
+    return found
+
+
+def is_a(value: Any, text: str) -> bool:
+    if text in ("Tensor", "Self"):
+        return isinstance(value, T.Tensor)
+    if text[:12] == "return_types":
+        return type(value).__name__ in (text[13:], f"{text[13:]}_out")
+    if text[:5] == "tuple":
+        return type(value) is tuple and (text[-4:-1] == "..." or len(value) == text.count("Tensor"))
+    kinds = {
+        "_bool": bool,
+        "_int": int,
+        "Number": (int, float),
+        "_dtype": T.dtype,
+        "str": str,
+        "None": type(None),
+    }
+    return text == "Any" or isinstance(value, kinds.get(text, np.ndarray))
+
+
+def runs(case: OpCase) -> bool:
+    """In the first of these dtypes that it takes, as function and method."""
+    for dtype in ("float64", "int64", case.dtypes[0]):
+        with suppress(NotImplementedError, TypeError):
+            sample = next(samples(case, dtype, layouts=False))
+            case.fn(T, *sample.tensors(T))
+            if "m" in case.forms:
+                method(case, sample.tensors(T))
+            return True
+    return False
+
+
+@pytest.mark.slow
+def test_results_are_what_a_run_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the functions and methods that the cases call."""
+    met, wrong = set(), set()
+
+    def watched(path: str, function: Any, results: set[str]) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            met.add(path)
+            if not any(is_a(result, text) for text in results):
+                wrong.add(f"{path} gives {type(result).__name__}, and {results} are declared")
+            return result
+
+        return call
+
+    for path, results in declared().items():
+        *outer, name = path.split(".")
+        place = reduce(getattr, outer, T)
+        if name[:2] != "__" and callable(getattr(place, name)):
+            monkeypatch.setattr(place, name, watched(path, getattr(place, name), results))
+    assert all(map(runs, CASES.values()))
+    assert not wrong, "\n".join(sorted(wrong))
+    assert len(met) > 500
+
+
+# Where stubtest is not asked: inner modules, which have no stubs, and what is there for type checkers alone.
+INNER = (
+    r"nbgrad\.(base|core\.(methods|tensor\.construct|tensor\.Tensor\.(div_|__r?i?div__))|expr|kernels|memory|ops|tape)|\S*\._[^_]|\S*@|"
+    r"\S* names exported from the stub"  # lists that are put together
+)
+
+
+@pytest.mark.slow
+def test_stubtest_misses_no_name() -> None:
+    """Signatures apart: functions have one for each way of calling them, which the guard before them does not show."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy.stubtest",
+            "nbgrad",
+            "--concise",
+            "--mypy-config-file",
+            "pyproject.toml",
+        ],
+        cwd=TYPING.parent.parent,
+        capture_output=True,
+        text=True,
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) > 1000, done.stdout + done.stderr
+    told = [line for line in lines if " is inconsistent, " not in line and not re.match(INNER, line)]
+    assert not told, "\n".join(told)

@@ -7,7 +7,7 @@ made there. Promises the layers below that equal devices are one object: `t.devi
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 from nbgrad.base.tables import Table
 
@@ -129,3 +129,4 @@ def _cached(kind: str, index: int | None) -> device:
 
 
 cpu: Final = device("cpu")
+Device: TypeAlias = device | str | int  # what stands for one

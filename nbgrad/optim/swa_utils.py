@@ -10,6 +10,7 @@ from typing import Any
 
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import int64
 from nbgrad.nn.modules.batchnorm import _BatchNorm
 from nbgrad.nn.modules.module import Module
@@ -82,7 +83,7 @@ class AveragedModel(Module):
     def __init__(
         self,
         model: Module,
-        device: Any = None,
+        device: Device | None = None,
         avg_fn: Average | None = None,
         multi_avg_fn: Average | None = None,
         use_buffers: bool = False,
@@ -127,7 +128,7 @@ class AveragedModel(Module):
         return chain(model.parameters(), model.buffers()) if self.use_buffers else model.parameters()
 
 
-def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: Device | None = None) -> None:
     """Let the model's batch normalisations take their statistics anew, from one pass over the batches (or their first elements)."""
     with no_grad():
         norms = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}

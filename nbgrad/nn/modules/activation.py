@@ -6,6 +6,8 @@ import warnings
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional, init
 from nbgrad.nn._made import empty
 from nbgrad.nn.modules.module import Module, with_own_init
@@ -414,7 +416,11 @@ class PReLU(_Activation):
     shown = ("num_parameters",)
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         self.num_parameters = num_parameters  # before the base: a module is refused as PyTorch does
         super().__init__()

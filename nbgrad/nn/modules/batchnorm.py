@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.memory.dtypes import int64
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype, int64
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty, ones, zeros
@@ -27,8 +28,8 @@ class _BatchNorm(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:

@@ -142,8 +142,8 @@ class ModuleList(_Numbered):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *list(other)])
 
-    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
-        return self.extend(modules)
+    def __iadd__(self, other: Iterable[Module]) -> ModuleList:
+        return self.extend(other)
 
     def insert(self, index: int, module: Module) -> None:
         if not isinstance(module, Module):

@@ -6,6 +6,8 @@ import warnings
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional as F
 from nbgrad.nn.modules.batchnorm import _BatchNorm
 
@@ -22,8 +24,8 @@ class _InstanceNorm(_BatchNorm):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:

@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty
@@ -27,7 +29,12 @@ class Linear(Module):
     """`x @ weight.T + bias`."""
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
@@ -63,8 +70,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features

@@ -12,14 +12,15 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as _device
+from nbgrad.memory.dtypes import dtype, float16, float32, float64
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.memory.dtypes import float16, float32, float64
 from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
 from nbgrad.nn.parameter import Buffer, Parameter
 from nbgrad.ops.make.filled import empty_like
@@ -161,13 +162,13 @@ class _WithModule:
 
 
 if TYPE_CHECKING:
-    P = ParamSpec("P")
-    Result = TypeVar("Result", covariant=True)
+    _Given = ParamSpec("_Given")
+    _Result = TypeVar("_Result", covariant=True)
 
-    class _Forward(Protocol[P, Result]):
+    class _Forward(Protocol[_Given, _Result]):
         """What a call of a module takes and gives: that of its `forward`."""
 
-        def forward(self, *args: P.args, **kwargs: P.kwargs) -> Result: ...
+        def forward(self, *args: _Given.args, **kwargs: _Given.kwargs) -> _Result: ...
 
 
 class Module:
@@ -482,6 +483,19 @@ class Module:
                 self._buffers[name] = fn(buffer)
         return self
 
+    @overload
+    def to(
+        self: Self,
+        device: Device | None = ...,
+        dtype: dtype | None = ...,
+        non_blocking: bool = ...,
+        *,
+        memory_format: Any = ...,
+    ) -> Self: ...
+    @overload
+    def to(self: Self, dtype: dtype, non_blocking: bool = ..., *, memory_format: Any = ...) -> Self: ...
+    @overload
+    def to(self: Self, tensor: Tensor, non_blocking: bool = ..., *, memory_format: Any = ...) -> Self: ...
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """`to(device, dtype)`, `to(dtype)`, `to(tensor)`: floating tensors are cast, all are moved."""
         like = kwargs.pop("tensor", None)
@@ -515,7 +529,7 @@ class Module:
     def _cast(self: Self, d: _dtype) -> Self:
         return self._apply(lambda t: t.to(d) if t.is_floating_point() else t)
 
-    def type(self: Self, dst_type: Any) -> Self:
+    def type(self: Self, dst_type: dtype | str) -> Self:
         return self._apply(lambda t: t.type(dst_type))
 
     def float(self: Self) -> Self:
@@ -538,7 +552,7 @@ class Module:
             module.train(mode)
         return self
 
-    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self: Self, *, device: Device | None, recurse: bool = True) -> Self:
         """Move to a device, with new memory whose values are anything."""
         return self._apply(lambda t: empty_like(t, device=device), recurse)
 
@@ -798,7 +812,9 @@ class Module:
 
     if TYPE_CHECKING:
 
-        def __call__(self: _Forward[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result: ...
+        def __call__(
+            self: _Forward[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+        ) -> _Result: ...
 
     else:
 

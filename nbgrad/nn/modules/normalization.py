@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty
@@ -27,8 +29,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.normalized_shape, self.eps, self.elementwise_affine = (
@@ -65,8 +67,8 @@ class RMSNorm(Module):
         normalized_shape: Any,
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.normalized_shape, self.eps, self.elementwise_affine = (
@@ -102,8 +104,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty
@@ -27,8 +27,8 @@ class Embedding(Module):
         sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         if padding_idx is not None:

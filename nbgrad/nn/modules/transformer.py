@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional, init
 from nbgrad.nn._attention import additive
 from nbgrad.nn.modules.activation import GELU, ReLU
@@ -28,7 +30,7 @@ def _clones(module: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
-def _causal_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+def _causal_mask(sz: int, device: Device | None = None, dtype: dtype | None = None) -> Tensor:
     """-inf above the diagonal: no place sees those behind it."""
     mask: Any = full((sz, sz), -math.inf, dtype=dtype, device=device)
     above: Tensor = mask.triu(1)
@@ -55,11 +57,11 @@ class _Layer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
-        where = {"bias": bias, "device": device, "dtype": dtype}
+        where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         for name in ("self_attn", "multihead_attn")[: self.blocks - 1]:
             attention = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **where)
             self.add_module(name, attention)
@@ -245,8 +247,8 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         layer = (
@@ -259,7 +261,7 @@ class Transformer(Module):
             batch_first,
             norm_first,
         )
-        where = {"bias": bias, "device": device, "dtype": dtype}
+        where: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         if custom_encoder is None:
             one = TransformerEncoderLayer(*layer, **where)
             custom_encoder = TransformerEncoder(
@@ -281,7 +283,9 @@ class Transformer(Module):
                 init.xavier_uniform_(p)
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: Device | None = None, dtype: dtype | None = None
+    ) -> Tensor:
         return _causal_mask(sz, device, dtype)
 
     def forward(
