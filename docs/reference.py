@@ -23,8 +23,11 @@ PAGES = {
     "nbgrad.nn.functional": "What networks are made of, as functions.",
     "nbgrad.nn.init": "Initial values, written into a tensor.",
     "nbgrad.nn.utils": "Helpers for the parameters of a network.",
+    "nbgrad.nn.utils.parametrize": "Parameters that are computed from others.",
+    "nbgrad.nn.utils.rnn": "Sequences of different lengths.",
     "nbgrad.optim": "Optimisers: one kernel makes the step of a whole group of parameters.",
     "nbgrad.optim.lr_scheduler": "Schedules of learning rates.",
+    "nbgrad.optim.swa_utils": "Averages of weights over a training.",
     "nbgrad.linalg": "Linear algebra on NumPy's LAPACK.",
     "nbgrad.special": "Special functions.",
     "nbgrad.autograd": "Gradients, grad modes, functions of one's own, checks.",
@@ -99,7 +102,9 @@ def group(path: str, thing: Any) -> str:
     parts = home(thing).split(".")
     if path in ("nbgrad", "nbgrad.Tensor"):
         return ".".join(parts[:3] if parts[1:2] == ["ops"] else parts[:2])
-    return ".".join(parts)
+    return (
+        path if parts[0] == "torch" else ".".join(parts)
+    )  # some types say PyTorch's module, as their names are shown
 
 
 def place(title: str) -> tuple[bool, int, str]:
@@ -122,7 +127,7 @@ def entry(path: str, name: str, thing: Any, level: str) -> list[str]:
     if isinstance(thing, property):
         return [*text, *said(thing.fget.__doc__ or "")]
     out = any("Tensor out" in line for line in _table().get(f"{prefix}.{name}".removeprefix("torch."), ()))
-    text += ["```python", f"{prefix}.{signature(name, thing, prefix == 'Tensor', out)}", "```", ""]
+    text += ["``` {.python .wrap}", f"{prefix}.{signature(name, thing, prefix == 'Tensor', out)}", "```", ""]
     doc = own_doc(thing)
     if path == "nbgrad.Tensor":
         return [*text, *method(name, doc)]
