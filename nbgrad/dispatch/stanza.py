@@ -147,6 +147,16 @@ def words_in_place(function: Callable[..., Any]) -> str:
     return f"`{function.__name__.removeprefix('_t_')}` in place: the tensor itself becomes the result.\n\n    {function.__doc__ or ''}"
 
 
+def in_place_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function that writes in place say what the one that does not says."""
+
+    def say(form: Callable[..., Any]) -> Callable[..., Any]:
+        form.__doc__ = words_in_place(function)
+        return form
+
+    return say
+
+
 def in_place_functions(names: Sequence[str]) -> dict[str, Callable[..., Any]]:
     """`torch.exp_` is `Tensor.exp_`: those of the names that PyTorch also has as functions, for a module's globals."""
     return {f"{name}_": getattr(Tensor, f"{name}_") for name in names}
@@ -179,10 +189,11 @@ def no_tensor(name: str, first: Any, second: Any, names: tuple[str, str] = ("x",
 
 
 def method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Also make a function, under its own name, a method of Tensor. A form in place says what the method without `_` says."""
+    """Also make a function, under its own name, a method of Tensor. One without words says what the method that it takes the place of
+    says, or a form in place what the method without `_` says."""
     name = function.__name__.removeprefix("_t_")
-    if name[-1] == "_" and not function.__doc__ and hasattr(Tensor, name[:-1]):
-        function.__doc__ = words_in_place(getattr(Tensor, name[:-1]))
+    if not function.__doc__ and (said := vars(Tensor).get(name.removesuffix("_"))):
+        function.__doc__ = words_in_place(said) if name[-1] == "_" else said.__doc__
     setattr(Tensor, name, function)
     return function
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
-from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
+from nbgrad.dispatch.stanza import SAME, in_place_of, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr import special as s
 from nbgrad.expr.prims import where as choose
@@ -37,6 +37,13 @@ def _no_bool(words: str) -> Any:
     vjp=lambda g, y: choose(p.le(y, 0), 0.0, g),
 )
 def relu(input):
+    """Each element, but 0 for what is negative. The gradient is `g` above 0, and 0 elsewhere, at 0 too.
+
+    >>> torch.relu(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    >>> torch.func.grad(lambda x: torch.relu(x).sum())(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 1.])
+    """
     return p.maximum(0, input)
 
 
@@ -284,6 +291,11 @@ def _logsigmoid_rule(g: Any, input: Any) -> Any:
     vjp=_logsigmoid_rule,
 )
 def logsigmoid(input):
+    """`log(sigmoid(input))`, exact also where `sigmoid` is too small to be held. The gradient is `g * sigmoid(-input)`.
+
+    >>> F.logsigmoid(torch.tensor([-200.0, 0.0, 2.0]))
+    tensor([-2.0000e+02, -6.9315e-01, -1.2693e-01])
+    """
     return p.minimum(input, 0) - s.soft_corner(input)
 
 
@@ -364,45 +376,90 @@ def celu_call(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> _Call
 
 
 def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | None = None) -> Tensor:
+    """Each element above `threshold`, and `value` for the others. The gradient is `g` above `threshold`, else 0.
+
+    >>> torch.threshold(torch.tensor([-1.0, 0.5, 2.0]), 0.5, 9.0)
+    tensor([9., 9., 2.])
+    """
     op, args = threshold_call(input, threshold, value)
     return op.function(*args, out=out)
 
 
+@in_place_of(threshold)
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     return write(*threshold_call(input, threshold, value))
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """`hardtanh` in place: the tensor itself is clamped to `min_val` to `max_val`. The gradient is `g` strictly between them, else 0.
+
+    >>> F.hardtanh_(torch.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     return write(*hardtanh_call(input, min_val, max_val))
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """`leaky_relu` in place: the tensor's negative elements are multiplied by `negative_slope`. The gradient is `g` above 0, else
+    `g * negative_slope`.
+
+    >>> F.leaky_relu_(torch.tensor([-2.0, 3.0]), 0.1)
+    tensor([-0.2000,  3.0000])
+    """
     return write(*leaky_relu_call(input, negative_slope, True))
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`elu` in place: of the tensor's elements the negative ones become `alpha * (exp(input) - 1)`. The gradient is `g` above 0, else
+    `g * alpha * exp(input)`.
+
+    >>> F.elu_(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return write(*elu_call(input, alpha, True))
 
 
 def selu(input: Tensor) -> Tensor:
+    """`scale * elu(input, alpha)` with `scale = 1.0507...` and `alpha = 1.6732...`, for which layers keep mean 0 and variance 1. The
+    gradient is `g * scale` above 0, else `g * scale * alpha * exp(input)`.
+
+    >>> torch.selu(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.1113,  0.0000,  1.0507])
+    """
     op, args = selu_call(input)
     return op.function(*args)
 
 
+@in_place_of(selu)
 def selu_(input: Tensor) -> Tensor:
     return write(*selu_call(input, True))
 
 
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`input` above 0, else `alpha * (exp(input / alpha) - 1)`. The gradient is `g` above 0, else `g * exp(input / alpha)`.
+
+    >>> torch.celu(torch.tensor([-1.0, 0.0, 1.0]), alpha=0.5)
+    tensor([-0.4323,  0.0000,  1.0000])
+    """
     op, args = celu_call(input, alpha)
     return op.function(*args)
 
 
+@in_place_of(celu)
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return write(*celu_call(input, alpha, True))
 
 
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
+    """`input * ndtr(input)`: each element times the probability that a standard normal draw is below it. With `approximate="tanh"`, its
+    approximation `input / 2 * (1 + tanh(sqrt(2 / pi) * (input + 0.044715 * input**3)))`. The gradient of the first is
+    `g * (ndtr(input) + input * exp(-input**2 / 2) / sqrt(2 * pi))`.
+
+    >>> F.gelu(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.0000,  0.8413])
+    >>> F.gelu(torch.tensor([-1.0, 0.0, 1.0]), approximate="tanh")
+    tensor([-0.1588,  0.0000,  0.8412])
+    """
     if approximate == "none":
         return _gelu_erf(input, out=out)
     if approximate == "tanh":
@@ -413,10 +470,21 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
 ) -> Tensor:
+    """`log(1 + exp(beta * input)) / beta`, a smooth `relu`; `input` itself where `beta * input` is above `threshold`. The gradient is
+    `g * sigmoid(beta * input)`, and `g` there.
+
+    >>> F.softplus(torch.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.0000])
+    """
     return _softplus(input, _double(beta), _double(threshold), out=out)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """Each element moved by `lambd` towards 0, and 0 for those within `lambd` of it. The gradient is `g` outside, 0 within.
+
+    >>> F.softshrink(torch.tensor([-1.0, 0.25, 2.0]), lambd=0.5)
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
     if not 0 <= lambd <= 65504 and not 0 <= lambd <= dtypes.finfo(input.dtype).max:
         largest = dtypes.finfo(input.dtype).max
         raise RuntimeError(
@@ -427,11 +495,23 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """Each element, but 0 for those within `lambd` of 0. The gradient is `g` outside, 0 within.
+
+    >>> torch.hardshrink(torch.tensor([-1.0, 0.25, 2.0]), lambd=0.5)
+    tensor([-1.,  0.,  2.])
+    """
     return _hardshrink(input, _double(lambd), out=out)
 
 
 @method
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Each element above 0, and `weight * input` for the others. `weight` holds one number, or one for each channel (dim 1 of `input`). The
+    gradients are `g` above 0, else `g * weight`; and in `weight`, the sum of `g * input` where it is not above 0.
+
+    >>> torch.prelu(torch.tensor([[-1.0, -2.0], [3.0, 4.0]]), torch.tensor([0.1, 0.5]))
+    tensor([[-0.1000, -1.0000],
+            [ 3.0000,  4.0000]])
+    """
     if not isinstance(weight, Tensor):
         raise TypeError(
             f"prelu(): argument 'weight' (position 2) must be Tensor, not {type(weight).__name__}"
@@ -460,6 +540,12 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """`a * sigmoid(b)` of the two halves `a` and `b` of `input` along `dim`, so that size `n` there becomes `n / 2`. The gradients of the
+    halves are `g * sigmoid(b)` and `g * a * sigmoid(b) * (1 - sigmoid(b))`.
+
+    >>> F.glu(torch.tensor([1.0, 2.0, 0.0, 100.0]))
+    tensor([0.5000, 2.0000])
+    """
     if not input.ndim:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     if not -input.ndim <= dim < input.ndim:

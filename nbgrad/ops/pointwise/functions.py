@@ -26,36 +26,76 @@ from nbgrad.ops.views.copy import to_dtype
 
 @stanza(promote="float", vjp=lambda g, y: g * (y + 1))
 def expm1(input):
+    """`exp(input) - 1`, exact also near 0. The gradient is `g * exp(input)`.
+
+    >>> torch.expm1(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.7183])
+    """
     return p.expm1(input)
 
 
 @stanza(promote="float", vjp=lambda g, y: g * y * math.log(2))
 def exp2(input):
+    """2 to the power of each element. The gradient is `g * log(2) * 2**input`.
+
+    >>> torch.exp2(torch.tensor([-1.0, 0.5, 3.0]))
+    tensor([0.5000, 1.4142, 8.0000])
+    """
     return p.exp2(input)
 
 
 @stanza(node="Log1PBackward0", promote="float", vjp=lambda g, input: g / (input + 1))
 def log1p(input):
+    """`log(1 + input)`, exact also near 0. The gradient is `g / (input + 1)`.
+
+    >>> torch.log1p(torch.tensor([0.0, 1.0, -1.0]))
+    tensor([0.0000, 0.6931,   -inf])
+    >>> torch.log1p(torch.tensor(1e-10)), torch.log(1 + torch.tensor(1e-10))
+    (tensor(1.0000e-10), tensor(0.))
+    """
     return p.log1p(input)
 
 
 @stanza(promote="float", vjp=lambda g, input: g / (input * math.log(2)))
 def log2(input):
+    """The logarithm to base 2 of each element. The gradient is `g / (input * log(2))`.
+
+    >>> torch.log2(torch.tensor([0.5, 8.0, 10.0]))
+    tensor([-1.0000,  3.0000,  3.3219])
+    """
     return p.log2(input)
 
 
 @stanza(promote="float", vjp=lambda g, input: g / (input * math.log(10)))
 def log10(input):
+    """The logarithm to base 10 of each element. The gradient is `g / (input * log(10))`.
+
+    >>> torch.log10(torch.tensor([0.01, 1.0, 50.0]))
+    tensor([-2.0000,  0.0000,  1.6990])
+    """
     return p.log10(input)
 
 
 @stanza(inplace=False, tensors=("input", "other"), kernel=refuse("logaddexp_cpu", ints=True, bools=True))
 def logaddexp(input, other):
+    """`log(exp(input) + exp(other))`, which does not overflow. The gradients are `g * sigmoid(input - other)` and
+    `g * sigmoid(other - input)`.
+
+    >>> torch.logaddexp(torch.tensor([0.0, 1000.0]), torch.tensor([0.0, 1000.0]))
+    tensor([6.9315e-01, 1.0007e+03])
+    >>> torch.func.grad(torch.logaddexp)(torch.tensor(2.0), torch.tensor(0.0))
+    tensor(0.8808)
+    """
     return s.logaddexp(input, other)
 
 
 @stanza(inplace=False, tensors=("input", "other"), kernel=refuse("logaddexp2_cpu", ints=True, bools=True))
 def logaddexp2(input, other):
+    """`log2(2**input + 2**other)`, which does not overflow. The gradients are the shares of the two in that sum, times `g`.
+
+    >>> torch.logaddexp2(torch.tensor([0.0, 1000.0]), torch.tensor([0.0, 1000.0]))
+    tensor([1.0000e+00, 1.0010e+03])
+    """
     return s.logaddexp2(input, other)
 
 
@@ -69,6 +109,12 @@ def logaddexp2(input, other):
     ),
 )
 def _xlogy(input, other):
+    """`input * log(other)`, and 0 where `input` is 0 and `other` not NaN. One of the two may be a number. The gradients are
+    `g * log(other)` (0 where `input` is 0 and `other` not positive) and `g * input / other`.
+
+    >>> torch.xlogy(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 3.0]))
+    tensor([0.0000, 2.1972])
+    """
     return s.xlogy(input, other)
 
 
@@ -112,11 +158,22 @@ def xlogy(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """`input * log1p(other)`, and 0 where `input` is 0 and `other` not NaN. One of the two may be a number. The gradients are
+    `g * log1p(other)` (0 where `input` is 0 and `other` at most -1) and `g * input / (other + 1)`.
+
+    >>> torch.special.xlog1py(torch.tensor([0.0, 2.0]), torch.tensor([-1.0, 1.0]))
+    tensor([0.0000, 1.3863])
+    """
     return (_xlog1py if isinstance(other, Tensor) else _xlog1py_number)(input, other, out=out)
 
 
 @stanza(name="special_entr", node="SpecialEntrBackward0", promote="float", method=False)
 def entr(input):
+    """The term of an entropy: `-input * log(input)`, 0 at 0 and -inf of negative elements. The gradient is `-g * (log(input) + 1)`.
+
+    >>> torch.special.entr(torch.tensor([-1.0, 0.0, 0.5, 2.0]))
+    tensor([   -inf,  0.0000,  0.3466, -1.3863])
+    """
     return s.entr(input)
 
 
@@ -125,31 +182,63 @@ def entr(input):
 
 @stanza(promote="float", vjp=lambda g, input: g * p.cos(input))
 def sin(input):
+    """The sine of each element, in radians. The gradient is `g * cos(input)`.
+
+    >>> torch.sin(torch.tensor([0.0, torch.pi / 2]))
+    tensor([0., 1.])
+    >>> torch.func.grad(torch.sin)(torch.tensor(0.0))
+    tensor(1.)
+    """
     return p.sin(input)
 
 
 @stanza(promote="float", vjp=lambda g, input: g * -p.sin(input))
 def cos(input):
+    """The cosine of each element, in radians. The gradient is `-g * sin(input)`.
+
+    >>> torch.cos(torch.tensor([0.0, torch.pi / 3, torch.pi]))
+    tensor([ 1.0000,  0.5000, -1.0000])
+    """
     return p.cos(input)
 
 
 @stanza(promote="float")
 def tan(input):
+    """The tangent of each element, in radians. The gradient is `g * (1 + tan(input)**2)`.
+
+    >>> torch.tan(torch.tensor([0.0, torch.pi / 4]))
+    tensor([0., 1.])
+    """
     return p.tan(input)
 
 
 @stanza(promote="float")
 def asin(input):
+    """The angle from -pi/2 to pi/2 whose sine each element is; NaN outside -1 to 1. The gradient is `g / sqrt(1 - input**2)`.
+
+    >>> torch.asin(torch.tensor([0.5, 1.0, 2.0]))
+    tensor([0.5236, 1.5708,    nan])
+    """
     return p.asin(input)
 
 
 @stanza(promote="float")
 def acos(input):
+    """The angle from 0 to pi whose cosine each element is; NaN outside -1 to 1. The gradient is `-g / sqrt(1 - input**2)`.
+
+    >>> torch.acos(torch.tensor([1.0, 0.0, -1.0]))
+    tensor([0.0000, 1.5708, 3.1416])
+    """
     return p.acos(input)
 
 
 @stanza(promote="float")
 def atan(input):
+    """The angle between -pi/2 and pi/2 whose tangent each element is. The gradient is `g / (1 + input**2)`.
+
+    >>> torch.atan(torch.tensor([0.0, 1.0, float("inf")]))
+    tensor([0.0000, 0.7854, 1.5708])
+    """
     return p.atan(input)
 
 
@@ -161,11 +250,23 @@ def _atan2_rule(g: Any, input: Any, other: Any) -> Any:
 
 @stanza(promote="float", tensors=("input", "other"), vjp=_atan2_rule)
 def atan2(input, other):
+    """The angle, from -pi to pi, of the point at height `input` and `other` to the right. The gradients are `g * other / r**2` and
+    `-g * input / r**2`, where `r` is the distance from the origin; 0 at the origin.
+
+    >>> torch.atan2(torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1.0, 1.0, -1.0]))
+    tensor([0.0000, 0.7854, 3.1416])
+    """
     return p.atan2(input, other)
 
 
 @stanza(tensors=("input", "other"), kernel=refuse("hypot_cpu", ints=True, bools=True))
 def hypot(input, other):
+    """`sqrt(input**2 + other**2)`: the hypotenuse of a right triangle with these legs. The gradients are `g * input / y` and
+    `g * other / y` with the result `y`.
+
+    >>> torch.hypot(torch.tensor([3.0, 5.0]), torch.tensor([4.0, 12.0]))
+    tensor([ 5., 13.])
+    """
     return s.hypot(input, other)
 
 
@@ -176,16 +277,31 @@ def _sinc_rule(g: Any, input: Any) -> Any:
 
 @stanza(promote="float", vjp=_sinc_rule)
 def sinc(input):
+    """`sin(pi * input) / (pi * input)`, and 1 at 0. Its gradient is `g * (cos(pi * input) - sinc(input)) / input`, 0 at 0.
+
+    >>> torch.sinc(torch.tensor([0.0, 0.5, 1.5]))
+    tensor([ 1.0000,  0.6366, -0.2122])
+    """
     return choose(p.eq(input, 0), 1.0, p.sin(math.pi * input) / (math.pi * input))
 
 
 @stanza(promote="float", node="Deg2RadBackward0")
 def deg2rad(input):
+    """Degrees as radians: `input * pi / 180`. The gradient is `g * pi / 180`.
+
+    >>> torch.deg2rad(torch.tensor([90.0, -180.0]))
+    tensor([ 1.5708, -3.1416])
+    """
     return input * (math.pi / 180)
 
 
 @stanza(promote="float", node="Rad2DegBackward0")
 def rad2deg(input):
+    """Radians as degrees: `input * 180 / pi`. The gradient is `g * 180 / pi`.
+
+    >>> torch.rad2deg(torch.tensor([1.0, torch.pi]))
+    tensor([ 57.2958, 180.0000])
+    """
     return input * (180 / math.pi)
 
 
@@ -194,31 +310,63 @@ def rad2deg(input):
 
 @stanza(promote="float")
 def sinh(input):
+    """The hyperbolic sine, `(exp(input) - exp(-input)) / 2`. The gradient is `g * cosh(input)`.
+
+    >>> torch.sinh(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.1752,  0.0000,  1.1752])
+    """
     return p.sinh(input)
 
 
 @stanza(promote="float")
 def cosh(input):
+    """The hyperbolic cosine, `(exp(input) + exp(-input)) / 2`. The gradient is `g * sinh(input)`.
+
+    >>> torch.cosh(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([1.5431, 1.0000, 1.5431])
+    """
     return p.cosh(input)
 
 
 @stanza(promote="float", vjp=lambda g, y: g * (1 - y * y))
 def tanh(input):
+    """The hyperbolic tangent, `sinh(input) / cosh(input)`, between -1 and 1. The gradient is `g * (1 - tanh(input)**2)`.
+
+    >>> torch.tanh(torch.tensor([-1.0, 0.0, 20.0]))
+    tensor([-0.7616,  0.0000,  1.0000])
+    >>> torch.func.grad(torch.tanh)(torch.tensor(0.0))
+    tensor(1.)
+    """
     return p.tanh(input)
 
 
 @stanza(promote="float")
 def asinh(input):
+    """What each element is the hyperbolic sine of. The gradient is `g / sqrt(input**2 + 1)`.
+
+    >>> torch.asinh(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.8814,  0.0000,  0.8814])
+    """
     return p.asinh(input)
 
 
 @stanza(promote="float")
 def acosh(input):
+    """The number from 0 upwards whose hyperbolic cosine each element is; NaN below 1. The gradient is `g / sqrt(input**2 - 1)`.
+
+    >>> torch.acosh(torch.tensor([1.0, 2.0, 0.0]))
+    tensor([0.0000, 1.3170,    nan])
+    """
     return p.acosh(input)
 
 
 @stanza(promote="float")
 def atanh(input):
+    """What each element is the hyperbolic tangent of: infinite at -1 and 1, NaN beyond. The gradient is `g / (1 - input**2)`.
+
+    >>> torch.atanh(torch.tensor([0.5, 1.0, 2.0]))
+    tensor([0.5493,    inf,    nan])
+    """
     return p.atanh(input)
 
 
@@ -227,6 +375,13 @@ def atanh(input):
 
 @stanza(promote="float", vjp=lambda g, y: g * ((1 - y) * y))
 def sigmoid(input):
+    """The logistic function `1 / (1 + exp(-input))`, between 0 and 1. The gradient is `g * y * (1 - y)` with the result `y`.
+
+    >>> torch.sigmoid(torch.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.1192, 0.5000, 0.8808])
+    >>> torch.func.grad(torch.sigmoid)(torch.tensor(0.0))
+    tensor(0.2500)
+    """
     return p.sigmoid(input)
 
 
@@ -267,6 +422,14 @@ def _logit_of(input: Tensor, eps: float | None) -> tuple[Any, tuple[Any, ...]]:
 
 @method
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """`log(input / (1 - input))`, the inverse of `sigmoid`; NaN outside 0 to 1. With `eps` the elements are first clamped to `eps` and
+    `1 - eps`. The gradient is `g / (input * (1 - input))`, 0 of what was clamped.
+
+    >>> torch.logit(torch.tensor([0.0, 0.5, 0.9]))
+    tensor([  -inf, 0.0000, 2.1972])
+    >>> torch.logit(torch.tensor([0.0, 0.5, 0.9]), eps=0.1)
+    tensor([-2.1972,  0.0000,  2.1972])
+    """
     op, args = _logit_of(input, eps)
     return op.function(*args, out=out)
 
@@ -278,16 +441,34 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 
 @stanza(promote="float")
 def erf(input):
+    """The error function: `2 / sqrt(pi)` times the integral of `exp(-t**2)` from 0 to each element. The gradient is
+    `g * 2 / sqrt(pi) * exp(-input**2)`.
+
+    >>> torch.erf(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.8427,  0.0000,  0.8427])
+    >>> torch.func.grad(torch.erf)(torch.tensor(0.0))
+    tensor(1.1284)
+    """
     return p.erf(input)
 
 
 @stanza(promote="float")
 def erfc(input):
+    """`1 - erf(input)`, exact also where that is tiny. The gradient is `-g * 2 / sqrt(pi) * exp(-input**2)`.
+
+    >>> torch.erfc(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([1.8427, 1.0000, 0.1573])
+    """
     return p.erfc(input)
 
 
 @stanza(promote="float")
 def erfinv(input):
+    """What each element is `erf` of: infinite at -1 and 1, NaN beyond. The gradient is `g * sqrt(pi) / 2 * exp(y**2)` with the result `y`.
+
+    >>> torch.erfinv(torch.tensor([0.0, 0.5, 1.0]))
+    tensor([0.0000, 0.4769,    inf])
+    """
     return s.erfinv(input)
 
 
@@ -307,11 +488,23 @@ def _no_half(kernel: str) -> Any:
     kernel=_no_half("erfcx_cpu"),
 )
 def erfcx(input):
+    """`exp(input**2) * erfc(input)`, which stays exact where `erfc` is too small to be held. The gradient is
+    `g * (2 * input * y - 2 / sqrt(pi))` with the result `y`.
+
+    >>> torch.special.erfcx(torch.tensor([-1.0, 0.0, 100.0]))
+    tensor([5.0090, 1.0000, 0.0056])
+    """
     return s.erfcx(input)
 
 
 @stanza(name="special_ndtr", node="MulBackward1", promote="float", method=False)
 def ndtr(input):
+    """The probability that a draw from the standard normal distribution is below each element: `(1 + erf(input / sqrt(2))) / 2`. The
+    gradient is `g * exp(-input**2 / 2) / sqrt(2 * pi)`.
+
+    >>> torch.special.ndtr(torch.tensor([-1.96, 0.0, 1.96]))
+    tensor([0.0250, 0.5000, 0.9750])
+    """
     return s.ndtr(input)
 
 
@@ -323,6 +516,12 @@ def ndtr(input):
     kernel=_no_half("ndtri_cpu"),
 )
 def ndtri(input):
+    """The number that a standard normal draw is below with the probability that each element is: the inverse of `ndtr`. The gradient is
+    `g * sqrt(2 * pi) * exp(y**2 / 2)` with the result `y`.
+
+    >>> torch.special.ndtri(torch.tensor([0.0, 0.5, 0.975]))
+    tensor([  -inf, 0.0000, 1.9600])
+    """
     return s.ndtri(input)
 
 
@@ -334,6 +533,11 @@ def ndtri(input):
     kernel=_no_half("log_ndtr_cpu"),
 )
 def log_ndtr(input):
+    """`log(ndtr(input))`, exact also where `ndtr` itself would be 0. The gradient is `g` times the normal density over `ndtr(input)`.
+
+    >>> torch.special.log_ndtr(torch.tensor([-100.0, 0.0, 3.0]))
+    tensor([-5.0055e+03, -6.9315e-01, -1.3508e-03])
+    """
     return s.log_ndtr(input)
 
 
@@ -342,11 +546,21 @@ def log_ndtr(input):
 
 @stanza(promote="float")
 def lgamma(input):
+    """The logarithm of the absolute value of the gamma function, for which `gamma(n) == (n - 1)!`. The gradient is `g * digamma(input)`.
+
+    >>> torch.lgamma(torch.tensor([1.0, 0.5, 5.0])).exp()
+    tensor([ 1.0000,  1.7725, 24.0000])
+    """
     return s.lgamma(input)
 
 
 @stanza(promote="float")
 def digamma(input):
+    """The derivative of `lgamma`; -inf at 0, NaN at negative whole numbers. The gradient is `g * polygamma(1, input)`.
+
+    >>> torch.digamma(torch.tensor([1.0, 0.5, 0.0]))
+    tensor([-0.5772, -1.9635,    -inf])
+    """
     return s.digamma(input)
 
 
@@ -366,6 +580,11 @@ def _polygamma(n: int) -> Any:
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The `n`-th derivative of `digamma`; `n` is an int from 0 upwards. The gradient is `g * polygamma(n + 1, input)`.
+
+    >>> torch.polygamma(1, torch.tensor([1.0, 0.5]))
+    tensor([1.6449, 4.9348])
+    """
     return _order(n)(input, out=out)
 
 
@@ -407,6 +626,12 @@ def _mvlgamma_of(input: Tensor, p: int, into: Tensor | None) -> Any:
 
 @method
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the gamma function of `p` dimensions: `log(pi) * p * (p - 1) / 4` plus the sum of `lgamma(input - k / 2)` over `k`
+    from 0 to `p - 1`. The gradient is `g` times the sum of `digamma(input - k / 2)`.
+
+    >>> torch.mvlgamma(torch.tensor([2.0, 3.5]), p=2)
+    tensor([0.4516, 2.4665])
+    """
     return _mvlgamma_of(input, p, out)(input, out=out)
 
 
@@ -415,16 +640,33 @@ def mvlgamma_(input: Tensor, p: int) -> Tensor:
     return write(_mvlgamma_of(input, p, input).op, (input,))
 
 
-Tensor.polygamma = lambda self, n: polygamma(n, self)  # type: ignore[arg-type, method-assign]
-Tensor.polygamma_ = lambda self, n: write(_order(n).op, (self,))  # type: ignore[assignment, method-assign, return-value]
+@method
+def _t_polygamma(self: Tensor, n: int) -> Tensor:
+    """`torch.polygamma(n, self)`: the `n`-th derivative of `digamma`.
+
+    >>> torch.tensor([1.0, 0.5]).polygamma(1)
+    tensor([1.6449, 4.9348])
+    """
+    return polygamma(n, self)
+
+
+@method
+def _t_polygamma_(self: Tensor, n: int) -> Tensor:
+    return write(_order(n).op, (self,))
+
 
 # ---------------------------------------------------------------- incomplete gamma functions, Hurwitz's zeta function
 
 
-def _part(name: str, body: Any) -> Any:
+def _part(name: str, body: Any, words: str) -> Any:
     """A regularised incomplete gamma function, in its second argument; PyTorch has no gradient of the first."""
+
+    def part(input, other):
+        return body(input, other)
+
+    part.__doc__ = words
     return stanza(
-        lambda input, other: body(input, other),
+        part,
         name=name,
         tensors=("input", "other"),
         kernel=refuse(f"{name}_cpu", ints=True, bools=True),
@@ -433,7 +675,26 @@ def _part(name: str, body: Any) -> Any:
     )
 
 
-igamma, igammac = _part("igamma", q.gammainc), _part("igammac", q.gammaincc)
+igamma = _part(
+    "igamma",
+    q.gammainc,
+    """The part of the integral of `t ** (input - 1) * exp(-t)` from 0 upwards that lies below `other`: from 0 to 1. The gradient in
+    `other` is `g * other ** (input - 1) * exp(-other) / gamma(input)`; one in `input` is refused.
+
+    >>> torch.igamma(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 3.0]))
+    tensor([0.6321, 0.3528])
+    """,
+)
+igammac = _part(
+    "igammac",
+    q.gammaincc,
+    """`1 - igamma(input, other)`, exact also where that is tiny: the part of the integral that lies above `other`. Its gradients are
+    those of `igamma` with the sign turned.
+
+    >>> torch.igammac(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 3.0]))
+    tensor([0.3679, 0.6472])
+    """,
+)
 
 
 _ZETA: dict[str, Any] = {
@@ -454,6 +715,12 @@ _zeta_number = stanza(lambda input, other: q.zeta(input, other), node="SpecialZe
 
 
 def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """Hurwitz's zeta function: the sum of `(k + other) ** -input` over `k` from 0 upwards. One of the two may be a number. The gradient in
+    `other` is `-g * input * zeta(input + 1, other)`; one in `input` is refused.
+
+    >>> torch.special.zeta(torch.tensor([2.0, 4.0]), 1.0)
+    tensor([1.6449, 1.0823])
+    """
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         raise no_tensor("special_zeta", input, other, ("input", "other"))
     return (_zeta if isinstance(other, Tensor) else _zeta_number)(input, other, out=out)
@@ -464,21 +731,42 @@ def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
 @stanza(promote="float")
 def i0(input):
+    """The modified Bessel function of the first kind, of order 0. The gradient is `g * i1(input)`.
+
+    >>> torch.i0(torch.tensor([0.0, 1.0, 2.0]))
+    tensor([1.0000, 1.2661, 2.2796])
+    """
     return s.i0(input)
 
 
 @stanza(name="special_i0e", node="SpecialI0EBackward0", promote="float", method=False)
 def i0e(input):
+    """`exp(-abs(input)) * i0(input)`, which does not overflow. The gradient is `g * (i1e(input) - sign(input) * y)` with the result `y`.
+
+    >>> torch.special.i0e(torch.tensor([0.0, 1.0, 500.0]))
+    tensor([1.0000, 0.4658, 0.0178])
+    """
     return s.i0e(input)
 
 
 @stanza(name="special_i1", node="SpecialI1Backward0", promote="float", method=False)
 def i1(input):
+    """The modified Bessel function of the first kind, of order 1. The gradient is `g * (i0(input) - y / input)` with the result `y`.
+
+    >>> torch.special.i1(torch.tensor([0.0, 1.0, 2.0]))
+    tensor([0.0000, 0.5652, 1.5906])
+    """
     return s.i1(input)
 
 
 @stanza(name="special_i1e", node="SpecialI1EBackward0", promote="float", method=False)
 def i1e(input):
+    """`exp(-abs(input)) * i1(input)`, which does not overflow. The gradient is `g * (i0e(input) - y * (sign(input) + 1 / input))` with the
+    result `y`.
+
+    >>> torch.special.i1e(torch.tensor([0.0, 1.0, 500.0]))
+    tensor([0.0000, 0.2079, 0.0178])
+    """
     return s.i1e(input)
 
 
@@ -491,6 +779,12 @@ def _double(value: Any) -> Any:
 
 @method
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """`input` to the power of `exponent`, both taken to float64 first, which the result is. One of the two may be a number. The gradients
+    are those of `pow`.
+
+    >>> torch.float_power(torch.tensor([1, 2, 3]), -1)
+    tensor([1.0000, 0.5000, 0.3333], dtype=torch.float64)
+    """
     if out is not None and out.dtype is not dtypes.float64:
         raise RuntimeError(
             f"the output given to float_power has dtype {out.dtype.scalar_name} but the operation's result requires dtype Double"

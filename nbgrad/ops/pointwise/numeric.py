@@ -21,21 +21,41 @@ from nbgrad.ops.views.copy import to_dtype
 
 @stanza(exact=SAME, kernel=refuse("floor_vml_cpu", bools=True))
 def floor(input):
+    """The largest whole number that is not above each element, in the same dtype. The gradient is 0.
+
+    >>> torch.floor(torch.tensor([-1.5, 0.5, 2.0]))
+    tensor([-2.,  0.,  2.])
+    """
     return p.floor(input)
 
 
 @stanza(exact=SAME, kernel=refuse("ceil_vml_cpu", bools=True))
 def ceil(input):
+    """The smallest whole number that is not below each element, in the same dtype. The gradient is 0.
+
+    >>> torch.ceil(torch.tensor([-1.5, 0.5, 2.0]))
+    tensor([-1.,  1.,  2.])
+    """
     return p.ceil(input)
 
 
 @stanza(exact=SAME, kernel=refuse("trunc_vml_cpu", bools=True))
 def trunc(input):
+    """Each element without its fraction, that is, rounded towards zero. The gradient is 0.
+
+    >>> torch.trunc(torch.tensor([-1.5, 1.5, 2.0]))
+    tensor([-1.,  1.,  2.])
+    """
     return p.trunc(input)
 
 
 @stanza(exact=SAME, kernel=refuse("frac_cpu", ints=True, bools=True))
 def frac(input):
+    """The fraction of each element, with its sign: `input - trunc(input)`. The gradient is `g`.
+
+    >>> torch.frac(torch.tensor([-1.5, 2.25]))
+    tensor([-0.5000,  0.2500])
+    """
     return input - p.trunc(input)
 
 
@@ -72,6 +92,14 @@ def _rounding(input: Tensor, decimals: int) -> tuple[Any, tuple[Any, ...]]:
 @method
 @usually(_round.op, decimals=0)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest whole number, of two equally near ones the even one. With `decimals`, so many digits after the point are left; a negative
+    number of them rounds to tens, hundreds and so on. The gradient is 0.
+
+    >>> torch.round(torch.tensor([0.5, 1.5, -2.6]))
+    tensor([ 0.,  2., -3.])
+    >>> torch.round(torch.tensor([1234.5678]), decimals=-2)
+    tensor([1200.])
+    """
     op, args = _rounding(input, decimals)
     return op.function(*args, out=out)
 
@@ -86,6 +114,11 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 @stanza(exact=SAME, shared=False)
 def sgn(input):
+    """The sign of each element, as `sign` gives it: the two differ for complex numbers only, which there are none of here.
+
+    >>> torch.sgn(torch.tensor([-3.0, 0.0, 0.5]))
+    tensor([-1.,  0.,  1.])
+    """
     return p.sign(input)
 
 
@@ -94,16 +127,32 @@ _ONLY_BOOL = "{name} does not support non-boolean outputs."
 
 @stanza(promote="compare", inplace=False, exact=_ONLY_BOOL.format(name="signbit"))
 def signbit(input):
+    """Whether each element has its sign bit set, as a bool. Unlike `input < 0` it tells -0.0 from 0.0.
+
+    >>> torch.signbit(torch.tensor([-1.0, -0.0, 0.0]))
+    tensor([ True,  True, False])
+    """
     return p.signbit(input)
 
 
 @stanza(promote="float", tensors=("input",), number_node="CopysignBackward1")
 def copysign(input, other):
+    """The size of `input` with the sign of `other`, a tensor or a number. The gradient is `g` where that left the sign, `-g` where it
+    turned it, and 0 where `input` is 0; that of `other` is 0.
+
+    >>> torch.copysign(torch.tensor([1.0, -2.0]), torch.tensor([-1.0, 0.0]))
+    tensor([-1.,  2.])
+    """
     return p.copysign(input, other)
 
 
 @method
 def positive(input: Tensor) -> Tensor:
+    """`+input`: the tensor itself. Bools are refused.
+
+    >>> torch.positive(torch.tensor([1.0, -2.0]))
+    tensor([ 1., -2.])
+    """
     return +input
 
 
@@ -112,16 +161,31 @@ def positive(input: Tensor) -> Tensor:
 
 @stanza(promote="compare", inplace=False, exact=_ONLY_BOOL.format(name="isposinf"))
 def isposinf(input):
+    """Whether each element is inf, as a bool.
+
+    >>> torch.isposinf(torch.tensor([float("inf"), float("-inf"), 1.0]))
+    tensor([ True, False, False])
+    """
     return p.logical_and(p.isinf(input), p.gt(input, 0))
 
 
 @stanza(promote="compare", inplace=False, exact=_ONLY_BOOL.format(name="isneginf"))
 def isneginf(input):
+    """Whether each element is -inf, as a bool.
+
+    >>> torch.isneginf(torch.tensor([float("inf"), float("-inf"), 1.0]))
+    tensor([False,  True, False])
+    """
     return p.logical_and(p.isinf(input), p.lt(input, 0))
 
 
 @stanza(promote="compare", inplace=False)
 def isreal(input):
+    """Whether each element has no imaginary part: True for all, as there are no complex numbers here.
+
+    >>> torch.isreal(torch.tensor([1.0, float("nan")]))
+    tensor([True, True])
+    """
     return p.logical_or(p.isnan(input), p.eq(input, input))
 
 
@@ -164,6 +228,12 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
+    """`nan` for NaN, `posinf` for inf and `neginf` for -inf; without them 0 and the dtype's largest and least number. The gradient is `g`
+    where the element is finite, else 0.
+
+    >>> torch.nan_to_num(torch.tensor([1.0, float("nan"), float("inf")]), posinf=9.0)
+    tensor([1., 0., 9.])
+    """
     zero, largest, least = _numbers(input, nan, posinf, neginf)
     return _nan_to_num(input, zero, largest, least, out=out)
 
@@ -187,6 +257,12 @@ def nan_to_num_(
     ),
 )
 def fmax(input, other):
+    """The larger of `input` and `other`, of which one that is NaN does not count (`maximum` would be NaN). The larger has the gradient; of
+    equals, `input`.
+
+    >>> torch.fmax(torch.tensor([1.0, float("nan")]), torch.tensor([3.0, 2.0]))
+    tensor([3., 2.])
+    """
     return choose(p.logical_or(p.ge(input, other), p.isnan(other)), input, other)
 
 
@@ -199,6 +275,12 @@ def fmax(input, other):
     ),
 )
 def fmin(input, other):
+    """The smaller of `input` and `other`, of which one that is NaN does not count (`minimum` would be NaN). The smaller has the gradient;
+    of equals, `input`.
+
+    >>> torch.fmin(torch.tensor([1.0, float("nan")]), torch.tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
     return choose(p.logical_or(p.le(input, other), p.isnan(other)), input, other)
 
 
@@ -219,6 +301,11 @@ def _one_dtype(compute: Any, operands: Any) -> None:
     exact=_ONE_DTYPE,
 )
 def _heaviside(input, values):
+    """The unit step: 0 below 0, 1 above, and at 0 the element of `values`, which is broadcast. A gradient of it is refused.
+
+    >>> torch.heaviside(torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([0.5]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     return choose(p.eq(input, 0), values, choose(p.gt(input, 0), 1, 0))
 
 
@@ -236,6 +323,12 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     vjp=lambda g, input, other: (choose(p.eq(input, other), 0.0, g), None),
 )
 def nextafter(input, other):
+    """The number of the dtype that comes next to `input` on the way to `other`. The gradient in `input` is `g`, and 0 where they are
+    equal.
+
+    >>> torch.nextafter(torch.tensor([1.0]), torch.tensor([2.0])) - 1
+    tensor([1.1921e-07])
+    """
     return p.nextafter(input, other)
 
 
@@ -256,6 +349,11 @@ def _not_into(t: Tensor) -> None:
 
 @method
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`input * 2**other`. The gradients are `g * 2**other` and `g * log(2) * y` with the result `y`.
+
+    >>> torch.ldexp(torch.tensor([1.0, -3.0]), torch.tensor([3, 1]))
+    tensor([ 8., -6.])
+    """
     if out is not None:
         _not_into(out)
     return _ldexp(input, other, out=out)
@@ -294,6 +392,14 @@ _FREXP_OUT = (
 
 @method_alone
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
+    """The `mantissa`, from 0.5 to 1 in size, and the whole `exponent` of which each element is made: `input == mantissa * 2**exponent`. The
+    gradient goes through the mantissa: `g / 2**exponent`.
+
+    >>> torch.frexp(torch.tensor([1.0, -6.0]))
+    torch.return_types.frexp(
+    mantissa=tensor([ 0.5000, -0.7500]),
+    exponent=tensor([1, 3], dtype=torch.int32))
+    """
     if not input.dtype.is_floating_point:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     exponent = to_dtype(_exponent(input.detach()), dtypes.int32)
@@ -305,11 +411,21 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
 
 @stanza(tensors=("input", "other"), kernel=refuse("gcd_cpu", floats=True, bools=True))
 def gcd(input, other):
+    """The greatest common divisor of two integers, which is not negative; `gcd(0, 0)` is 0.
+
+    >>> torch.gcd(torch.tensor([12, -7, 0]), torch.tensor([18, 14, 5]))
+    tensor([6, 7, 5])
+    """
     return p.gcd(input, other)
 
 
 @stanza(tensors=("input", "other"), kernel=refuse("lcm_cpu", floats=True, bools=True))
 def lcm(input, other):
+    """The least common multiple of two integers, which is not negative; 0 if one of them is.
+
+    >>> torch.lcm(torch.tensor([4, -3, 0]), torch.tensor([6, 5, 5]))
+    tensor([12, 15,  0])
+    """
     divisor = p.gcd(input, other)
     return choose(p.eq(divisor, 0), 0, p.abs(p.floor_divide(input, divisor) * other))
 
@@ -370,6 +486,11 @@ def _value(operands: tuple[Any, ...], value: Any) -> Any:
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """`input + value * tensor1 * tensor2`, broadcast. The gradients are `g`, `g * value * tensor2` and `g * value * tensor1`.
+
+    >>> torch.addcmul(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), torch.tensor([5.0, 6.0]), value=0.5)
+    tensor([ 8.5000, 14.0000])
+    """
     return _addcmul(input, tensor1, tensor2, _value((input, tensor1, tensor2), value), out=out)
 
 
@@ -382,6 +503,12 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1)
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """`input + value * tensor1 / tensor2`, broadcast. The gradients are `g`, `g * value / tensor2` and
+    `-g * value * tensor1 / tensor2**2`. Division of integers by integers is refused.
+
+    >>> torch.addcdiv(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), torch.tensor([2.0, 8.0]), value=2)
+    tensor([4., 3.])
+    """
     return _addcdiv(input, tensor1, tensor2, value, out=out)
 
 
