@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar, cast
-from weakref import WeakValueDictionary
+from typing import Any, TypeVar, cast
+from weakref import ref
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_DTYPE = "the default dtype"
 PLANS = 4096  # of one op
-_all: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by identity; a table goes with who has it
+_all: set[ref[Any]] = set()  # a table goes with who has it
 
 
 class Table(dict[K, V]):
@@ -29,14 +29,18 @@ class Table(dict[K, V]):
     interpreter has a short way for dicts alone."""
 
     __slots__ = ("__weakref__", "bound", "name", "rests_on")
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __init__(self, name: str, bound: int | None, rests_on: str = "") -> None:
         self.name, self.bound, self.rests_on = name, bound, rests_on
-        _all[id(self)] = self
+        _all.add(ref(self, _all.discard))
 
-    def keep(self, key: K, value: V) -> V:
+    def __setitem__(self, key: K, value: V) -> None:
         if self.bound is not None and len(self) >= self.bound:
             self.clear()
+        super().__setitem__(key, value)
+
+    def keep(self, key: K, value: V) -> V:
         self[key] = value
         return value
 
@@ -46,52 +50,19 @@ def cached(bound: int | None) -> Callable[[F], F]:
 
     def make(function: F) -> F:
         remembering = lru_cache(maxsize=bound)(function)
-        _all[id(remembering)] = remembering
+        _all.add(ref(remembering, _all.discard))
         return cast(F, remembering)
 
     return make
 
 
-class Row(NamedTuple):
-    name: str
-    tables: int  # of that name: an op, for one, has plans of its own
-    entries: int
-    bound: int | None  # of each
-
-
-class Rows(list[Row]):
-    def __repr__(self) -> str:
-        used = [row for row in self if row.entries]
-        wide = max([len(row.name) for row in used], default=0)
-        lines = [
-            f"{r.name:{wide}}  {r.entries:6} of {'any number' if r.bound is None else r.bound}"
-            + (f", {r.tables} tables" if r.tables > 1 else "")
-            for r in used
-        ]
-        return "\n".join([*lines, f"and {len(self) - len(used)} names without entries"])
-
-
-def rows(word: str = "") -> Rows:
-    """The tables whose name holds the word, those of one name together, by name."""
-    found: dict[str, Row] = {}
-    for known in _living():
-        if isinstance(known, Table):
-            name, entries, bound = known.name, len(known), known.bound
-        else:
-            name = f"{known.__module__}.{known.__qualname__}".removeprefix("nbgrad.")
-            about = known.cache_info()
-            entries, bound = about.currsize, about.maxsize
-        others = found.get(name, Row(name, 0, 0, bound))
-        found[name] = Row(name, others.tables + 1, others.entries + entries, bound)
-    return Rows(sorted([row for row in found.values() if word in row.name]))
-
-
 def forget(what: str) -> None:
     """Empty the tables that rest on what has changed."""
-    for known in _living():
+    for known in living():
         if isinstance(known, Table) and known.rests_on == what:
             known.clear()
 
 
-def _living() -> list[Any]:
-    return [known for ref in _all.valuerefs() if (known := ref()) is not None]
+def living() -> list[Any]:
+    """All tables and functions that remember."""
+    return [known for weak in _all.copy() if (known := weak()) is not None]

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base import source
 from nbgrad.base.tables import cached
 from nbgrad.core.refusals import LEAF_WRITE
 from nbgrad.core.signatures import (
@@ -232,19 +233,25 @@ def guard(path: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if known_as is not None:
         return known_as(path)
     scope: dict[str, Any] = {"_function": function, "_kinds": _kinds, "_type": type}
-    return written_later(lambda made: _guarded(path, function, scope, made), "guarded", scope, function, path)
+    write = partial(_guarded, path, function, scope)
+    return written_later(write, "guarded", scope, function, path, "guard")
 
 
 def written_later(
-    write: Callable[[Any], str], name: str, scope: dict[str, Any], function: Callable[..., Any], path: str
+    write: Callable[[Any], str],
+    name: str,
+    scope: dict[str, Any],
+    function: Callable[..., Any],
+    path: str,
+    what: str,
 ) -> Any:
     """A function that stands before another one. Its source is written and compiled at its first call: there are hundreds. It stays the
     same object, as users keep functions (`act = F.relu`)."""
     made: Any = FunctionType(_FIRST, scope)
 
     def become(args: Args, kwargs: dict[str, Any]) -> Any:
-        exec(write(made), scope)
-        written = scope[name]
+        about = f"{function.__module__}.{function.__qualname__}{signature(function)}, signatures.txt"
+        written = source.function(name, write(made), scope, f"{what} of {path or name}", about)
         made.__defaults__, made.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         made.__code__ = written.__code__
         return made(*args, **kwargs)

@@ -448,7 +448,7 @@ def signatures(path: str) -> list[Signature]:
 # ---------------------------------------------------------------- judging a call
 
 
-_fine: Table[Any, bool] = Table("core.arguments.fine", 4096)  # kinds that need not be judged again
+_fine: Table[Any, bool] = Table("core.signatures.fine", 4096)  # kinds that need not be judged again
 
 
 def _kinds(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base import source
 from nbgrad.base.tables import cached
 from nbgrad.core.arguments import (
     anew,
@@ -128,7 +129,8 @@ def _function_maker(
     """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
     call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
     listed = ", ".join(names)
-    keys, values, lines = [], [], []
+    keys, values = [], []
+    lines: list[Any] = []
     asked = " + ".join([f"{4**k} * {v}._rg" if k else f"{v}._rg" for k, v in enumerate(names) if tensors[k]])
     if differentiable:
         lines.append(f"asked = {asked}")
@@ -139,63 +141,70 @@ def _function_maker(
         elif numbers[k]:
             keys.append(f"k{k}")
             values.append(v)
-            lines += [f"k{k} = type({v})", f"if k{k} is int and not low <= {v} <= high:", f"    k{k} = None"]
+            lines += [f"k{k} = type({v})", f"if k{k} is int and not low <= {v} <= high:", [f"k{k} = None"]]
         else:
             keys.append(f"k{k}")
             values.append(f"b{k}")
             lines += [
                 f"k{k} = type({v})",
                 f"if k{k} is float:",
-                f"    b{k} = {v}",
+                [f"b{k} = {v}"],
                 f"elif k{k} is int:",
-                f"    b{k} = {v}",
-                f"    if not low <= {v} <= high:",
-                f"        k{k} = None",
+                [f"b{k} = {v}", f"if not low <= {v} <= high:", [f"k{k} = None"]],
                 "else:",
-                f"    k{k}, b{k} = {v}._spec, {v}._buf",
-                *([f"    asked += {4**k} * {v}._rg"] if differentiable else []),
+                [f"k{k}, b{k} = {v}._spec, {v}._buf", *[f"asked += {4**k} * {v}._rg"] * differentiable],
             ]
     named = [f"{keyword}=usual", "out=None"][not keyword :]
-    absent = _MISSING.format(missing=missing(names))
-    only = [
-        name for name in others if name not in other_names(names)
-    ]  # each that is asked for is time of every call
-    text = _FUNCTION.format(
+    # Each that is asked for is time of every call.
+    only = [name for name in others if name not in other_names(names)]
+    absent = [f"if {missing(names)}:", ["return anew(locals())"]]
+    other = f'return otherwise({listed}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))'
+    short = source.fill(
+        _SHORT,
         signature=definition([f"{name}=_unset" for name in names], named, (), others),
         unusual=unusual((), only),
-        missing=absent,
-        keyword=_KEYWORD.format(names=listed, keyword=keyword, missing=absent) if keyword else "",
+        keyword=[f"if {keyword} is not usual:", [*absent, other]] if keyword else [],
+        absent=absent,
         names=listed,
-        operands="".join([f"            {line}\n" for line in lines]),
+        operands=lines,
         keys=", ".join(keys),
         values=", ".join(values),
         fit="".join([f" or not plan.low <= {v} <= plan.high" for v, fit in zip(names, fits) if fit]),
-        foreign=_FOREIGN if operator else "",
-        history=_HISTORY.format(names=listed) if differentiable else _CONSTANT,
+        foreign=_FOREIGN if operator else [],
+        history=[
+            "if asked and state.grad:",
+            [f"(plan.recorders.get(asked) or recorder(plan, asked))(t, {listed})"],
+            "else:",
+            _NO_HISTORY,
+        ]
+        if differentiable
+        else _NO_HISTORY,
     )
     scope: dict[str, Any] = dict(
-        __name__=__name__, call=call, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor
+        __name__=__name__, Tensor=Tensor, call=call, empty=_empty, bytes_=_bytes, new=new
     )
-    scope["_unset"] = unset
-    scope |= dict(
-        shared=shared, state=state, as_inference=as_inference, recorder=recorder, number_type=number_type
-    )
-    scope["check_room"] = backend.check_room
-    exec(text, scope)
-    return scope["make"]
+    scope |= dict(shared=shared, state=state, as_inference=as_inference, recorder=recorder, _unset=unset)
+    scope |= dict(number_type=number_type, check_room=backend.check_room)
+    title = f"short way of elementwise ops of {listed}"
+    about = f"tensors only: {tensors}, numbers only: {numbers}, other names: {others}, a gradient: {differentiable}"
+    return source.function("make", short, scope, title, about)
 
 
-_FUNCTION = """
+_SHORT = """
 def make(op, find, foreign, usual, otherwise, path, anew, low=-(2**63), high=2**64 - 1):
     def function({signature}):
         if {unusual}:
             return anew(locals())
-{keyword}        try:
-{operands}            plan = find(({keys},))
+        {keyword}
+        try:
+            {operands}
+            plan = find(({keys},))
         except AttributeError:
             plan = None
         if plan is None or out is not None{fit}:
-{missing}{foreign}            return call(op, ({names},), out, path)
+            {absent}
+            {foreign}
+            return call(op, ({names},), out, path)
         try:
             buf = empty(plan.nbytes, bytes_)
             plan.launch(plan.address, plan.n, buf, {values})
@@ -208,29 +217,16 @@ def make(op, find, foreign, usual, otherwise, path, anew, low=-(2**63), high=2**
         t._buf, t._spec = buf, plan.out
         t._storage = t._view = t._ad = None
         t._nr = 0
-{history}        return t
+        {history}
+        return t
     return function
 """
-_MISSING = """            if {missing}:
-                return anew(locals())
-"""
-_KEYWORD = """        if {keyword} is not usual:
-{missing}            return otherwise({names}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))
-"""
-_FOREIGN = """            if not isinstance(other, Tensor) and number_type(other) is None:
-                return foreign
-"""
-_HISTORY = """        if asked and state.grad:
-            (plan.recorders.get(asked) or recorder(plan, asked))(t, {names})
-        else:
-            t._rg, t._node = 0, None
-            if shared.rare and state.modes.inference:
-                as_inference(t)
-"""
-_CONSTANT = """        t._rg, t._node = 0, None
-        if shared.rare and state.modes.inference:
-            as_inference(t)
-"""
+_FOREIGN = ["if not isinstance(other, Tensor) and number_type(other) is None:", ["return foreign"]]
+_NO_HISTORY = [
+    "t._rg, t._node = 0, None",
+    "if shared.rare and state.modes.inference:",
+    ["as_inference(t)"],
+]
 
 
 def operands_of(op: ElementwiseOp, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.source import fill
 from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.core import arguments
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, as_inference, empty, new, wrap
 from nbgrad.dispatch import transforms
-from nbgrad.history.record import op_recorder
+from nbgrad.history.record import recorder
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Marked, Spec
 from nbgrad.tape.modes import shared, state
@@ -54,7 +55,7 @@ class Prepared:
             ]
             self.results = tuple(can) if several else () if can[0] else None
             self.kept = (self.static, self.spec, specs if several else specs[0])
-        return op_recorder(self, asked)
+        return recorder(self, asked)
 
     def record(self, result: Any, tensors: tuple[Any, ...]) -> None:
         """Give new results their history."""
@@ -203,7 +204,8 @@ def {name}({definition}):
     if {unusual}:
         return anew(locals())
     try:
-{spread}        plan = find(({key}))
+        {spread}
+        plan = find(({key}))
     except (AttributeError, TypeError):
         plan = None
     try:
@@ -224,10 +226,7 @@ def {name}({definition}):
         (plan.recorders.get(asked) or plan.recorder(asked, result))(result, {tensors})
     return result{first_result}
 """
-_SPREAD = """        given = all_{name}
-        if len(given) == 1 and given[0].__class__ in sequences:
-            given = tuple(given[0])
-"""
+_SPREAD = ["if len(given) == 1 and given[0].__class__ in sequences:", ["given = tuple(given[0])"]]
 _PLAIN = {int, bool, float, str, type(None), type}
 
 
@@ -282,9 +281,10 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
     before = "".join([p.name for p in spread])
     listed = [f"{p.name}=_{p.name}" for p in every if p not in spread]
     text = partial(
-        _SETTLED.format,
+        fill,
+        _SETTLED,
         name=function.__name__,
-        spread="".join([_SPREAD.format(name=p.name) for p in spread]),
+        spread=[line for p in spread for line in (f"given = all_{p.name}", *_SPREAD)],
         key=", ".join([f"{first.name}._spec", *key]) + ",",
         named="".join(f" or {text}" for text in more),
         more=" or ".join(more) or "False",
@@ -330,7 +330,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
 
         refused_after = partial(arguments.refused_after, path, every[at:], at)
         here = {**scope, "judge": judge, "anew": anew, "refused_after": refused_after}
-        made = arguments.written_later(write, function.__name__, here, function, path)
+        made = arguments.written_later(write, function.__name__, here, function, path, "short way")
         return made
 
     unnamed = known_as("")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbgrad.base import source
+from nbgrad.base.source import text_of, tuple_of
 from nbgrad.base.tables import cached
 from nbgrad.core.op import Op
 from nbgrad.core.plan import Plan
@@ -29,33 +31,62 @@ def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     recorder(plan, asked)(t, *args)
 
 
-def recorder(plan: Plan, asked: int) -> Callable[..., None]:
-    """The function of a result and the operands that records a call of this plan. `asked` holds the operands' `_rg`, two bits each, the
-    first lowest: who wants a gradient decides what is saved, so all that can be decided once is, here."""
-    found = plan.recorders.get(asked)
+def recorder(owner: Any, asked: int) -> Callable[..., None]:
+    """The function of a result and the operands that records a call of `owner`: of a `Plan`, of an `Op` (whose static arguments it is
+    given in between), or of what was prepared of one. `asked` holds the operands' `_rg`, two bits each, the first lowest, 3 for one that
+    is not there; of an op of any number of operands a 1 stands after the last. Who wants a gradient decides what is saved, so all
+    that can be decided once is, here."""
+    found = owner.recorders.get(asked)
     if found is None:
-        op = plan.op
-        flags = [0 if p in op.flat else asked >> 2 * k & 3 for k, p in enumerate(op.params)]
-        found = _constant
-        if any(flags) and plan.out.dtype.is_floating_point:
-            rule = rule_of(plan, tuple([flag != 0 for flag in flags]))
-            # With no derivative anywhere (sign, floor, a comparison in place) PyTorch still records.
-            # PyTorch's node that has no gradient knows only of inputs that want one.
-            listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
-            static = _tuple([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
-            saved = (*(f"a{k}" for k in rule.tensor_positions), *["y0"] * rule.saves_output)
-            saved = saved or ("HELD",) * rule.holds
-            found = _recorder_maker(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
-        plan.recorders[asked] = found
+        found = owner.recorders[asked] = (_of_plan if isinstance(owner, Plan) else _of_op)(owner, asked)
     return found
+
+
+def _of_plan(plan: Plan, asked: int) -> Callable[..., None]:
+    op = plan.op
+    flags = [0 if p in op.flat else asked >> 2 * k & 3 for k, p in enumerate(op.params)]
+    if not any(flags) or not plan.out.dtype.is_floating_point:
+        return _constant
+    rule = rule_of(plan, tuple([flag != 0 for flag in flags]))
+    # With no derivative anywhere (sign, floor, a comparison in place) PyTorch still records.
+    # PyTorch's node that has no gradient knows only of inputs that want one.
+    listed = tuple([k for k, flag in enumerate(flags) if flag or op.refuses is None])
+    static = tuple_of([f"a{k}" for k in rule.number_positions]) if rule.number_positions else ""
+    saved = (*(f"a{k}" for k in rule.tensor_positions), *["y0"] * rule.saves_output)
+    saved = saved or ("HELD",) * rule.holds
+    return _written(tuple(flags), listed, saved, static)(rule, plan, asked, recorder)
 
 
 def _constant(t: Tensor, *args: Any) -> None:
     t._rg, t._node = 0, None
 
 
+def _of_op(owner: Any, asked: int) -> Callable[..., None]:
+    """What was prepared knows what to keep, and which of `results` can have history; an op of one result is told at each call."""
+    op, results = (owner, ()) if isinstance(owner, Op) else (owner.op, owner.results)
+    count = (asked.bit_length() - 1) // 2 if op.variadic else len(op.inputs)
+    flags = tuple([asked >> 2 * k & 3 for k in range(count)])
+    mask = tuple([flag in (1, 2) for flag in flags])
+    found: Callable[..., None] = _nothing
+    if any(mask) and op.rules and results is not None:
+        rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), bool(results))
+        saved = [f"a{k}" for k in rule.inputs]
+        saved += [f"{'r' if k and op.statistics else 'y'}{k}" for k in rule.outputs]
+        saved = saved or ["HELD"] * rule.holds
+        every = tuple(range(len(flags)))
+        if owner is op:
+            specs = tuple_of(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
+            own = (f"(static, {specs}, r0._spec)", (), "static, ", "1 if r0._view is None else 2")
+        else:
+            own = ("owner.kept", results, "", "2" if op.views else "1")
+        found = _written(flags, every, tuple(saved), *own)(rule, owner, asked, recorder)
+    if op.untrained and mask[(k := op.inputs.index(op.untrained[1]))]:
+        found = _held_to(op.untrained, k, found)
+    return found
+
+
 @cached(1024)
-def _recorder_maker(
+def _written(
     flags: tuple[int, ...],
     listed: tuple[int, ...],
     saved: tuple[str, ...],
@@ -68,14 +99,15 @@ def _recorder_maker(
     (flag 2) is asked at each call if it wants a gradient; where it does not, another recorder is due. The node knows of the operands
     `listed` and keeps `static` and what is `saved`: operands a0, a1 ..., results r0, r1 ... or, as y0, y1 ..., what lies in those; or HELD.
     Of several `results` those get history for which True stands."""
+    about = f"who wants a gradient: {flags}, saved: {tuple_of(saved)}, kept: {static or None}"
     given += ", ".join([f"a{k}" for k in range(len(flags))])
     result = "results" if results else "r0"
-    lines = []
+    lines: list[Any] = []
     for k, flag in enumerate(flags):
         if flag == 2:
             lines += [
                 f"if a{k}._node is None and not requires(a{k}):",
-                f"    return recorder(owner, asked - {2 << 2 * k})({result}, {given})",
+                [f"return recorder(owner, asked - {2 << 2 * k})({result}, {given})"],
             ]
     lines.append("node = Node()")
     asking = [k for k, flag in enumerate(flags) if flag in (1, 2)]
@@ -88,15 +120,14 @@ def _recorder_maker(
                 f"e{k} = a{k}._node",
                 f"if e{k} is None: e{k}, node.leaves = accumulator(a{k}), {held}",
             ]
-    listed = listed[
-        : listed.index(asking[-1]) + 1
-    ]  # what lists the edges to a user adds those that lead nowhere
+    # What lists the edges to a user adds those that lead nowhere.
+    listed = listed[: listed.index(asking[-1]) + 1]
     number = [{1: f"a{k}._nr", 2: f"n{k}"}.get(flags[k], "0") for k in listed]
     if results:
-        lines.append(f"{_tuple([f'r{k}' for k in range(len(results))])} = results")
+        lines.append(f"{tuple_of([f'r{k}' for k in range(len(results))])} = results")
     lines += [
-        f"node.next = {_tuple([f'e{k}' if k in asking else 'None' for k in listed])}",
-        f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {_tuple(number)}",
+        f"node.next = {tuple_of([f'e{k}' if k in asking else 'None' for k in listed])}",
+        f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {tuple_of(number)}",
     ]
     changed = [f"{t}._storage is not None" for t in saved if t[0] == "a"]
     recorded = [k for k, has in enumerate(results) if has]
@@ -115,80 +146,40 @@ def _recorder_maker(
         lines.append("node.saved = HELD")
         saved = ()
     elif saved:
-        lines.append(f"node.saved = {_tuple(saved)}")
+        lines.append(f"node.saved = {tuple_of(saved)}")
     if changed:
         lines.append(f"if {' or '.join(changed)}: node.versions = versions(node.saved)")
     if static:
         lines.append(f"node.static = {static}")
     lines += ["node.rule = rule", "node.seq = next(sequence)", "if shared.rare:"]
+    rare = []
     if saved:
-        lines.append("    node.saved, node.versions = save(node.saved)")
-        lines.append("    if type(node.saved[0]) is Packed: node.rule = of_packed(rule)")
-    lines.append("    note_origin(node)")
+        rare += [
+            "node.saved, node.versions = save(node.saved)",
+            "if type(node.saved[0]) is Packed: node.rule = of_packed(rule)",
+        ]
+    lines.append([*rare, "note_origin(node)"])
     if len(recorded) > 1:
         lines.append(f"node.outputs = {len(recorded)}")
     lines += [f"r{k}._node, r{k}._nr = node, {k}" for k in recorded] or ["r0._node = node"]
     lines += [f"r{k}._rg = {wants}" for k in recorded or [0]]
-    body = "".join([f"        {line}\n" for line in lines])
     scope: dict[str, Any] = dict(
-        requires=requires,
-        edge=edge,
-        accumulator=accumulator,
-        Node=Node,
-        HELD=HELD,
-        new=new,
-        Tensor=Tensor,
-        storage_of=storage_of,
+        Node=Node, Tensor=Tensor, Packed=Packed, HELD=HELD, sequence=sequence, shared=shared
     )
-    scope |= dict(versions=versions_of, sequence=sequence, shared=shared, save=save, note_origin=note_origin)
-    scope |= dict(Packed=Packed, of_packed=of_packed)
-    exec(
-        f"def make(rule, owner, asked, recorder):\n    def record({result}, {given}):\n{body}    return record",
-        scope,
-    )
-    return scope["make"]
-
-
-def _tuple(items: Sequence[str]) -> str:
-    return f"({', '.join(items)},)"
+    scope |= dict(requires=requires, edge=edge, accumulator=accumulator, new=new, storage_of=storage_of)
+    scope |= dict(versions=versions_of, save=save, note_origin=note_origin, of_packed=of_packed)
+    whole = [
+        "def make(rule, owner, asked, recorder):",
+        [f"def record({result}, {given}):", lines, "return record"],
+    ]
+    title = f"recorder of {len(flags)} operands"
+    return source.function("make", text_of(whole), scope, title, about)
 
 
 def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
     found = plan.rules.get(mask)
     if found is None:
         found = plan.rules[mask] = ElementwiseRule(plan, mask)
-    return found
-
-
-# ---------------------------------------------------------------- all other ops
-
-
-def op_recorder(owner: Any, asked: int) -> Callable[..., None]:
-    """As `recorder`, for an `Op` or what was prepared of one; 3 stands for an operand that is not there, and of an op of any number of
-    operands a 1 stands after the last. An op of one result is given its static arguments at each call, what was prepared knows
-    what to keep, and which of `results` can have history."""
-    found = owner.recorders.get(asked)
-    if found is None:
-        op, results = (owner, ()) if isinstance(owner, Op) else (owner.op, owner.results)
-        count = (asked.bit_length() - 1) // 2 if op.variadic else len(op.inputs)
-        flags = tuple([asked >> 2 * k & 3 for k in range(count)])
-        mask = tuple([flag in (1, 2) for flag in flags])
-        found = _nothing
-        if any(mask) and op.rules and results is not None:
-            rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), bool(results))
-            saved = [f"a{k}" for k in rule.inputs]
-            saved += [f"{'r' if k and op.statistics else 'y'}{k}" for k in rule.outputs]
-            saved = saved or ["HELD"] * rule.holds
-            every = tuple(range(len(flags)))
-            if owner is op:
-                specs = _tuple(["None" if flag == 3 else f"a{k}._spec" for k, flag in enumerate(flags)])
-                own = (f"(static, {specs}, r0._spec)", (), "static, ", "1 if r0._view is None else 2")
-            else:
-                own = ("owner.kept", results, "", "2" if op.views else "1")
-            found = _recorder_maker(flags, every, tuple(saved), *own)(rule, owner, asked, op_recorder)
-        if op.untrained and mask[(k := op.inputs.index(op.untrained[1]))]:
-            found = _held_to(op.untrained, k, found)
-        owner.recorders[asked] = found
     return found
 
 
@@ -235,11 +226,18 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
                 shift += 2
             if op.variadic:
                 asked |= 1 << shift
-            (op.recorders.get(asked) or op_recorder(op, asked))(result, static, *tensors)
+            (op.recorders.get(asked) or recorder(op, asked))(result, static, *tensors)
         return result
+    _record_step_by_step(op, result, tensors, static)
+    return result
+
+
+def _record_step_by_step(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any]) -> None:
+    """The same where what there is shows at the call: of more operands than a recorder has by name, and of several results."""
+    single = isinstance(result, Tensor)
     mask = tuple([t is not None and requires(t) for t in tensors])
     if True not in mask:
-        return result
+        return
     rule = _op_rule(op, mask, tuple([t is not None for t in tensors]), not single)
     node = Node()
     edges: list[Node | None] = []
@@ -280,7 +278,6 @@ def record_op(op: Op, result: Any, tensors: Sequence[Any], static: dict[str, Any
     for k, o in enumerate(outs[:1] if op.statistics else outs):
         if o._spec.dtype.is_floating_point:
             o._node, o._nr, o._rg = node, k, 2 if o._view is not None else 1
-    return result
 
 
 def record_view(out: Tensor, base: Tensor, op: Op, static: dict[str, Any]) -> Tensor:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base import source
+from nbgrad.base.source import text_of, tuple_of
 from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.op import GRAD, OUT, ElementwiseOp, Op
 from nbgrad.core.plan import Kernel, Plan
@@ -321,60 +323,50 @@ def _runner_maker(
     holds: bool,
 ) -> Callable[..., Any]:
     """Source of the few lines between a gradient's arrival and its kernel, without loops: measured 1 us a node less than with."""
-    lines = ["def make(launch, address, n, sizes, outs, operands):"]
     names = ", ".join
-    for k in range(count):
-        lines.append(f"    size{k}, out{k} = sizes[{k}], outs[{k}]")
-    lines += [
-        f"    operand{k} = operands[{k}]"
-        for k, (form, _) in enumerate(forms)
-        if form not in ("exact", "none")
+    before: list[Any] = [f"size{k}, out{k} = sizes[{k}], outs[{k}]" for k in range(count)]
+    before += [
+        f"operand{k} = operands[{k}]" for k, (form, _) in enumerate(forms) if form not in ("exact", "none")
     ]
-    lines.append("    def run(g, node):")
+    lines: list[Any] = []
     held = sorted({k for k in where if k >= 0})
     if held:
-        lines += ["        saved = node.saved", "        if saved is None: unpack(node)"]
+        lines += ["saved = node.saved", "if saved is None: unpack(node)"]
     elif holds:
-        lines.append("        if node.saved is None: unpack(node)")
+        lines.append("if node.saved is None: unpack(node)")
     for k in held:  # what `unpack` checks, in line: no storage record, or no write since
-        lines += [f"        s{k} = saved[{k}]", f"        st{k} = s{k}._storage"]
+        lines += [f"s{k} = saved[{k}]", f"st{k} = s{k}._storage"]
     if held:
         written = " or ".join(f"(st{k} is not None and st{k}.version != node.versions[{k}])" for k in held)
-        lines.append(
-            f"        if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}"
-        )
-    lines += [
-        f"        b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)
-    ]
+        lines.append(f"if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}")
+    lines += [f"b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)]
     read = ["g._buf" if k < 0 else f"s{k}._buf" for k in where if k >= 0 or not over]
     read += [f"node.static[{k}]" for k in keep]
-    lines.append(f"        launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
+    lines.append(f"launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
     given = []
     for k, (form, at) in enumerate(forms):
         if form in ("made", "exact"):
             lines += [
-                f"        t{k} = new(Tensor)",
-                f"        t{k}._buf, t{k}._spec = b{at}, out{at}",
-                f"        t{k}._rg = t{k}._nr = 0",
+                f"t{k} = new(Tensor)",
+                f"t{k}._buf, t{k}._spec = b{at}, out{at}",
+                f"t{k}._rg = t{k}._nr = 0",
+                f"t{k}._storage = t{k}._node = t{k}._view = t{k}._ad = None",
             ]
-            lines.append(f"        t{k}._storage = t{k}._node = t{k}._view = t{k}._ad = None")
         given.append(
             {"none": "None", "exact": f"t{k}", "made": f"fit(t{k}, operand{k})"}.get(
                 form, f"plain({form!r}, g, operand{k})"
             )
         )
-    lines += [f"        return ({names(given)},)", "    return run"]
-    scope: dict[str, Any] = {
-        "unpack": unpack,
-        "empty": _empty,
-        "bytes_": _bytes,
-        "new": new,
-        "Tensor": Tensor,
-        "fit": _fit,
-        "plain": _plain,
-    }
-    exec("\n".join(lines), scope)
-    return scope["make"]
+    lines.append(f"return {tuple_of(given)}")
+    whole = [
+        "def make(launch, address, n, sizes, outs, operands):",
+        [*before, "def run(g, node):", lines, "return run"],
+    ]
+    scope: dict[str, Any] = dict(
+        unpack=unpack, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor, fit=_fit, plain=_plain
+    )
+    about = f"reads g and what was saved at {held}, makes {names([form for form, _ in forms])}"
+    return source.function("make", text_of(whole), scope, f"runner of {len(forms)} gradients", about)
 
 
 def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...]]:
@@ -498,12 +490,14 @@ class OpRule:
                 for k, (n, m) in enumerate(zip(op.inputs, mask))
             )
         )
-        scope: dict[str, Any] = dict(op.rules)
-        listed = "if type(g) is not list: g = [g]" if several and not op.statistics else ""
-        exec(
-            f"def run(g, saved, static, layout, wanted, own=False):\n    {listed}\n    return ({text})", scope
-        )
-        self.run = scope["run"]
+        whole = [
+            "def run(g, saved, static, layout, wanted, own=False):",
+            ["if type(g) is not list: g = [g]"] if several and not op.statistics else [],
+            [f"return ({text})"],
+        ]
+        title = f"rules of {op.node_name}"
+        about = f"the gradients of {', '.join([n for n, m in zip(op.inputs, mask) if m]) or 'all inputs'}"
+        self.run = source.function("run", text_of(whole), dict(op.rules), title, about)
 
     def made_by(self, node: Node, k: int) -> str:
         t = (node.saved or ())[k]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from nbgrad.base.source import Source, note
 from nbgrad.base.tables import Table, cached
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.kernels import libcalls
@@ -213,10 +214,12 @@ def njit_entry(name: str, source: str) -> Callable[..., None]:
     """The compiled entry point of an `@njit(signature)` function: a launcher. What Numba would keep of it is a pickle; here it is kept as
     a kernel is, by the machine code of the function that Python calls, and the place where that looks for its environment."""
     with uninterrupted(), LOCK:
+        title = f"launcher {name}"
         source, digest = _settled(source)
         name = f"{name}_{digest}"
         source = source.replace("@NAME@", name)
         path = _shown(name, source)
+        note(Source(title, source.split('"""')[1], str(path), source))
         loaded = _load(name)
         if loaded is not None:
             return _entry(name, *loaded)

@@ -1,4 +1,4 @@
-"""PyTorch's `torch.utils`, and `kernels`, `tables` and `viz`, for which PyTorch has no name.
+"""PyTorch's `torch.utils`, and `kernels`, `sources`, `tables` and `viz`, for which PyTorch has no name.
 
 Submodules that few programs need are loaded when their name is first asked for.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from nbgrad.base.tables import Rows, rows
+from nbgrad.base import source
+from nbgrad.base.source import Source
 from nbgrad.kernels import build
 from nbgrad.kernels.build import Kernel
 from nbgrad.utils import dlpack as dlpack
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from nbgrad.utils import hooks as hooks
     from nbgrad.utils import safetensors as safetensors
     from nbgrad.utils import viz as viz
+    from nbgrad.utils._tables import Rows
 
 
 if not TYPE_CHECKING:  # for which all names are there
@@ -38,11 +40,20 @@ def kernels(name: str = "") -> list[Kernel]:
     return [kernel for kernel in build._kernels.values() if kernel.name.startswith(name)]
 
 
+def sources(word: str = "") -> list[Source]:
+    """The functions of Python that nbgrad has written in this process, of which the title, or what they were made from, holds the word:
+    recorders, short ways of ops, guards, launchers of kernels. Each has a `title`, `made_from`, its `text`, and the `path` under which
+    tracebacks show it."""
+    return list(source.sources(word))
+
+
 def tables(word: str = "") -> Rows:
     """What nbgrad has worked out and remembers, by where in it that is: rows of `name`, `tables` (of that name), `entries` and `bound`,
     of those whose name holds the word. A table that is full is begun anew, so memory stays bounded however many shapes a program sees.
     """
+    from nbgrad.utils._tables import rows
+
     return rows(word)
 
 
-__all__ = ["kernels", "tables"]
+__all__ = ["kernels", "sources", "tables"]

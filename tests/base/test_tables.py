@@ -11,10 +11,11 @@ from nbgrad.base import tables
 from nbgrad.base.tables import Table, cached
 from nbgrad.memory.storage import spec
 from nbgrad.utils import tables as counted
+from nbgrad.utils._tables import Row
 from tests.map import MODULES, name_of
 
 
-def row(name: str) -> tables.Row:
+def row(name: str) -> Row:
     (found,) = [r for r in counted(name) if r.name == name]
     return found
 
@@ -108,7 +109,7 @@ import nbgrad as torch
 from nbgrad.base import tables
 from nbgrad.utils import tables as counted
 
-for t in tables._living():  # as many shapes as go over bounds that are this small take less time
+for t in tables.living():  # as many shapes as go over bounds that are this small take less time
     if isinstance(t, tables.Table) and t.bound is not None:
         t.bound = 20
 for n in range(1, 60):
@@ -137,7 +138,7 @@ def test_a_new_default_dtype_forgets() -> None:
     assert row("core.op.plans").entries
     torch.set_default_dtype(torch.float64)
     try:
-        resting = [t for t in tables._living() if isinstance(t, Table) and t.rests_on]
+        resting = [t for t in tables.living() if isinstance(t, Table) and t.rests_on]
         assert resting
         assert not any(resting)
         assert (x / 2).dtype is torch.float64

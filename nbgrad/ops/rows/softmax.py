@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nbgrad.base import source
+from nbgrad.base.source import text_of
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
@@ -118,20 +120,27 @@ def _runner(made: int, read: int, over: bool) -> Callable[..., Runner]:
     """Source of the lines between a call and its kernel, without loops: half of what a small call costs is in such lines."""
     inputs = [f"x{k}" for k in range(read)]
     outs, buffers = [f"t{k}" for k in range(made)], [f"b{k}" for k in range(made)]
-    text = ["def make(empty, launch, address, items, meta, outs, *numbers):"]
-    text += [f"    s{k} = outs[{k}]; n{k} = s{k}.extent * s{k}.itemsize" for k in range(made)]
-    text += [f"    def run({', '.join(inputs)}):"]
-    text += [f"        if not {x}._spec.contiguous: {x} = contiguous({x}.detach())" for x in inputs]
-    text += [f"        b{k} = empty(n{k})" for k in range(made)]
-    text += [
-        f"        launch(address, items, meta, {', '.join([*buffers, *(f'{x}._buf' for x in inputs)])}, *numbers)"
-    ]
-    text += [f"        t{k} = wrap(b{k}, s{k})" for k in range(made)]
+    before = [f"s{k} = outs[{k}]; n{k} = s{k}.extent * s{k}.itemsize" for k in range(made)]
+    lines = [f"if not {x}._spec.contiguous: {x} = contiguous({x}.detach())" for x in inputs]
+    lines += [f"b{k} = empty(n{k})" for k in range(made)]
+    lines.append(
+        f"launch(address, items, meta, {', '.join([*buffers, *(f'{x}._buf' for x in inputs)])}, *numbers)"
+    )
+    lines += [f"t{k} = wrap(b{k}, s{k})" for k in range(made)]
     given = ["wrap(x0._buf, x0._spec)"] * over + outs
-    text += [f"        return {', '.join(given)}", "    return run"]
-    scope: dict[str, Any] = {"contiguous": contiguous, "wrap": wrap}
-    exec("\n".join(text), scope)
-    make: Callable[..., Runner] = scope["make"]
+    lines.append(f"return {', '.join(given)}")
+    whole = [
+        "def make(empty, launch, address, items, meta, outs, *numbers):",
+        [*before, f"def run({', '.join(inputs)}):", lines, "return run"],
+    ]
+    about = f"reads {read} tensors, makes {made}{', and one in the memory of the first' * over}"
+    make: Callable[..., Runner] = source.function(
+        "make",
+        text_of(whole),
+        {"contiguous": contiguous, "wrap": wrap},
+        "runner of a program over rows",
+        about,
+    )
     return make
 
 
