@@ -208,9 +208,12 @@ def errors(got: Any, want: Any, kind: str) -> Any:
     return np.where((np.signbit(got) != np.signbit(rounded)) & ~np.isnan(rounded), INF, error)
 
 
-@pytest.mark.parametrize(("kind", "prim"), CASES)
-def test_ulps(kind: str, prim: str) -> None:
-    inputs = inputs_of(kind, prim, 1_000_000 if kind == "f4" else 100_000)
+MANY = [pytest.param(*case, 1_000_000, marks=pytest.mark.slow) for case in CASES if case[0] == "f4"]
+
+
+@pytest.mark.parametrize(("kind", "prim", "n"), [*((*case, 100_000) for case in CASES), *MANY])
+def test_ulps(kind: str, prim: str, n: int) -> None:
+    inputs = inputs_of(kind, prim, n)
     wider = np.float64 if kind == "f4" else LONG
     with np.errstate(all="ignore"):
         want = REFERENCE[prim](*(x.astype(wider) for x in inputs))
