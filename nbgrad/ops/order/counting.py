@@ -46,6 +46,13 @@ def isin(
     invert: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
+    """Whether each of `elements` is among `test_elements`, either of which may be a number; `invert` asks whether it is not. NaN is among
+    none.
+
+    >>> torch.isin(torch.tensor([[1, 2], [3, 4]]), torch.tensor([2, 4]))
+    tensor([[False,  True],
+            [False,  True]])
+    """
     given = (elements, test_elements)
     for t in given:
         if isinstance(t, bool) or (isinstance(t, Tensor) and t.dtype is dtypes.bool_):
@@ -77,6 +84,14 @@ def _bincount(input: Tensor, *weights: Tensor, minlength: int) -> Tensor:
 
 @method
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each of 0, 1, 2 ... stands in a line of integers; with `weights`, the sum of the weights where it stands. The result has
+    `max(input) + 1` elements, and no fewer than `minlength`.
+
+    >>> torch.bincount(torch.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    >>> torch.bincount(torch.tensor([0, 2, 2]), weights=torch.tensor([0.5, 1.0, 2.0]), minlength=5)
+    tensor([0.5000, 0.0000, 3.0000, 0.0000, 0.0000])
+    """
     if input.dtype.is_floating_point or input.dtype is dtypes.bool_:
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'")
     if minlength < 0:
@@ -123,6 +138,12 @@ def _histc(input: Tensor, *, bins: int, low: float, high: float) -> Tensor:
 def histc(
     input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
 ) -> Tensor:
+    """How many elements fall into each of `bins` equal parts of `min` to `max`, or, where these are equal, of the smallest to the largest
+    element. What lies outside is not counted.
+
+    >>> torch.histc(torch.tensor([0.0, 1.0, 1.0, 3.0]), bins=3)
+    tensor([1., 2., 1.])
+    """
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{input.dtype.scalar_name}'")
     _some_bins(bins)
@@ -181,6 +202,15 @@ def histogram(
     density: bool = False,
     out: Any = None,
 ) -> Any:
+    """How many elements fall into each bin, and the edges of the bins, as `hist` and `bin_edges`. `bins` is a number of equal parts of
+    `range` (of all values if none is given), or the edges themselves. A `weight` counts for its element instead of 1; `density` divides by
+    the sum and by the widths, so that the area is 1.
+
+    >>> torch.histogram(torch.tensor([0.0, 1.0, 1.0, 4.0]), bins=2)
+    torch.return_types.histogram(
+    hist=tensor([3., 1.]),
+    bin_edges=tensor([0., 2., 4.]))
+    """
     if input.dtype not in (dtypes.float32, dtypes.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype.scalar_name}'")
     if state.duals and moves((input,)):
@@ -226,6 +256,11 @@ def histogram(
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The places by dimension, a tensor for each, that flat `indices` have in a tensor of this `shape`.
+
+    >>> torch.unravel_index(torch.tensor([0, 4, 5]), (2, 3))
+    (tensor([0, 1, 1]), tensor([0, 1, 2]))
+    """
     if not isinstance(indices, Tensor):
         raise AttributeError(f"'{type(indices).__name__}' object has no attribute 'is_complex'")
     if indices.dtype.is_floating_point or indices.dtype is dtypes.bool_:

@@ -136,6 +136,14 @@ def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tenso
 @method
 @settled
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Any:
+    """The running sum along `dim`: each element becomes the sum of those up to it. Integers are summed in int64, unless `dtype` says in
+    what. The gradient is the running sum of `g` from the other end.
+
+    >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
+    tensor([1, 3, 6])
+    >>> torch.func.grad(lambda x: torch.cumsum(x, 0).sum())(torch.ones(3))
+    tensor([3., 2., 1.])
+    """
     return _running("cumsum", _cumsum, input, dim, dtype, out, reverse=False)
 
 
@@ -204,6 +212,12 @@ def _cumprod(input: Spec, *, dim: int) -> Run:
 @method
 @settled
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Any:
+    """The running product along `dim`: each element becomes the product of those up to it. Integers are multiplied in int64, unless `dtype`
+    says in what. The gradient needs no division, so that zeros do no harm.
+
+    >>> torch.cumprod(torch.tensor([1, 2, 3, 4]), dim=0)
+    tensor([ 1,  2,  6, 24])
+    """
     return _running("cumprod", _cumprod, input, dim, dtype, out)
 
 
@@ -225,6 +239,11 @@ def _logcumsumexp(input: Spec, *, dim: int) -> Run:
 @method
 @settled
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Any:
+    """`log(cumsum(exp(input)))` along `dim`, computed so that nothing overflows.
+
+    >>> torch.logcumsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
+    tensor([1000.0000, 1000.6932])
+    """
     at = _dim("logcumsumexp", dim, input.ndim)
     if not input._spec.dtype.is_floating_point:
         raise NotImplementedError(
@@ -275,12 +294,28 @@ def _running_extreme(name: str, op: Any, input: Tensor, dim: Any, out: Any) -> A
 @method
 @settled
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    """The largest element so far along `dim` and its place, as `values` and `indices`; of equals the last place. Each value's gradient goes
+    to its place.
+
+    >>> torch.cummax(torch.tensor([1.0, 3.0, 2.0, 3.0]), dim=0)
+    torch.return_types.cummax(
+    values=tensor([1., 3., 3., 3.]),
+    indices=tensor([0, 1, 1, 3]))
+    """
     return _running_extreme("cummax", _cummax, input, dim, out)
 
 
 @method
 @settled
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    """The smallest element so far along `dim` and its place, as `values` and `indices`; of equals the last place. Each value's gradient
+    goes to its place.
+
+    >>> torch.cummin(torch.tensor([3.0, 1.0, 2.0, 1.0]), dim=0)
+    torch.return_types.cummin(
+    values=tensor([3., 1., 1., 1.]),
+    indices=tensor([0, 1, 1, 3]))
+    """
     return _running_extreme("cummin", _cummin, input, dim, out)
 
 

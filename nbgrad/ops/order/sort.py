@@ -150,6 +150,14 @@ _sort, _sort_stable = _sorter("SortBackward0"), _sorter("SortBackward1")
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
 ) -> Any:
+    """The elements in order along `dim`, and the places they had, as `values` and `indices`; from the greatest down if `descending`. NaN
+    counts as the greatest. Equals keep their order where `stable` asks for it. The gradient goes back to where the elements were.
+
+    >>> torch.sort(torch.tensor([3.0, 1.0, 2.0]))
+    torch.return_types.sort(
+    values=tensor([1., 2., 3.]),
+    indices=tensor([1, 2, 0]))
+    """
     op, d = _sort if stable is None else _sort_stable, layout.wrap_dim(dim, input.ndim)
     if out is None:
         return call_of(op, input, dim=d, descending=bool(descending))
@@ -167,6 +175,11 @@ def _argsort(input: Spec, *, dim: int, descending: bool) -> Run:
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Tensor | None = None
 ) -> Any:
+    """The places that elements would have to be taken from to stand in order along `dim`: the `indices` of `sort`, with the same arguments.
+
+    >>> torch.argsort(torch.tensor([3.0, 1.0, 2.0]), descending=True)
+    tensor([0, 2, 1])
+    """
     d = layout.wrap_dim(dim, input.ndim)
     if out is None:
         return call_of(_argsort, input, dim=d, descending=bool(descending))
@@ -175,6 +188,12 @@ def argsort(
 
 @method_alone
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements in order along the first dimension: the values of `sort(dim=0)`. The gradient goes back to where the elements were.
+
+    >>> torch.msort(torch.tensor([[3, 1], [2, 4]]))
+    tensor([[2, 1],
+            [3, 4]])
+    """
     values: Tensor = _sort(input, dim=0, descending=False)[0]
     return values if out is None else into("msort", out, values, (input,), EXPECTED, apart=(input,))
 
@@ -189,7 +208,14 @@ def _topk(input: Spec, *, dim: int, largest: bool, k: int) -> Run:
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> Any:
-    """The values come in order also where `sorted` does not ask for it."""
+    """The `k` largest elements along `dim` and their places, as `values` and `indices`; the smallest with `largest=False`. The values come
+    in order also where `sorted` does not ask for it. The gradient goes to the places.
+
+    >>> torch.topk(torch.tensor([3.0, 1.0, 4.0, 2.0]), 2)
+    torch.return_types.topk(
+    values=tensor([4., 3.]),
+    indices=tensor([2, 0]))
+    """
     d = layout.wrap_dim(dim, input.ndim)
     if not 0 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
         raise RuntimeError("selected index k out of range")
@@ -211,6 +237,14 @@ def _kthvalue(input: Spec, *, dim: int, keepdim: bool, k: int) -> Run:
 @method
 @settled
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The `k`-th smallest element along `dim`, counted from 1, and its place, as `values` and `indices`; `keepdim` keeps the dimension with
+    size 1. The gradient goes to the place.
+
+    >>> torch.kthvalue(torch.tensor([3.0, 1.0, 2.0]), 2)
+    torch.return_types.kthvalue(
+    values=tensor(2.),
+    indices=tensor(2))
+    """
     d = _full("kthvalue", input, dim)
     if not 1 <= k <= (tuple.__getitem__(input.shape, d) if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
@@ -272,12 +306,27 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
 @method
 @settled
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The middle one of the elements in order, of an even number the lower of two: of all, or along `dim`, then with its place, as `values`
+    and `indices`. NaN if there is one. The gradient goes to the place; of all elements, those that equal the median share it.
+
+    >>> torch.median(torch.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    >>> torch.median(torch.tensor([[1, 5, 3], [9, 8, 7]]), dim=1)
+    torch.return_types.median(
+    values=tensor([3, 8]),
+    indices=tensor([2, 1]))
+    """
     return _median("median", input, dim, keepdim, out)
 
 
 @method
 @settled
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """`median` of the elements that are not NaN, with the same arguments; NaN where there is no other.
+
+    >>> torch.nanmedian(torch.tensor([1.0, float("nan"), 3.0, 2.0]))
+    tensor(2.)
+    """
     return _median("nanmedian", input, dim, keepdim, out)
 
 
@@ -305,6 +354,14 @@ def _mode(input: Spec, *, dim: int, keepdim: bool) -> Run:
 @method
 @settled
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The most frequent value along `dim`, of several the smallest, and the last place where it stands, as `values` and `indices`;
+    `keepdim` keeps the dimension with size 1. The gradient goes to the place.
+
+    >>> torch.mode(torch.tensor([2, 3, 3, 2, 1]))
+    torch.return_types.mode(
+    values=tensor(2),
+    indices=tensor(3))
+    """
     d = _full("mode", input, dim)
     if out is None:
         return call_of(_mode, input, dim=d, keepdim=keepdim)
@@ -387,6 +444,16 @@ def quantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
+    """The value below which a share `q` of the elements lies, `q` being a number or a line of numbers from 0 to 1: of all elements, or
+    along `dim`. It stands at rank `q * (n - 1)`; between two ranks `interpolation` decides: "linear", "lower", "higher", "nearest" or
+    "midpoint". For a line of `q` the result has a first dimension more. The gradient goes to the elements at the two ranks.
+
+    >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
+    tensor(2.5000)
+    >>> torch.quantile(torch.tensor([[1.0, 2.0], [3.0, 5.0]]), torch.tensor([0.0, 0.75]), dim=1)
+    tensor([[1.0000, 3.0000],
+            [1.7500, 4.5000]])
+    """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, out)
 
 
@@ -400,6 +467,11 @@ def nanquantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
+    """`quantile` of the elements that are not NaN, with the same arguments.
+
+    >>> torch.nanquantile(torch.tensor([1.0, float("nan"), 3.0]), 0.5)
+    tensor(2.)
+    """
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, out)
 
 
@@ -421,7 +493,14 @@ def searchsorted(
     sorter: Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Where in each line of the sequence a value would be put so that the line stays in order."""
+    """Where in each line of `sorted_sequence` each value of `input` would be put so that the line stays in order: before equals, or behind
+    them with `right=True` (or `side="right"`). `sorter` holds the places in order of a sequence that is not.
+
+    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 4, 9]))
+    tensor([1, 2, 3])
+    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 4, 9]), right=True)
+    tensor([2, 2, 3])
+    """
     words = "torch.searchsorted(): "
     if not isinstance(input, Tensor):
         input = full(spec(sorted_sequence._spec.dtype, ()), input) if sorted_sequence.ndim == 1 else input
@@ -496,6 +575,12 @@ def _searched(edges: Tensor, values: Tensor, *, right: bool) -> Tensor:
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
+    """The bucket that each element falls into: between which of the `boundaries`, a line in order, it lies. An element on a boundary
+    belongs to the bucket below it, or above it with `right=True`.
+
+    >>> torch.bucketize(torch.tensor([0.5, 1.0, 7.0]), torch.tensor([1.0, 2.0, 3.0]))
+    tensor([0, 0, 3])
+    """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)

@@ -109,7 +109,12 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The distinct values in order; along a `dim`, its distinct slices."""
+    """The distinct values in order; along a `dim`, its distinct slices. With `return_inverse` also where in the result each element is
+    found, with `return_counts` also how often each value stands.
+
+    >>> torch.unique(torch.tensor([3, 1, 3, 2]), return_counts=True)
+    (tensor([1, 2, 3]), tensor([1, 1, 2]))
+    """
     if dim is not None:
         check("inner.unique_dim", (input, dim, sorted, return_inverse, return_counts), {})
     function, name = (_unique_op, "_unique2") if dim is None else (_unique_dim, "unique_dim")
@@ -120,6 +125,12 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
+    """The elements without those that equal the one before; along a `dim`, its slices. With `return_inverse` also where in the result each
+    element is found, with `return_counts` also how many equals stood in a row.
+
+    >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]), return_counts=True)
+    (tensor([1, 2, 1]), tensor([2, 1, 1]))
+    """
     name = "unique_consecutive"
     return _outputs(_consecutive, input, dim, False, name, return_inverse, return_counts)
 

@@ -103,6 +103,14 @@ def _nonempty_dims(name: str, input: Tensor, dim: Any) -> Ints:
 @method
 @settled
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    """The largest element, of all or along `dim` (one or several), which `keepdim` keeps with size 1; NaN if there is one. Elements that
+    share the extreme share its gradient equally.
+
+    >>> torch.amax(torch.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([5., 3.])
+    >>> torch.func.grad(torch.amax)(torch.tensor([1.0, 5.0, 5.0]))
+    tensor([0.0000, 0.5000, 0.5000])
+    """
     if out is not None:
         return into("amax", out, amax(input, dim, keepdim), (input,), _MATCH)
     return call_of(_amax, input, dims=_nonempty_dims("amax", input, dim), keepdim=keepdim)
@@ -111,6 +119,12 @@ def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | N
 @method
 @settled
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    """The smallest element, of all or along `dim` (one or several), which `keepdim` keeps with size 1; NaN if there is one. Elements that
+    share the extreme share its gradient equally.
+
+    >>> torch.amin(torch.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=(0, 1))
+    tensor(1.)
+    """
     if out is not None:
         return into("amin", out, amin(input, dim, keepdim), (input,), _MATCH)
     return call_of(_amin, input, dims=_nonempty_dims("amin", input, dim), keepdim=keepdim)
@@ -208,6 +222,18 @@ def _extreme_into(word: str, input: Tensor, got: Any, out: Any) -> Any:
 def max(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
+    """The largest of all elements; with a `dim`, the largest of each line along it and its place there, as `values` and `indices`; with
+    another tensor, `maximum` of the two. NaN counts as the largest.
+
+    Of all elements, those that share the extreme share its gradient. Along a `dim` the gradient goes to the place that `indices` says.
+
+    >>> torch.max(torch.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    torch.return_types.max(
+    values=tensor([5., 3.]),
+    indices=tensor([1, 0]))
+    >>> torch.func.grad(torch.max)(torch.tensor([5.0, 1.0, 5.0]))
+    tensor([0.5000, 0.0000, 0.5000])
+    """
     dim = dim if other is None else other
     if isinstance(dim, Tensor):
         return e.maximum(input, dim, out=out)
@@ -223,6 +249,18 @@ def max(
 def min(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None, out: Any = None
 ) -> Any:
+    """The smallest of all elements; with a `dim`, the smallest of each line along it and its place there, as `values` and `indices`; with
+    another tensor, `minimum` of the two. NaN counts as the smallest.
+
+    Of all elements, those that share the extreme share its gradient. Along a `dim` the gradient goes to the place that `indices` says.
+
+    >>> torch.min(torch.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=0)
+    torch.return_types.min(
+    values=tensor([1., 2.]),
+    indices=tensor([0, 1]))
+    >>> torch.min(torch.tensor([3.0, 1.0]))
+    tensor(1.)
+    """
     dim = dim if other is None else other
     if isinstance(dim, Tensor):
         return e.minimum(input, dim, out=out)
@@ -279,6 +317,14 @@ def _arg_into(word: str, function: Any, input: Tensor, dim: int | None, keepdim:
 @method
 @settled
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    """The place of the largest element, the first one of equals: along `dim`, or, without one, among all in their order. NaN counts as the
+    largest. No gradient passes.
+
+    >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
+    tensor([1, 0])
+    >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]))
+    tensor(2)
+    """
     return (
         _arg("max", input, dim, keepdim)
         if out is None
@@ -289,6 +335,12 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 @method
 @settled
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    """The place of the smallest element, the first one of equals: along `dim`, or, without one, among all in their order. NaN counts as the
+    smallest. No gradient passes.
+
+    >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
+    tensor([0, 1])
+    """
     return (
         _arg("min", input, dim, keepdim)
         if out is None

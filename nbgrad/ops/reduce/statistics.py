@@ -208,6 +208,15 @@ def var(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Any:
+    """The variance: the squared distances from the mean, summed and divided by `n - correction`. `correction` is 1 unless given
+    (`unbiased=False` is an older way to say 0). Of all elements, or along `dim`, which `keepdim` keeps with size 1. The gradient is `g * 2
+    * (input - mean) / (n - correction)`.
+
+    >>> torch.var(torch.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
+    tensor([ 2., 18.])
+    >>> torch.var(torch.tensor([1.0, 3.0]), correction=0)
+    tensor(1.)
+    """
     if out is not None:
         return into("var", out, var(input, dim, unbiased, keepdim, correction=correction), (input,))
     return _spread_of("var", _var, input, dim, unbiased, keepdim, correction)
@@ -224,6 +233,14 @@ def std(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Any:
+    """The standard deviation: the root of `var`, with the same arguments. The gradient is `g * (input - mean) / ((n - correction) * y)`, y
+    being the result, and 0 where that is 0.
+
+    >>> torch.std(torch.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
+    tensor([1.4142, 4.2426])
+    >>> torch.func.grad(torch.std)(torch.tensor([1.0, 3.0]))
+    tensor([-0.7071,  0.7071])
+    """
     if out is not None:
         return into("std", out, std(input, dim, unbiased, keepdim, correction=correction), (input,))
     return _spread_of("std", _std, input, dim, unbiased, keepdim, correction)
@@ -238,6 +255,11 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> Any:
+    """`var` and `mean` with the same arguments, computed together.
+
+    >>> torch.var_mean(torch.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
+    (tensor([ 2., 18.]), tensor([2., 5.]))
+    """
     return _spread_of("var_mean", _var_mean, input, dim, unbiased, keepdim, correction)
 
 
@@ -250,6 +272,11 @@ def std_mean(
     *,
     correction: float | None = None,
 ) -> Any:
+    """`std` and `mean` with the same arguments, computed together.
+
+    >>> torch.std_mean(torch.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
+    (tensor([1.4142, 4.2426]), tensor([2., 5.]))
+    """
     return _spread_of("std_mean", _std_mean, input, dim, unbiased, keepdim, correction)
 
 
@@ -275,6 +302,13 @@ def _nansum(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 def nansum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Any:
+    """`sum` of the elements that are not NaN: a NaN counts as 0, and its gradient is 0.
+
+    >>> torch.nansum(torch.tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    >>> torch.func.grad(torch.nansum)(torch.tensor([1.0, float("nan"), 2.0]))
+    tensor([1., 0., 1.])
+    """
     own = input._spec.dtype
     if not own.is_floating_point:
         return sum(input, dim, keepdim, dtype=dtype, out=out)
@@ -293,6 +327,11 @@ def nansum(
 def nanmean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Tensor:
+    """`mean` of the elements that are not NaN: their sum over their number. The gradient of a NaN is 0; of NaN alone the mean is NaN.
+
+    >>> torch.nanmean(torch.tensor([1.0, float("nan"), 2.0]))
+    tensor(1.5000)
+    """
     d = input._spec.dtype
     if not d.is_floating_point:
         raise RuntimeError(
@@ -315,6 +354,11 @@ def _count_nonzero(input: Spec, *, dims: Ints) -> Run:
 @method
 @settled
 def count_nonzero(input: Tensor, dim: Any = None) -> Any:
+    """How many elements are not 0: of all, or along `dim` (one or several). NaN is not 0. No gradient passes.
+
+    >>> torch.count_nonzero(torch.tensor([[1, 0], [2, 3]]), dim=0)
+    tensor([2, 1])
+    """
     return call_of(_count_nonzero, input, dims=_dims(dim, input.ndim))
 
 
@@ -385,6 +429,14 @@ def _logsumexp(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 @method
 @settled
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    """`log(sum(exp(input)))` along `dim` (one or several), computed from `input - max(input)`, so that nothing overflows. `keepdim` keeps
+    the dimensions with size 1. The gradient is `g * softmax(input)`.
+
+    >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
+    tensor(1000.6932)
+    >>> torch.func.grad(torch.logsumexp)(torch.tensor([0.0, 1.0]), 0)
+    tensor([0.2689, 0.7311])
+    """
     if not input._spec.dtype.is_floating_point:
         return logsumexp(to_dtype(input, dtypes.get_default_dtype()), dim, keepdim, out=out)
     if out is None:
@@ -413,6 +465,14 @@ def _aminmax(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 @method
 @settled
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    """The smallest and the largest element in one pass, as `min` and `max`: of all, or along one `dim`, which `keepdim` keeps with size 1.
+    Elements that share an extreme share its gradient.
+
+    >>> torch.aminmax(torch.tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    torch.return_types.aminmax(
+    min=tensor([1., 2.]),
+    max=tensor([5., 3.]))
+    """
     dims = _dims(dim, input.ndim)
     if not input.numel():
         if dim is None:
@@ -440,7 +500,14 @@ def diff(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Each element less the one before, n times; of truth values, whether they differ."""
+    """Each element less the one before it along `dim`, `n` times over: a line of m becomes one of `m - n`. `prepend` and `append` are first
+    joined to its ends. Of truth values it says whether neighbours differ.
+
+    >>> torch.diff(torch.tensor([1, 4, 9, 16]))
+    tensor([3, 5, 7])
+    >>> torch.diff(torch.tensor([1, 4, 9, 16]), n=2, prepend=torch.tensor([0]))
+    tensor([2, 2, 2])
+    """
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:

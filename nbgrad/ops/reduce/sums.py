@@ -96,6 +96,14 @@ def _sum(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Any:
+    """The sum of all elements, or of those along `dim` (one or several); `keepdim` leaves ones there in the shape. Integers and truth
+    values are summed in int64, unless `dtype` says in what. The gradient of each element is that of its sum.
+
+    >>> torch.sum(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+    tensor([4., 6.])
+    >>> torch.func.grad(torch.sum)(torch.ones(3))
+    tensor([1., 1., 1.])
+    """
     if dtype is not None or out is not None:
         d = (
             out.dtype if dtype is None and out is not None else dtypes.to_dtype(dtype)
@@ -172,6 +180,14 @@ def _mean(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
 ) -> Any:
+    """The sum over the number of elements: of all, or along `dim` (one or several), which `keepdim` keeps with size 1. Only of floats, or
+    in the `dtype` that is asked for. The gradient is `g / n` for each of n elements; of no elements the mean is NaN.
+
+    >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), dim=1)
+    tensor([1.5000, 4.5000])
+    >>> torch.func.grad(torch.mean)(torch.ones(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     own = input._spec.dtype
     d = _no_int_mean(own, dtype)
     if out is not None:
@@ -254,6 +270,14 @@ def prod(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Any:
+    """The product of all elements, or of those along one `dim`, which `keepdim` keeps with size 1. The gradient of an element is `g` times
+    the product of the others, exact also where some are zero.
+
+    >>> torch.prod(torch.tensor([[1, 2], [3, 4]]), dim=1)
+    tensor([ 2, 12])
+    >>> torch.func.grad(torch.prod)(torch.tensor([2.0, 0.0, 4.0]))
+    tensor([0., 8., 0.])
+    """
     if dtype is not None or out is not None:
         d = out.dtype if dtype is None and out is not None else dtypes.to_dtype(dtype)
         got = to_dtype(prod(to_dtype(input, d), dim, keepdim), d)
@@ -284,12 +308,23 @@ def _truth(kind: Reduction, input: Tensor, dim: Any, keepdim: bool, out: Tensor 
 @method
 @settled
 def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    """Whether there is an element other than 0: among all, or along `dim` (one or several), which `keepdim` keeps with size 1. Of none it
+    is False. NaN is not 0.
+
+    >>> torch.any(torch.tensor([[0, 0], [0, 3]]), dim=1)
+    tensor([False,  True])
+    """
     return _truth(ANY, input, dim, keepdim, out)
 
 
 @method
 @settled
 def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Any:
+    """Whether no element is 0: of all, or along `dim` (one or several), which `keepdim` keeps with size 1. Of none it is True.
+
+    >>> torch.all(torch.tensor([[1, 2], [0, 3]]), dim=1)
+    tensor([ True, False])
+    """
     return _truth(ALL, input, dim, keepdim, out)
 
 
