@@ -564,16 +564,26 @@ def digamma(input):
     return s.digamma(input)
 
 
+_WRITTEN_OUT = 64  # up to this order as a sum of so many terms and ten, which is compiled; PyTorch's own way is as good beyond
+
+
+def _derivative_of_digamma(n: int, x: Any) -> Any:
+    if n < _WRITTEN_OUT:
+        return s.polygamma(x, n) if n else s.digamma(x)
+    factorial = math.exp(math.lgamma(n + 1)) if n < 171 else math.inf  # float64 holds no more
+    return (factorial if n % 2 else -factorial) * q.zeta(n + 1.0, x)
+
+
 @cached(64)
 def _polygamma(n: int) -> Any:
     """An op for each order: the order is part of the formula."""
     function = stanza(
-        lambda input: s.polygamma(input, n) if n else s.digamma(input),
+        lambda input: _derivative_of_digamma(n, input),
         name="polygamma",
         promote="float",
         method=False,
         shared=False,
-        vjp=lambda g, input: g * s.polygamma(input, n + 1),
+        vjp=lambda g, input: g * _derivative_of_digamma(n + 1, input),
     )
     function.op.shown = {"n": n}
     return function
