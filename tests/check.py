@@ -12,6 +12,7 @@ CHECKS = {
     "ruff check": ["ruff", "check", "."],
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
+    "stubs": ["tests.stubs", "--check"],
     "layers": ["pytest", "--quiet", "tests/test_layers.py"],
 }
 

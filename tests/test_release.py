@@ -68,7 +68,7 @@ def test_the_source_distribution_holds_what_it_is_tested_with(built: Path) -> No
             ".gitignore",
         }
         held = {member.name.removeprefix(f"{NAME}/") for member in sdist if member.isfile()}
-        assert held == files("nbgrad", "tests", "examples") | about
+        assert held == files("nbgrad", "tests", "examples", "docs") | about
         stream = sdist.extractfile(f"{NAME}/PKG-INFO")
         assert stream is not None
         judge(message_from_bytes(stream.read()))
