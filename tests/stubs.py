@@ -61,6 +61,7 @@ OBJECTS = {  # what PyTorch takes without a look, by the argument's name
     **dict.fromkeys(("compute_mode", "reduction"), "str"),
     **dict.fromkeys(("out", "target", "weight"), "Tensor"),
     **{"dim": "_int", "_stacklevel": "_int", "buffer": "Any", "data": "Any", "obj": "Any"},
+    "var": "Tensor | _float",
     "distance_function": "Callable[[Tensor, Tensor], Tensor]",
     **dict.fromkeys(("split_size", "split_size_or_sections"), "_int | Sequence[_int]"),
 }

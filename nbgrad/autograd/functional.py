@@ -9,7 +9,7 @@ computes all rows, or columns, at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from nbgrad.autograd._run import grad
 from nbgrad.autograd._vmap import basis, by_input, vmap
@@ -23,11 +23,17 @@ from nbgrad.ops.views.join import stack
 from nbgrad.ops.views.slices import split
 from nbgrad.tape.modes import state
 
+Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
+
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
 def vjp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: Inputs,
+    v: Inputs | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
     """What `func` returns, and `v` times its Jacobian: one tensor per input."""
     with enable_grad():
@@ -40,7 +46,11 @@ def vjp(
 
 
 def jvp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: Inputs,
+    v: Inputs | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
     """What `func` returns, and its Jacobian times `v`: one tensor per output.
 
@@ -60,7 +70,11 @@ def jvp(
 
 
 def vhp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: Inputs,
+    v: Inputs | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
     """The number that `func` returns, and `v` times its Hessian: one tensor per input."""
     with enable_grad():
@@ -71,7 +85,11 @@ def vhp(
 
 
 def hvp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: Inputs,
+    v: Inputs | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> tuple[Any, Any]:
     """The number that `func` returns, and its Hessian times `v`: as `vhp` where the Hessian is symmetric, at twice the cost."""
     with enable_grad():
@@ -85,7 +103,7 @@ def hvp(
 
 def jacobian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Inputs,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
@@ -119,7 +137,7 @@ def jacobian(
 
 def hessian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Inputs,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,

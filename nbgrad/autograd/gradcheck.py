@@ -31,7 +31,7 @@ class GradcheckError(RuntimeError):
 
 def gradcheck(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Tensor | Sequence[Any],
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -83,7 +83,7 @@ def gradcheck(
 
 def gradgradcheck(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Tensor | Sequence[Any],
     grad_outputs: Any = None,
     *,
     eps: float = 1e-6,

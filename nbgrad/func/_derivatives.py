@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 from nbgrad.autograd._run import grad as _grad
 from nbgrad.autograd._vmap import basis, by_input, vmap
@@ -29,6 +29,7 @@ from nbgrad.tape.node import Node
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
 Function = Callable[..., Any]
+Result = TypeVar("Result")
 
 # ---------------------------------------------------------------- the variables of one derivative
 
@@ -223,6 +224,12 @@ class Pullback:
         )
 
 
+@overload
+def vjp(
+    func: Callable[..., Result], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[Result, Function]: ...
+@overload
+def vjp(func: Function, *primals: Any, has_aux: Literal[True]) -> tuple[Any, Function, Any]: ...
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """What `func` returns, and the function of a cotangent that gives its product with the Jacobian, a tuple over the primals."""
     product = Pullback(func, primals, has_aux)
@@ -277,6 +284,24 @@ def jacrev(
 # ---------------------------------------------------------------- forward mode
 
 
+@overload
+def jvp(
+    func: Callable[..., Result],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: Literal[False] = False,
+) -> tuple[Result, Result]: ...
+@overload
+def jvp(
+    func: Function,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: Literal[True],
+) -> tuple[Any, Any, Any]: ...
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """What `func` returns at `primals`, and its derivative in the direction of `tangents`."""
     return _jvp(func, primals, tangents, strict, has_aux, primals)

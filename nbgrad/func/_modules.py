@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.batchnorm import _BatchNorm
@@ -12,9 +12,12 @@ from nbgrad.ops.views.join import stack
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
+if TYPE_CHECKING:
+    from nbgrad.nn.modules.module import Module
+
 
 def functional_call(
-    module: Any,
+    module: Module,
     parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
     args: Any = None,
     kwargs: dict[str, Any] | None = None,

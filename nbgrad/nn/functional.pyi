@@ -169,7 +169,7 @@ def feature_alpha_dropout(
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
-    var: Tensor,
+    var: Tensor | _float,
     full: _bool = False,
     eps: _float = 1e-06,
     reduction: str = "mean",

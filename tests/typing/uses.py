@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any, assert_type
 
@@ -369,6 +370,50 @@ def training() -> None:
         print(net(x).shape)
 
 
+def transforms() -> None:
+    x = torch.randn(3)
+    value, pullback = torch.func.vjp(torch.sin, x)
+    assert_type(value, Tensor)
+    value, tangent = torch.func.jvp(torch.sin, (x,), (torch.ones(3),))
+    assert_type(tangent, Tensor)
+    assert_type(torch.vmap(torch.dot)(torch.randn(2, 3), torch.randn(2, 3)), Tensor)
+    net = nn.Linear(3, 1)
+    out = torch.func.functional_call(net, dict(net.named_parameters()), (x,))
+    jacobian = torch.func.jacrev(torch.exp)(x)
+    product = torch.autograd.functional.vjp(torch.exp, x, torch.ones(3))
+    print(pullback(value), out, jacobian, product)
+
+
+def saving() -> None:
+    net, buffer = nn.Linear(3, 1), io.BytesIO()
+    torch.save({"model": net.state_dict(), "epoch": 3}, buffer)
+    buffer.seek(0)
+    net.load_state_dict(torch.load(buffer)["model"])
+    for name, value in net.state_dict().items():
+        print(name, value.shape)
+    optimizer = optim.LBFGS(net.parameters(), lr=0.1, max_iter=2)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = net(torch.ones(2, 3)).square().mean()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    optimizer.load_state_dict(optimizer.state_dict())
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    net = net.to(device=device, dtype=torch.float64).to("cpu").float()
+    assert_type(net, nn.Linear)
+    assert_type(net.weight, nn.Parameter)
+    assert_type(nn.functional.linear(torch.ones(2, 3, device=device), net.weight, net.bias), Tensor)
+
+    @torch.no_grad
+    def frozen(x: Tensor) -> Tensor:
+        return net(x)
+
+    assert_type(frozen(torch.ones(3)), Tensor)
+
+
 USES = [
     creation,
     properties,
@@ -381,4 +426,6 @@ USES = [
     algebra,
     gradients,
     training,
+    transforms,
+    saving,
 ]

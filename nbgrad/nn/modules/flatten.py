@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.module import Module
@@ -26,7 +26,7 @@ class Flatten(Module):
 class Unflatten(Module):
     """Dimension `dim` as several."""
 
-    def __init__(self, dim: int, unflattened_size: Any) -> None:
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(

@@ -60,7 +60,7 @@ class _InstanceNorm(_BatchNorm):
                 del state_dict[key]
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         dim = input.dim() - self.dims - 1
         if input.size(dim) != self.num_features:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
@@ -20,16 +19,15 @@ class _Pad(Module):
     def __init_subclass__(cls) -> None:
         with_own_init(cls)
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
-        several = isinstance(padding, Iterable)
-        self.padding = tuple(padding) if several else (padding,) * (2 * self.dims)
+        self.padding = tuple(padding) if isinstance(padding, Iterable) else (padding,) * (2 * self.dims)
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         return F.pad(input, self.padding, self.mode, self.value)
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if self.mode == "circular" and input.dim() not in (self.dims + 1, self.dims + 2):
             raise ValueError(
                 f"expected {self.dims + 1}D or {self.dims + 2}D input (got {input.dim()}D input)"
@@ -40,7 +38,7 @@ class _Pad(Module):
 
 
 class _Constant(_Pad):
-    def __init__(self, padding: Any, value: float) -> None:
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
         self.value = value
 

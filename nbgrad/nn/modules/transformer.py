@@ -100,7 +100,7 @@ def _attend(attention: Module, query: Any, to: Any, mask: Any, padding: Any, cau
 class TransformerEncoderLayer(_Layer):
     def forward(
         self,
-        src: Any,
+        src: Tensor,
         src_mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
@@ -117,8 +117,8 @@ class TransformerDecoderLayer(_Layer):
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
+        tgt: Tensor,
+        memory: Tensor,
         tgt_mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         tgt_key_padding_mask: Tensor | None = None,
@@ -139,7 +139,7 @@ class TransformerEncoder(Module):
 
     def __init__(
         self,
-        encoder_layer: Any,
+        encoder_layer: Module,
         num_layers: int,
         norm: Module | None = None,
         enable_nested_tensor: bool = True,
@@ -159,7 +159,7 @@ class TransformerEncoder(Module):
 
     def forward(
         self,
-        src: Any,
+        src: Tensor,
         mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
@@ -198,14 +198,14 @@ def _not_nested(layer: Any) -> str:
 
 
 class TransformerDecoder(Module):
-    def __init__(self, decoder_layer: Any, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers, self.num_layers, self.norm = _clones(decoder_layer, num_layers), num_layers, norm
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
+        tgt: Tensor,
+        memory: Tensor,
         tgt_mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         tgt_key_padding_mask: Tensor | None = None,
@@ -241,8 +241,8 @@ class Transformer(Module):
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
         activation: Activation = F.relu,
-        custom_encoder: Any = None,
-        custom_decoder: Any = None,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
@@ -290,8 +290,8 @@ class Transformer(Module):
 
     def forward(
         self,
-        src: Any,
-        tgt: Any,
+        src: Tensor,
+        tgt: Tensor,
         src_mask: Tensor | None = None,
         tgt_mask: Tensor | None = None,
         memory_mask: Tensor | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nbgrad.core.signatures import check
@@ -13,7 +13,10 @@ from nbgrad.ops.views.join import cat, stack
 
 
 def pad_sequence(
-    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+    sequences: Tensor | Sequence[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
 ) -> Tensor:
     """Stacked, each filled up to the longest one's length."""
     if not isinstance(sequences, Iterable):
@@ -37,7 +40,7 @@ def pad_sequence(
     return stack([filled(s) for s in listed], 0 if batch_first else 1)
 
 
-def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """The sequences that were padded."""
     if not batch_first:
         padded_sequences.transpose_(0, 1)

@@ -109,7 +109,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __init__(
         self,
-        weights: Any,
+        weights: Sequence[float] | Tensor,
         num_samples: int,
         replacement: bool = True,
         generator: Generator | None = None,
