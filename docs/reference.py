@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import nbgrad
-from nbgrad.core.arguments import _table
+from nbgrad.core import signatures
 from tests.map import LEVEL, story_of
 
 PAGES = {
@@ -68,7 +68,12 @@ def page(path: str) -> str:
         for name in groups[title]:
             text += entry(path, name, found[name], "###" if len(groups) > 1 else "##")
     if values:
-        text += ["## Values", "", *(f"- `{name}`: `{found[name]!r}`" for name in values), ""]
+        text += [
+            "## Values",
+            "",
+            *(f"- `{name}`: `{shown(found[name], type(found[name]).__name__)}`" for name in values),
+            "",
+        ]
     return "\n".join(text)
 
 
@@ -126,7 +131,10 @@ def entry(path: str, name: str, thing: Any, level: str) -> list[str]:
     text = [f"{level} {escaped(name)} {{ #{name} }}", ""]
     if isinstance(thing, property):
         return [*text, *said(thing.fget.__doc__ or "")]
-    out = any("Tensor out" in line for line in _table().get(f"{prefix}.{name}".removeprefix("torch."), ()))
+    out = any(
+        "Tensor out" in line
+        for line in signatures._table().get(f"{prefix}.{name}".removeprefix("torch."), ())
+    )
     text += ["``` {.python .wrap}", f"{prefix}.{signature(name, thing, prefix == 'Tensor', out)}", "```", ""]
     doc = own_doc(thing)
     if path == "nbgrad.Tensor":
@@ -200,10 +208,10 @@ def kind(annotation: Any) -> str:
     return text.replace("builtins.", "")
 
 
-def shown(default: Any) -> str:
-    """A default, but for objects whose `repr` is an address: those say `...`."""
-    text = default.__name__ if inspect.isfunction(default) or inspect.isclass(default) else repr(default)
-    return "..." if " object at 0x" in text or text == "<unset>" else text
+def shown(value: Any, otherwise: str = "...") -> str:
+    """A value, unless all that its `repr` says is an address."""
+    text = value.__name__ if inspect.isfunction(value) or inspect.isclass(value) else repr(value)
+    return otherwise if " object at 0x" in text else text
 
 
 def said(doc: str) -> list[str]:

@@ -1,5 +1,6 @@
-"""What the pages for people show as Python runs, and gives what stands beside it."""
+"""What the pages for people show as Python runs, and gives what stands beside it; the pages of names can be made."""
 
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -26,3 +27,32 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_some_page_shows_values() -> None:
     """Else the comparison above would pass for want of anything to compare."""
     assert sum(len(BESIDE.findall(page.read_text(encoding="utf-8"))) for page in PAGES) >= 3
+
+
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        return importlib.import_module("reference")
+
+
+def test_every_public_name_is_on_a_page(reference: Any) -> None:
+    for path in reference.PAGES:
+        page = reference.page(path)
+        missing = [
+            name
+            for name, _ in reference.names(path)
+            if f"#{name} }}" not in page and f"- `{name}`: " not in page
+        ]
+        assert not missing, path
+        assert " object at 0x" not in page, "an address, another one at each build"
+
+
+def test_signatures_are_as_one_calls(reference: Any) -> None:
+    from nbgrad import Tensor, hypot
+
+    assert reference.signature("hypot", hypot, out=True) == "hypot(input, other, *, out=None)"
+    assert reference.signature("hypot", Tensor.hypot, bound=True) == "hypot(other)"
+    assert reference.signature("softmax", Tensor.softmax, bound=True).startswith(
+        "softmax(dim: int, dtype=None)"
+    )
