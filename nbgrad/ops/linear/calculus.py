@@ -70,6 +70,14 @@ def _sampled(name: str, y: Tensor, dim: int) -> int:
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The area under `y` along `dim` by the trapezoidal rule: the mean of two neighbours times the distance between them, summed. Points
+    are `dx` apart, 1 unless given, or stand at `x`.
+
+    >>> torch.trapezoid(torch.tensor([1.0, 3.0, 5.0]))
+    tensor(6.)
+    >>> torch.trapezoid(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0.0, 1.0, 4.0]))
+    tensor(14.)
+    """
     if x is not None and y.ndim and dtypes.bool_ not in (x.dtype, y.dtype) and y.shape[dim]:
         d = _sampled("trapezoid", y, dim)
         before, after = _ends(y, d)
@@ -88,6 +96,11 @@ trapz = trapezoid
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The running area under `y` along `dim`, as `trapezoid` computes it: n points make `n - 1` areas.
+
+    >>> torch.cumulative_trapezoid(torch.tensor([1.0, 3.0, 5.0]))
+    tensor([2., 6.])
+    """
     name = "cumulative_trapezoid"
     d = _sampled(name, y, dim)
     before, after = _ends(y, d)
@@ -151,6 +164,15 @@ def _uneven(f: Tensor, d: int, places: Tensor, order: int) -> Tensor:
 
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    """The slopes of a sampled function along each dimension, or those of `dim`, a tensor for each: inside from both neighbours, at the ends
+    from one side, by `edge_order` differences. `spacing` is the distance of points, one or one for each dimension, or lists of the places
+    where they stand.
+
+    >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0, 16.0]))
+    (tensor([3., 4., 6., 7.]),)
+    >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0]), spacing=0.5, edge_order=2)
+    (tensor([ 4.,  8., 12.]),)
+    """
     dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [layout.wrap_dim(d, input.ndim) for d in dims]
     for d in dims:
@@ -213,6 +235,13 @@ def _check_weights(name: str, w: Tensor, n: int) -> None:
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
+    """The covariances of the rows, whose columns are observations: `sum((x - mean) * (y - mean)) / (n - correction)` for each two rows.
+    `fweights` (whole numbers) say how often an observation counts, `aweights` how much.
+
+    >>> torch.cov(torch.tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]))
+    tensor([[ 1., -2.],
+            [-2.,  4.]])
+    """
     if input.ndim > 2:
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
@@ -246,6 +275,12 @@ def cov(
 
 @method
 def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of the rows, whose columns are observations: covariances over both standard deviations, from -1 to 1.
+
+    >>> torch.corrcoef(torch.tensor([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
     if input.ndim > 2:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"

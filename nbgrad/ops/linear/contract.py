@@ -148,6 +148,16 @@ def _parsed(equation: str) -> tuple[list[list[str]], list[str] | None]:
 
 
 def einsum(*args: Any) -> Tensor:
+    """Sums of products after Einstein's rule: `equation` gives each operand's dimensions letters, and after `->` those of the result; a
+    letter that is missing there is summed over. Without `->` the result has the letters that stand once, in alphabetical order. `...`
+    stands for any dimensions, which are broadcast. Lists of ints after each operand may take the equation's place.
+
+    >>> torch.einsum("ij,kj->ik", torch.tensor([[1, 2], [3, 4]]), torch.tensor([[1, 1], [0, 1]]))
+    tensor([[3, 2],
+            [7, 4]])
+    >>> torch.einsum("ii", torch.tensor([[1, 2], [3, 4]]))
+    tensor(5)
+    """
     equation, operands = _equation_of(args)
     terms, result = _parsed(equation)
     if len(operands) != len(terms):
@@ -277,6 +287,12 @@ _TENSORDOT_OUT = (
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
+    """The sum of products over some dimensions of both: `dims` is how many, the last ones of `a` with the first ones of `b`, or two lists,
+    those of `a` and those of `b`. The shape is what is left of `a`, then of `b`.
+
+    >>> torch.tensordot(torch.ones(3, 4, 5), torch.ones(4, 3, 2), dims=([1, 0], [0, 1])).shape
+    torch.Size([5, 2])
+    """
     first, second = _shared_dims(a, b, dims)
     check("inner.tensordot", (a, b, first, second), {} if out is None else {"out": out})
     if len(first) != len(second):
@@ -322,6 +338,12 @@ def _need_tensor(name: str, word: str, position: int, t: Any) -> None:
 
 @method
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Kronecker's product: each element of `input` times all of `other`, as blocks in its place. The sizes multiply.
+
+    >>> torch.kron(torch.tensor([[1, 2]]), torch.tensor([[1, 1], [0, 1]]))
+    tensor([[1, 1, 2, 2],
+            [0, 1, 0, 2]])
+    """
     _need_tensor("kron", "other", 2, other)
     ndim = max(input.ndim, other.ndim)
     a, b = ((1,) * (ndim - t.ndim) + tuple(t.shape) for t in (input, other))
@@ -352,6 +374,12 @@ def _best_split(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
 
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """The product of two or more matrices, in the order that takes the fewest multiplications. The first one may be a vector, a row, and
+    the last one a vector, a column.
+
+    >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
+    tensor([12., 12.])
+    """
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(
             "linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not "
@@ -395,6 +423,13 @@ def _chain(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of matrices in the order that takes the fewest multiplications: the older form of `linalg.multi_dot`, of matrices only,
+    and better written so:
+
+    >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4, 1)])
+    tensor([[12.],
+            [12.]])
+    """
     import warnings
 
     warnings.warn(
@@ -419,6 +454,11 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    """The sum of products along `dim`, of tensors that broadcast: a batch of `dot`. The gradient of each is `g` times the other.
+
+    >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]))
+    tensor([21., 43.])
+    """
     if not x.dtype.is_floating_point:
         raise RuntimeError(
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.scalar_name}"
@@ -454,6 +494,11 @@ def _cross(input: Tensor, other: Tensor, *, dim: int) -> Tensor:
 
 
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    """The cross product of vectors of 3 along `dim`, of tensors that broadcast. The gradients are `cross(other, g)` and `cross(g, input)`.
+
+    >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     d = layout.wrap_dim(dim, input.ndim)
@@ -477,6 +522,12 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
 
 @method
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The cross product of vectors of 3 along `dim`, or, where none is given, along the first dimension of size 3. The gradients are
+    `cross(other, g)` and `cross(g, input)`.
+
+    >>> torch.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]), dim=0)
+    tensor([0., 0., 1.])
+    """
     if dim is None:
         import warnings
 
@@ -517,6 +568,12 @@ def _addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any, alpha: Any) -
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """`beta * input + alpha * outer(vec1, vec2)`; `input` is broadcast to the product's shape.
+
+    >>> torch.addr(torch.ones(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+    tensor([[ 2., 11.],
+            [ 3., 21.]])
+    """
     for word, t in (("vec1", vec1), ("vec2", vec2)):
         if t.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {word}, but got {t.ndim}-D")
@@ -562,6 +619,13 @@ def _addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any, alpha: 
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: the products of all pairs of a batch, added up; `input` is broadcast to their
+    shape.
+
+    >>> torch.addbmm(torch.zeros(2, 2), torch.ones(5, 2, 3), torch.ones(5, 3, 2))
+    tensor([[15., 15.],
+            [15., 15.]])
+    """
     layout.wrap_dim(1, batch1.ndim)
     layout.wrap_dim(2, batch2.ndim)
     if batch1.ndim != 3:

@@ -43,6 +43,11 @@ def _dist(input: Tensor, other: Tensor, *, p: float) -> Tensor:
 
 @method
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The norm of order `p` of all differences of two tensors that broadcast: one number.
+
+    >>> torch.dist(torch.tensor([0.0, 3.0]), torch.tensor([4.0, 0.0]))
+    tensor(5.)
+    """
     if dtypes.bool_ in (input.dtype, other.dtype):
         return e.sub(input, other)  # which refuses
     d = dtypes.promote_types(input.dtype, other.dtype)
@@ -61,6 +66,12 @@ def _length(input: Tensor, *, ord: float, dims: Ints, keepdim: bool) -> Tensor:
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
+    """The norm of order `p` of `x1 - x2 + eps` along the last dimension: the distance of each two vectors that stand in the same place.
+    `eps` keeps the gradient finite where they are equal.
+
+    >>> F.pairwise_distance(torch.tensor([[0.0, 3.0], [1.0, 1.0]]), torch.tensor([[4.0, 0.0], [1.0, 2.0]]))
+    tensor([5.0000, 1.0000])
+    """
     last = max(x1.ndim, x2.ndim) - 1
     return _length(e.add(e.sub(x1, x2), float(eps)), ord=float(p), dims=(last,), keepdim=keepdim)
 
@@ -72,6 +83,12 @@ def _at_least(x: Tensor, bound: float) -> Tensor:
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `dim`: their product over both lengths, neither of which counts as less than `eps`. The
+    tensors broadcast.
+
+    >>> F.cosine_similarity(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor([1.0000, 0.7071])
+    """
     d = dtypes.promote_types(x1.dtype, x2.dtype)
     if not d.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d.scalar_name}")
@@ -87,6 +104,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
+    """Vectors along `dim` made of length 1: `input / norm(input)`, the norm being of order `p` and never less than `eps`.
+
+    >>> F.normalize(torch.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
     length = e.clamp_min(vector_norm(input, p, dim, True), eps)
     return e.div(input, broadcast_to(length, tuple(input.shape)), out=out)
 
@@ -142,6 +164,12 @@ def _no_half(kernel: str, x: Tensor) -> None:
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:
+    """The distances of order `p` between each row of `x1` and each of `x2`: (..., n, m) and (..., k, m) make (..., n, k). Where
+    `compute_mode` allows it, those of many rows for `p=2` are taken from a matrix product. The gradient of a distance 0 is 0.
+
+    >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for word, x in (("X1", x1), ("X2", x2)):
@@ -198,6 +226,12 @@ def _pdist(input: Tensor, *, p: float) -> Tensor:
 
 
 def pdist(input: Tensor, p: float = 2) -> Tensor:
+    """The distances of order `p` between each two of n rows, as one line of `n * (n - 1) / 2`: the first row to the others, then the second
+    to those behind it, and so on.
+
+    >>> F.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.dtype.is_floating_point:
@@ -234,6 +268,12 @@ def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
 
 @method
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
+    """Each slice along `dim` whose norm of order `p` is above `maxnorm`, shortened to it; the others as they are.
+
+    >>> torch.renorm(torch.tensor([[3.0, 4.0], [0.3, 0.4]]), p=2, dim=0, maxnorm=1)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if maxnorm < 0:

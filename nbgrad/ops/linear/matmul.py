@@ -26,6 +26,15 @@ from nbgrad.ops.pointwise.operators import add
 
 @method
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, vectors and batches of matrices: `input @ other`. Of two vectors it is their `dot`; a vector before a matrix
+    is a row, after one a column, and that dimension goes again; dimensions before the last two are batches, and broadcast. The gradients
+    are `g @ other.mT` and `input.mT @ g`, summed over what was broadcast.
+
+    >>> torch.matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    >>> torch.matmul(torch.ones(5, 1, 2, 3), torch.ones(4, 3, 6)).shape
+    torch.Size([5, 4, 2, 6])
+    """
     return _called("matmul", ("input", "other"), _matrix_product, input, other, out)
 
 
@@ -63,11 +72,23 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
 @method
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The older name of `outer`.
+
+    >>> torch.ger(torch.tensor([1, 2]), torch.tensor([1, 10]))
+    tensor([[ 1, 10],
+            [ 2, 20]])
+    """
     return _outer("ger", input, vec2, out)
 
 
 @method
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sums of products along the last dimension of both: of (..., k) and (**, k) it makes (..., **). Of a single number it is the
+    product.
+
+    >>> torch.inner(torch.tensor([[1, 2], [3, 4]]), torch.tensor([1, 10]))
+    tensor([21, 43])
+    """
     return _called("inner", ("input", "other"), _inner_product, input, other, out)
 
 

@@ -43,6 +43,15 @@ def matrix_norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
+    """The norm of matrices, which stand in the two dimensions `dim`: "fro" is the root of the sum of squares, "nuc" the sum of singular
+    values; 2 and -2 are the largest and the smallest of them, 1 and -1 the largest and smallest sum of a column's sizes, `inf` and `-inf`
+    of a row's.
+
+    >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
+    tensor(5.)
+    >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]]), ord=1)
+    tensor(4.)
+    """
     check_matrices("linalg.matrix_norm", A)
     if not A.dtype.is_floating_point:
         check_floats("linalg.matrix_norm", A)
@@ -81,6 +90,14 @@ def linalg_norm(
     out: Tensor | None = None,
     dtype: Any = None,
 ) -> Tensor:
+    """A norm by its order: with one `dim` that of vectors (`vector_norm`), with two, or of a matrix and an `ord`, that of matrices
+    (`matrix_norm`); without an `ord`, the root of the sum of all squares.
+
+    >>> torch.linalg.norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
+    tensor(5.)
+    >>> torch.linalg.norm(torch.tensor([[3.0, 4.0], [0.0, 2.0]]), dim=1)
+    tensor([5., 2.])
+    """
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if out is not None:
         return into("linalg_norm", out, linalg_norm(A, ord, dim, keepdim, dtype=dtype), (A,))
@@ -101,6 +118,12 @@ def linalg_norm(
 
 
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """The condition of square matrices: `norm(A, p) * norm(inv(A), p)`, infinite of singular ones. Without `p`, as with 2, the largest
+    singular value over the smallest, also where matrices are not square.
+
+    >>> torch.linalg.cond(torch.tensor([[4.0, 0.0], [0.0, 0.5]]))
+    tensor(8.)
+    """
     check_matrices("linalg.cond", A)
     known = p is None or p in ("fro", "nuc") or (number_type(p) is not None and abs(p) in _ORDERS)
     if not known:
@@ -142,6 +165,12 @@ def norm(
     out: Tensor | None = None,
     dtype: Any = None,
 ) -> Any:
+    """The older form of `linalg.norm`: the norm of order `p` of all elements or along `dim`, where "fro" is the root of the sum of squares
+    and "nuc" the sum of a matrix's singular values.
+
+    >>> torch.norm(torch.tensor([[3.0, 4.0], [0.0, 2.0]]), dim=1)
+    tensor([5., 2.])
+    """
     return _norm(input, p, dim, keepdim, out, dtype)
 
 

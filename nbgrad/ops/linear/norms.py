@@ -121,4 +121,12 @@ def vector_norm(
     dtype: Any = None,
     out: Tensor | None = None,
 ) -> Any:
+    """`sum(|x| ** ord) ** (1 / ord)` of all elements, or along `dim` (one or several): 2 is the length, 1 the sum of sizes, `inf` the
+    greatest, `-inf` the least, 0 how many are not 0. The gradient of the length is `g * x / y`, and 0 where the length is 0.
+
+    >>> torch.linalg.vector_norm(torch.tensor([[3.0, 4.0], [0.0, 2.0]]), dim=1)
+    tensor([5., 2.])
+    >>> torch.func.grad(torch.linalg.vector_norm)(torch.tensor([3.0, 4.0]))
+    tensor([0.6000, 0.8000])
+    """
     return vector_norm_of(x, ord, dim, keepdim, dtype, out)

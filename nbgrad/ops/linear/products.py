@@ -123,26 +123,55 @@ def _called(
 
 @method
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product: (n, k) times (k, m) is (n, m). The gradients are `g @ mat2.T` and `input.T @ g`.
+
+    >>> torch.mm(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+    tensor([[3., 2.],
+            [7., 4.]])
+    """
     return _called("mm", ("input", "mat2"), _mm, input, mat2, out)
 
 
 @method
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The products of the matrices of two batches, pair by pair: (b, n, k) times (b, k, m) is (b, n, m), and no batch is broadcast. The
+    gradients are `g @ mat2.mT` and `input.mT @ g`.
+
+    >>> torch.bmm(torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
+    tensor([3., 3.])
+    """
     return _called("bmm", ("input", "mat2"), _bmm, input, mat2, out)
 
 
 @method
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A matrix times a vector: (n, m) times (m,) is (n,). The gradients are `outer(g, vec)` and `input.T @ g`.
+
+    >>> torch.mv(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 10.0]))
+    tensor([21., 43.])
+    """
     return _called("mv", ("input", "vec"), _mv, input, vec, out)
 
 
 @method
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sum of the products of two vectors of one length. The gradient of each is `g` times the other.
+
+    >>> torch.dot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor(11.)
+    >>> torch.func.grad(torch.dot)(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor([3., 4.])
+    """
     return _called("dot", ("input", "tensor"), _dot, input, tensor, out)
 
 
 @method
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The same as `dot`: only of complex numbers, which there are none of here, would the first vector be conjugated.
+
+    >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     return _called("vdot", ("input", "other"), _vdot, input, other, out)
 
 
@@ -252,6 +281,13 @@ def _check_vector(name: str, word: str, t: Tensor) -> None:
 
 @method
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of each element of `input` with each of `vec2`: of (n,) and (m,) it makes (n, m). The gradients are `g @ vec2` and
+    `g.T @ input`.
+
+    >>> torch.outer(torch.tensor([1, 2]), torch.tensor([1, 10, 100]))
+    tensor([[  1,  10, 100],
+            [  2,  20, 200]])
+    """
     return _outer("outer", input, vec2, out)
 
 

@@ -237,6 +237,13 @@ def _call_adding(
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)`; `input` is broadcast to the product's shape. With `beta=0` it is not looked at, and its NaN
+    do not count. The gradients are `beta * g`, `alpha * (g @ mat2.T)` and `alpha * (mat1.T @ g)`.
+
+    >>> torch.addmm(torch.tensor([1.0, 2.0]), torch.ones(2, 3), torch.ones(3, 2), alpha=10)
+    tensor([[31., 32.],
+            [31., 32.]])
+    """
     return _call_adding("addmm", ("mat1", "mat2"), _addmm, (input, mat1, mat2), beta, alpha, out)
 
 
@@ -244,6 +251,13 @@ def addmm(
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """`beta * input + alpha * bmm(batch1, batch2)`; `input` is broadcast to the product's shape. With `beta=0` it is not looked at, and its
+    NaN do not count.
+
+    >>> torch.baddbmm(torch.tensor([1.0]), torch.ones(1, 2, 3), torch.ones(1, 3, 2), beta=5)
+    tensor([[[8., 8.],
+             [8., 8.]]])
+    """
     return _call_adding("baddbmm", ("batch1", "batch2"), _baddbmm, (input, batch1, batch2), beta, alpha, out)
 
 
@@ -251,6 +265,12 @@ def baddbmm(
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
+    """`beta * input + alpha * (mat @ vec)`; `input` is broadcast to the product's shape. With `beta=0` it is not looked at, and its NaN do
+    not count.
+
+    >>> torch.addmv(torch.tensor([1.0, 2.0]), torch.ones(2, 3), torch.ones(3), alpha=10)
+    tensor([31., 32.])
+    """
     return _call_adding("addmv", ("mat", "vec"), _addmv, (input, mat, vec), beta, alpha, out)
 
 

@@ -209,8 +209,8 @@ def var(
     out: Tensor | None = None,
 ) -> Any:
     """The variance: the squared distances from the mean, summed and divided by `n - correction`. `correction` is 1 unless given
-    (`unbiased=False` is an older way to say 0). Of all elements, or along `dim`, which `keepdim` keeps with size 1. The gradient is `g * 2
-    * (input - mean) / (n - correction)`.
+    (`unbiased=False` is an older way to say 0). Of all elements, or along `dim`, which `keepdim` keeps with size 1. The gradient is
+    `g * 2 * (input - mean) / (n - correction)`.
 
     >>> torch.var(torch.tensor([[1.0, 3.0], [2.0, 8.0]]), dim=1)
     tensor([ 2., 18.])
