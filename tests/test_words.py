@@ -39,7 +39,7 @@ MODULES = (
 )
 OURS_ALONE = re.compile(r"\bnbgrad\b")  # in an example: torch has nothing like it
 NO_EXAMPLE = re.compile(
-    r"Tensor\.(__\w+__|\w+_)|.*\.(Tensor|dtype|device|Size)|\w*Tensor"
+    r"Tensor\.(__\w+__|\w+_)|.*\.reset_\w+|.*\.(Tensor|dtype|device|Size)|\w*Tensor"
 )  # shown by others: forms in place, types
 
 
@@ -47,9 +47,8 @@ def public() -> Iterator[tuple[str, Any]]:
     """Every public function, method, property and class by its path."""
     for path in MODULES:
         module = importlib.import_module(f"{SUBJECT}.{path}".rstrip("."))
-        for name in (
-            dir(module) if path == "nn" else getattr(module, "__all__", dir(module))
-        ):  # nn loads modules late
+        names = getattr(module, "__all__", dir(module))
+        for name in [*names, *dir(module.modules)] if path == "nn" else names:  # nn loads its modules late
             thing = getattr(module, name, None)
             if name.startswith("_") or inspect.ismodule(thing) or not callable(thing):
                 continue
@@ -57,10 +56,21 @@ def public() -> Iterator[tuple[str, Any]]:
                 thing
             ):
                 yield f"{path}.{name}".lstrip("."), thing
+                if inspect.isclass(thing) and path.startswith(("nn", "optim")):
+                    yield from methods(f"{path}.{name}", thing)
     for name in dir(T.Tensor):
         thing = inspect.getattr_static(T.Tensor, name)
         if not name.startswith("_") and (callable(thing) or isinstance(thing, property)):
             yield f"Tensor.{name}", thing
+
+
+def methods(path: str, cls: type) -> Iterator[tuple[str, Any]]:
+    """Those that a class has beside what its base has, which says it."""
+    for name, thing in vars(cls).items():
+        if not name.startswith("_") and not any([hasattr(base, name) for base in cls.__bases__]):
+            thing = getattr(thing, "__func__", thing)
+            if inspect.isfunction(thing) or isinstance(thing, property):
+                yield f"{path}.{name}", thing
 
 
 def words() -> dict[str, str]:

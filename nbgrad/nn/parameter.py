@@ -17,7 +17,13 @@ from nbgrad.ops.make.filled import empty
 
 
 class Parameter(Tensor):
-    """A leaf that shares the memory of `data` and requires grad unless told otherwise."""
+    """A leaf that shares the memory of `data` and requires grad unless told otherwise. Assigned to a module, it is one of its
+    `parameters()`.
+
+    >>> nn.Parameter(torch.tensor([1.0, 2.0]))
+    Parameter containing:
+    tensor([1., 2.], requires_grad=True)
+    """
 
     __slots__ = ()
 
@@ -56,7 +62,14 @@ class _BufferType(type):
 
 
 class Buffer(metaclass=_BufferType):
-    """A tensor that a module is to keep without training it: assigned to one, it is registered."""
+    """A tensor that a module is to keep without training it: assigned to one, it is registered, and with `persistent` (the default)
+    state dicts hold it.
+
+    >>> module = nn.Module()
+    >>> module.mean = nn.Buffer(torch.zeros(2))
+    >>> dict(module.named_buffers())
+    {'mean': tensor([0., 0.])}
+    """
 
     persistent: bool
 

@@ -429,6 +429,7 @@ class PReLU(_Activation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Let the slopes be `init` again."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

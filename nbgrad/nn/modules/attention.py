@@ -20,8 +20,16 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """Each head attends in a part of the features of its own. Inputs are [length, batch, features], with `batch_first` [batch, length,
-    features], or without a batch."""
+    """`softmax(Q @ K^T / sqrt(head_dim)) @ V` in `num_heads` heads, each of which attends in a part of the features of its own; Q, K
+    and V are linear maps of query, key and value, and a last one joins the heads. Inputs are [length, batch, features], with
+    `batch_first` [batch, length, features], or without a batch; the results are [query's length, batch, embed_dim] and the
+    weights [batch, query's length, key's length], as a mean over heads.
+
+    >>> attention = nn.MultiheadAttention(4, num_heads=2, batch_first=True)
+    >>> got, weights = attention(torch.rand(1, 3, 4), torch.rand(1, 5, 4), torch.rand(1, 5, 4))
+    >>> got.shape, weights.shape
+    (torch.Size([1, 3, 4]), torch.Size([1, 3, 5]))
+    """
 
     def __init__(
         self,

@@ -52,12 +52,14 @@ class _BatchNorm(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
+        """The running mean is 0 again, the running variance 1, and no batch was seen."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
+        """Statistics as at the beginning, weights of 1, biases of 0."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -103,7 +105,14 @@ class _BatchNorm(Module):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Over [batch, channels] or [batch, channels, length]."""
+    """Mean 0 and variance 1 for each channel of [batch, channels] or [batch, channels, length], then `weight` and `bias` of the
+    channel: by the batch's own statistics in training, where the running ones move towards them by the share `momentum` (with
+    None, they are the mean of all batches); by the running ones in evaluation. The shape stays.
+
+    >>> norm = nn.BatchNorm1d(1, affine=False)
+    >>> norm(torch.tensor([[1.0], [3.0]])).flatten(), norm.running_mean
+    (tensor([-1.0000,  1.0000]), tensor([0.2000]))
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (2, 3):
@@ -111,7 +120,11 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Over [batch, channels, height, width]."""
+    """`BatchNorm1d` of [batch, channels, height, width]: each channel over the batch and all places.
+
+    >>> nn.BatchNorm2d(2)(torch.rand(4, 2, 3, 3)).mean((0, 2, 3)).abs() < 1e-6
+    tensor([True, True])
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 4:
@@ -119,6 +132,12 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
+    """`BatchNorm1d` of [batch, channels, depth, height, width]: each channel over the batch and all places.
+
+    >>> nn.BatchNorm3d(2)(torch.rand(4, 2, 3, 3, 3)).mean((0, 2, 3, 4)).abs() < 1e-6
+    tensor([True, True])
+    """
+
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")

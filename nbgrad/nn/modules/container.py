@@ -49,7 +49,15 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules one after another, each given what the one before gave."""
+    """Modules one after another, each given what the one before gave. An OrderedDict gives them names, else these are their numbers.
+    It is a list too: indices, slices, `+`, `*`.
+
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    >>> net(torch.ones(4, 2)).shape
+    torch.Size([4, 3])
+    >>> net[1]
+    ReLU()
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -68,10 +76,20 @@ class Sequential(_Numbered):
         return input
 
     def append(self: Self, module: Module) -> Self:
+        """Put a module at the end, and give the whole.
+
+        >>> len(nn.Sequential(nn.ReLU()).append(nn.Tanh()))
+        2
+        """
         self.add_module(str(len(self._modules)), module)
         return self
 
     def insert(self, index: int, module: Module) -> Sequential:
+        """Put a module before the one at `index`, and give the whole.
+
+        >>> nn.Sequential(nn.ReLU()).insert(0, nn.Tanh())[0]
+        Tanh()
+        """
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         n = len(self)
@@ -83,11 +101,21 @@ class Sequential(_Numbered):
         return self
 
     def extend(self, sequential: Iterable[Module]) -> Sequential:
+        """Put all modules of another one at the end, and give the whole.
+
+        >>> len(nn.Sequential(nn.ReLU()).extend(nn.Sequential(nn.Tanh(), nn.ReLU())))
+        3
+        """
         for module in list(sequential):
             self.append(module)
         return self
 
     def pop(self, key: Any) -> Module:
+        """Take the module at an index out, and give it.
+
+        >>> nn.Sequential(nn.ReLU(), nn.Tanh()).pop(0)
+        ReLU()
+        """
         module: Module = self[key]
         del self[key]
         return module
@@ -127,7 +155,12 @@ def _times(other: Any) -> int:
 
 
 class ModuleList(_Numbered):
-    """A list whose modules are registered."""
+    """A list whose modules are registered: indices, slices, `append`, `+`. It computes nothing itself.
+
+    >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -146,6 +179,13 @@ class ModuleList(_Numbered):
         return self.extend(other)
 
     def insert(self, index: int, module: Module) -> None:
+        """Put a module before the one at `index`.
+
+        >>> layers = nn.ModuleList([nn.ReLU()])
+        >>> layers.insert(0, nn.Tanh())
+        >>> layers[0]
+        Tanh()
+        """
         if not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         modules = list(self)
@@ -153,15 +193,30 @@ class ModuleList(_Numbered):
         self._renumber(modules)
 
     def append(self: Self, module: Module) -> Self:
+        """Put a module at the end, and give the list.
+
+        >>> len(nn.ModuleList().append(nn.ReLU()))
+        1
+        """
         self.add_module(str(len(self._modules)), module)
         return self
 
     def pop(self, key: Any) -> Module:
+        """Take the module at an index out, and give it.
+
+        >>> nn.ModuleList([nn.ReLU(), nn.Tanh()]).pop(-1)
+        Tanh()
+        """
         module: Module = self[key]
         del self[key]
         return module
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Put all the modules at the end, and give the list.
+
+        >>> len(nn.ModuleList([nn.ReLU()]).extend([nn.Tanh(), nn.ReLU()]))
+        3
+        """
         if not isinstance(modules, Iterable):
             raise TypeError(
                 f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
@@ -186,7 +241,12 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict whose modules are registered."""
+    """A dict whose modules are registered, in the order in which they came. It computes nothing itself.
+
+    >>> acts = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
+    >>> acts["relu"](torch.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
+    """
 
     _modules: dict[str, Module]  # type: ignore[assignment]
 
@@ -214,21 +274,55 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
+        """Take all modules out.
+
+        >>> acts = nn.ModuleDict({"relu": nn.ReLU()})
+        >>> acts.clear()
+        >>> len(acts)
+        0
+        """
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
+        """Take the module of a key out, and give it.
+
+        >>> nn.ModuleDict({"relu": nn.ReLU()}).pop("relu")
+        ReLU()
+        """
         return self._modules.pop(key)
 
     def keys(self) -> Any:
+        """The names.
+
+        >>> list(nn.ModuleDict({"relu": nn.ReLU()}).keys())
+        ['relu']
+        """
         return self._modules.keys()
 
     def items(self) -> Any:
+        """Pairs of a name and a module.
+
+        >>> list(nn.ModuleDict({"relu": nn.ReLU()}).items())
+        [('relu', ReLU())]
+        """
         return self._modules.items()
 
     def values(self) -> Any:
+        """The modules.
+
+        >>> list(nn.ModuleDict({"relu": nn.ReLU()}).values())
+        [ReLU()]
+        """
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
+        """Put in the modules of a dict, or of pairs of a name and a module, in place of those of the same name.
+
+        >>> acts = nn.ModuleDict()
+        >>> acts.update([("relu", nn.ReLU())])
+        >>> "relu" in acts
+        True
+        """
         for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
@@ -267,7 +361,14 @@ def _described(value: Any, dtype: str) -> str:
 
 
 class ParameterList(Module):
-    """A list whose tensors are parameters of the module; other values are kept as they are."""
+    """A list whose tensors are parameters of the module; other values are kept as they are.
+
+    >>> nn.ParameterList([torch.zeros(2), torch.zeros(3, 4)])
+    ParameterList(
+        (0): Parameter containing: [torch.float32 of size 2]
+        (1): Parameter containing: [torch.float32 of size 3x4]
+    )
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -299,11 +400,22 @@ class ParameterList(Module):
         return self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
+        """Put a value at the end, a tensor as a parameter, and give the list.
+
+        >>> nn.ParameterList().append(torch.zeros(2))[0]
+        Parameter containing:
+        tensor([0., 0.], requires_grad=True)
+        """
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Put all the values at the end, tensors as parameters, and give the list.
+
+        >>> len(nn.ParameterList([torch.zeros(2)]).extend([torch.zeros(2), torch.zeros(3)]))
+        3
+        """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
                 f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
@@ -323,7 +435,13 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict whose tensors are parameters of the module; other values are kept as they are."""
+    """A dict whose tensors are parameters of the module; other values are kept as they are.
+
+    >>> weights = nn.ParameterDict({"left": torch.zeros(2)})
+    >>> weights["left"]
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -363,44 +481,109 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
+        """Another one of the same parameters, which both share.
+
+        >>> weights = nn.ParameterDict({"left": torch.zeros(2)})
+        >>> weights.copy()["left"] is weights["left"]
+        True
+        """
         return ParameterDict(OrderedDict((k, self[k]) for k in self._keys))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a key, which is `default` if there was none.
+
+        >>> nn.ParameterDict().setdefault("left", torch.zeros(2))
+        Parameter containing:
+        tensor([0., 0.], requires_grad=True)
+        """
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
+        """Take all values out.
+
+        >>> weights = nn.ParameterDict({"left": torch.zeros(2)})
+        >>> weights.clear()
+        >>> len(weights)
+        0
+        """
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
+        """Take the value of a key out, and give it.
+
+        >>> nn.ParameterDict({"left": torch.zeros(2)}).pop("left")
+        Parameter containing:
+        tensor([0., 0.], requires_grad=True)
+        """
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
+        """Take the last key and its value out, and give both.
+
+        >>> nn.ParameterDict({"left": torch.zeros(2)}).popitem()[0]
+        'left'
+        """
         key = list(self._keys)[-1]
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or `default` if there is none.
+
+        >>> nn.ParameterDict().get("left", 7)
+        7
+        """
         if key in self._keys:
             return self[key]
         return default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A new one that has these keys, all with the value `default`.
+
+        >>> list(nn.ParameterDict().fromkeys(["left", "right"], torch.zeros(2)))
+        ['left', 'right']
+        """
         return ParameterDict((k, default) for k in keys)
 
     def keys(self) -> Any:
+        """The names.
+
+        >>> list(nn.ParameterDict({"left": torch.zeros(2)}).keys())
+        ['left']
+        """
         return self._keys.keys()
 
     def items(self) -> Any:
+        """Pairs of a name and a value.
+
+        >>> dict(nn.ParameterDict({"left": torch.zeros(2)}).items())
+        {'left': Parameter containing:
+        tensor([0., 0.], requires_grad=True)}
+        """
         return ((k, self[k]) for k in self._keys)
 
     def values(self) -> Any:
+        """The values.
+
+        >>> list(nn.ParameterDict({"left": torch.zeros(2)}).values())
+        [Parameter containing:
+        tensor([0., 0.], requires_grad=True)]
+        """
         return (self[k] for k in self._keys)
 
     def update(self, parameters: Any) -> None:
+        """Put in the values of a dict, by the order of its keys (an OrderedDict by its own order), or of pairs of a name and a
+        value.
+
+        >>> weights = nn.ParameterDict()
+        >>> weights.update([("left", torch.zeros(2))])
+        >>> weights["left"].requires_grad
+        True
+        """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
             pairs.sort(key=operator.itemgetter(0))

@@ -30,27 +30,59 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Each element is 0 with probability `p`, the others are scaled up, so that the mean stays."""
+    """In training each element is 0 with probability `p`, and the others are divided by `1 - p`, so that the mean stays; in
+    evaluation the input itself.
+
+    >>> nn.Dropout()(torch.ones(6))
+    tensor([0., 0., 2., 0., 0., 0.])
+    """
 
     function = "dropout"
 
 
 class Dropout1d(_DropoutNd):
-    """The same of whole channels of [batch, channels, length]."""
+    """`Dropout` of whole channels of [batch, channels, length], or of [channels, length].
+
+    >>> nn.Dropout1d()(torch.ones(1, 3, 2))
+    tensor([[[0., 0.],
+             [0., 0.],
+             [2., 2.]]])
+    """
 
     function = "dropout1d"
 
 
 class Dropout2d(_DropoutNd):
+    """`Dropout` of whole channels of [batch, channels, height, width].
+
+    >>> nn.Dropout2d()(torch.ones(1, 3, 1, 2)).squeeze()
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.]])
+    """
+
     function = "dropout2d"
 
 
 class Dropout3d(_DropoutNd):
+    """`Dropout` of whole channels of [batch, channels, depth, height, width], or without the batch.
+
+    >>> nn.Dropout3d()(torch.ones(1, 3, 1, 1, 2)).squeeze()
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.]])
+    """
+
     function = "dropout3d"
 
 
 class AlphaDropout(_DropoutNd):
-    """What is dropped goes to where SELU tends; mean and variance stay."""
+    """In training each element goes with probability `p` to where `SELU` tends for small numbers; all are then scaled and shifted so
+    that mean 0 and variance 1 stay.
+
+    >>> nn.AlphaDropout()(torch.ones(4))
+    tensor([-0.7792, -0.7792,  1.6656, -0.7792])
+    """
 
     function = "alpha_dropout"
 
@@ -59,6 +91,14 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
+    """`AlphaDropout` of whole channels: all that stands at one place of the first two dimensions goes together.
+
+    >>> nn.FeatureAlphaDropout()(torch.ones(1, 3, 2))
+    tensor([[[-0.7792, -0.7792],
+             [-0.7792, -0.7792],
+             [ 1.6656,  1.6656]]])
+    """
+
     function = "feature_alpha_dropout"
 
     def forward(self, input: Tensor) -> Tensor:

@@ -9,7 +9,11 @@ from nbgrad.nn.modules.module import Module
 
 
 class Flatten(Module):
-    """Dimensions `start_dim` to `end_dim` as one; by default all but the batch's."""
+    """Dimensions `start_dim` to `end_dim` as one; by default all but the batch's.
+
+    >>> nn.Flatten()(torch.ones(2, 3, 4)).shape
+    torch.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -24,7 +28,11 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Dimension `dim` as several."""
+    """Dimension `dim` as several, whose sizes are `unflattened_size`, of which one may be -1.
+
+    >>> nn.Unflatten(1, (3, -1))(torch.ones(2, 12)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()

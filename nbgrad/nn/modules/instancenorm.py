@@ -87,14 +87,34 @@ class _InstanceNorm(_BatchNorm):
         return got if dim else got[0]
 
 
-class InstanceNorm1d(_InstanceNorm): ...
+class InstanceNorm1d(_InstanceNorm):
+    """Mean 0 and variance 1 for each channel of each example of [batch, channels, length], or without the batch. With `affine` each
+    channel has a weight and a bias; with `track_running_stats` evaluation uses running statistics. The shape stays.
+
+    >>> nn.InstanceNorm1d(2)(torch.tensor([[1.0, 3.0], [10.0, 30.0]]))
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
+    """
 
 
 class InstanceNorm2d(_InstanceNorm):
+    """`InstanceNorm1d` of [batch, channels, height, width], or without the batch: each channel over all its places.
+
+    >>> nn.InstanceNorm2d(1)(torch.tensor([[[1.0, 3.0], [3.0, 1.0]]]))
+    tensor([[[-1.0000,  1.0000],
+             [ 1.0000, -1.0000]]])
+    """
+
     dims = 2
 
 
 class InstanceNorm3d(_InstanceNorm):
+    """`InstanceNorm1d` of [batch, channels, depth, height, width], or without the batch: each channel over all its places.
+
+    >>> nn.InstanceNorm3d(2)(torch.rand(2, 3, 3, 3)).mean((1, 2, 3)).abs() < 1e-6
+    tensor([True, True])
+    """
+
     dims = 3
 
 

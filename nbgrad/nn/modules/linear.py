@@ -16,7 +16,11 @@ from nbgrad.nn.parameter import Parameter
 
 
 class Identity(Module):
-    """Gives what it is given; takes any arguments, so that it can stand in for any module."""
+    """Gives what it is given; takes any arguments, so that it can stand in for any module.
+
+    >>> nn.Identity(7, bias=False)(torch.tensor([1.0]))
+    tensor([1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -26,7 +30,13 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """`x @ weight.T + bias`."""
+    """`x @ weight.T + bias`: [..., in_features] becomes [..., out_features]. Both begin uniform between -1/sqrt(in_features) and
+    1/sqrt(in_features).
+
+    >>> layer = nn.Linear(3, 2)
+    >>> layer(torch.ones(4, 3)).shape, layer.weight.shape
+    (torch.Size([4, 2]), torch.Size([2, 3]))
+    """
 
     def __init__(
         self,
@@ -46,6 +56,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw weight and bias anew, as at the beginning."""
         # With this `a`, uniform between -1/sqrt(in_features) and 1/sqrt(in_features).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
@@ -62,7 +73,12 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """`x1 @ weight[k] @ x2 + bias[k]` for each output feature k."""
+    """`x1 @ weight[k] @ x2 + bias[k]` for each output feature k: [..., in1_features] and [..., in2_features] give [...,
+    out_features].
+
+    >>> nn.Bilinear(2, 3, 5)(torch.ones(4, 2), torch.ones(4, 3)).shape
+    torch.Size([4, 5])
+    """
 
     def __init__(
         self,
@@ -83,6 +99,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw weight and bias anew, as at the beginning."""
         if self.in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={self.in1_features})")
         bound = 1 / math.sqrt(self.weight.size(1))

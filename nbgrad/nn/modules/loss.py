@@ -37,16 +37,36 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
+    """The absolute values of `input - target`, their mean by default; `reduction="sum"` adds them, `"none"` keeps them, in the
+    common shape.
+
+    >>> nn.L1Loss()(torch.tensor([1.0, 4.0]), torch.tensor([0.0, 1.0]))
+    tensor(2.)
+    """
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
+    """The squares of `input - target`, their mean by default; `reduction="sum"` adds them, `"none"` keeps them, in the common shape.
+
+    >>> nn.MSELoss()(torch.tensor([1.0, 4.0]), torch.tensor([0.0, 1.0]))
+    tensor(5.)
+    """
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
+    """With `d = input - target`, `d**2 / (2 * beta)` where `|d| < beta`, else `|d| - beta / 2`; their mean by default. Input and
+    target have one shape.
+
+    >>> nn.SmoothL1Loss(reduction="none")(torch.tensor([0.5, 4.0]), torch.zeros(2))
+    tensor([0.1250, 3.5000])
+    """
+
     def __init__(
         self,
         size_average: bool | None = None,
@@ -62,6 +82,13 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
+    """With `d = input - target`, `d**2 / 2` where `|d| < delta`, else `delta * (|d| - delta / 2)`; their mean by default. Input and
+    target have one shape.
+
+    >>> nn.HuberLoss("none", delta=2.0)(torch.tensor([0.5, 4.0]), torch.zeros(2))
+    tensor([0.1250, 6.0000])
+    """
+
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
             raise TypeError(f"delta must be a float or int, got: {type(delta)}")
@@ -73,6 +100,15 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
+    """`target * (log(target) - input)`, where `input` holds log-probabilities and `target` probabilities (with `log_target`,
+    logarithms too). `reduction="batchmean"` gives the divergence per row; "mean", the default, is over all elements. One shape
+    for both.
+
+    >>> loss = nn.KLDivLoss(reduction="batchmean")
+    >>> loss(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]))
+    tensor(0.1308)
+    """
+
     def __init__(
         self,
         size_average: bool | None = None,
@@ -88,6 +124,13 @@ class KLDivLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
+    """`(log(var) + (input - target)**2 / var) / 2`, for targets drawn from normal distributions with mean `input` and variance
+    `var`, which counts as at least `eps`; their mean by default. `full` adds the constant.
+
+    >>> nn.GaussianNLLLoss()(torch.tensor([2.0]), torch.tensor([4.0]), torch.tensor([2.0]))
+    tensor(1.3466)
+    """
+
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
         self.full, self.eps = full, eps
@@ -97,6 +140,13 @@ class GaussianNLLLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
+    """`exp(input) - target * input`, for counts whose rate has the logarithm `input`; with `log_input=False` the input is the rate
+    itself. Their mean by default.
+
+    >>> nn.PoissonNLLLoss()(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]))
+    tensor(0.3591)
+    """
+
     def __init__(
         self,
         log_input: bool = True,
@@ -121,11 +171,24 @@ class PoissonNLLLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
+    """`log(1 + exp(-target * input))` for targets of 1 and -1, their mean by default. Input and target have one shape.
+
+    >>> nn.SoftMarginLoss()(torch.tensor([2.0, 2.0]), torch.tensor([1.0, -1.0]))
+    tensor(1.1269)
+    """
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(_Loss):
+    """The input where the target is 1, `max(0, margin - input)` where that is -1; their mean by default. The input is a distance, in
+    any shape.
+
+    >>> nn.HingeEmbeddingLoss()(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]))
+    tensor(0.5000)
+    """
+
     def __init__(
         self,
         margin: float = 1.0,
@@ -141,6 +204,13 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
+    """`max(0, -target * (input1 - input2) + margin)`: a target of 1 says that the first should be higher, -1 the second. Three
+    tensors of one shape; the mean by default.
+
+    >>> nn.MarginRankingLoss()(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
+    tensor(0.5000)
+    """
+
     def __init__(
         self,
         margin: float = 0.0,
@@ -156,11 +226,25 @@ class MarginRankingLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
+    """`-(target * log(input) + (1 - target) * log(1 - input))` for probabilities `input`; the mean by default. Each logarithm counts
+    as at least -100. Input and target have one shape, `weight` multiplies.
+
+    >>> nn.BCELoss()(torch.tensor([0.9, 0.9]), torch.tensor([1.0, 0.0]))
+    tensor(1.2040)
+    """
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
+    """`BCELoss` of `sigmoid(input)`, computed so that nothing overflows; the mean by default. `pos_weight` multiplies what targets
+    of 1 contribute. Input and target have one shape.
+
+    >>> nn.BCEWithLogitsLoss()(torch.tensor([0.0, -200.0]), torch.tensor([1.0, 1.0]))
+    tensor(100.3466)
+    """
+
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -180,6 +264,14 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
+    """Minus the log-probability of the right class. The input is [batch, classes, ...] (or [classes]), the target [batch, ...] (or a
+    single number); the mean is weighted by `weight` of the classes, and leaves out targets that are `ignore_index`.
+
+    >>> logp = torch.tensor([[0.2, 0.8], [0.5, 0.5]]).log()
+    >>> nn.NLLLoss()(logp, torch.tensor([1, 0]))
+    tensor(0.4581)
+    """
+
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -198,6 +290,13 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
+    """`NLLLoss` of `LogSoftmax` in one: the input holds any numbers, [batch, classes, ...] or [classes], the target the right
+    classes without that dimension, or probabilities in the input's shape. The mean by default.
+
+    >>> nn.CrossEntropyLoss()(torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.tensor([1, 0]))
+    tensor(0.4100)
+    """
+
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -222,6 +321,13 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
+    """1 less the cosine of two vectors where the target is 1, `max(0, cosine - margin)` where that is -1. Inputs [batch, features],
+    targets [batch], or without a batch; the mean by default.
+
+    >>> nn.CosineEmbeddingLoss()(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), torch.tensor(1))
+    tensor(0.2929)
+    """
+
     def __init__(
         self,
         margin: float = 0.0,
@@ -237,6 +343,13 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
+    """`max(0, |anchor - positive| - |anchor - negative| + margin)`, by the norm `p` along the last dimension. Three tensors [batch,
+    features] or [features]; the mean by default.
+
+    >>> nn.TripletMarginLoss()(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0]), torch.tensor([0.0, 5.5]))
+    tensor(0.5000)
+    """
+
     def __init__(
         self,
         margin: float = 1.0,
@@ -258,6 +371,13 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` by any `distance_function(x, y)` of two tensors, without one by `PairwiseDistance()`.
+
+    >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().amax(-1))
+    >>> loss(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0]), torch.tensor([0.0, 4.5]))
+    tensor(0.5000)
+    """
+
     def __init__(
         self,
         *,
@@ -287,6 +407,13 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
+    """Of a row of [batch, classes], the sum over wrong classes j of `max(0, margin - input[c] + input[j])**p` over the number of
+    classes, c being the target and `p` 1 or 2; the mean over rows by default. Targets are [batch].
+
+    >>> nn.MultiMarginLoss()(torch.tensor([[0.1, 0.2, 0.4]]), torch.tensor([2]))
+    tensor(0.5000)
+    """
+
     def __init__(
         self,
         p: int = 1,
@@ -310,11 +437,25 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
+    """By how much the right classes, which a row of the target lists up to the first -1, lead the others by less than 1, over the
+    number of classes. Both are [batch, classes] or [classes]; the mean over rows by default.
+
+    >>> nn.MultiLabelMarginLoss()(torch.tensor([2.0, 0.5, 1.5]), torch.tensor([0, -1, -1]))
+    tensor(0.1667)
+    """
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """`BCEWithLogitsLoss` of each class, as a mean over classes (the last dimension), then over rows. Targets are 0 or 1, in the
+    input's shape.
+
+    >>> nn.MultiLabelSoftMarginLoss()(torch.tensor([[2.0, -1.0]]), torch.tensor([[1.0, 0.0]]))
+    tensor(0.2201)
+    """
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 

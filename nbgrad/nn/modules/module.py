@@ -48,19 +48,36 @@ _registration: dict[str, HookTable] = {
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
-    """`hook(module, args)` before the forward of every module."""
+    """`hook(module, args)` before the forward of every module; what it returns, if not None, are the arguments. The handle that this
+    gives takes the hook off again by `remove()`.
+
+    >>> handle = nn.modules.module.register_module_forward_pre_hook(lambda module, args: print(type(module).__name__))
+    >>> y = nn.ReLU()(torch.ones(1))
+    ReLU
+    >>> handle.remove()
+    """
     return register(_pre_hooks, hook)
 
 
 def register_module_forward_hook(
     hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """`hook(module, args, result)` after the forward of every module."""
+    """`hook(module, args, result)` after the forward of every module; what it returns, if not None, is the result. With
+    `with_kwargs` it is `hook(module, args, kwargs, result)`, with `always_call` it runs even if the forward raised.
+
+    >>> handle = nn.modules.module.register_module_forward_hook(lambda module, args, result: result + 1)
+    >>> nn.ReLU()(torch.ones(1))
+    tensor([2.])
+    >>> handle.remove()
+    """
     marks = [(_forward_with_kwargs, with_kwargs), (_forward_always, always_call)]
     return register(_forward_hooks, hook, marks=marks)
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, grad_output)` of every module, when the gradients of its outputs are known: see
+    `Module.register_full_backward_pre_hook`.
+    """
     return register(_backward_pre_hooks, hook)
 
 
@@ -70,6 +87,9 @@ def register_module_backward_hook(hook: Hook) -> RemovableHandle:
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, grad_input, grad_output)` of every module, when the gradients of its inputs are known: see
+    `Module.register_full_backward_hook`.
+    """
     return _register_global_backward_hook(hook, True)
 
 
@@ -89,10 +109,12 @@ def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
 
 
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, name, parameter)` whenever a parameter is registered; what it returns takes its place."""
     return register(_registration["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
+    """`hook(module, name, tensor)` whenever a buffer is registered; what it returns takes its place."""
     return register(_registration["buffer"], hook)
 
 
@@ -124,6 +146,14 @@ def typename(value: Any) -> str:
 
 
 def _forward_unimplemented(self: Any, *input: Any) -> None:
+    """What a module computes when it is called; a subclass says it. Called as `module(...)`, so that hooks run too.
+
+    >>> class Double(nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> Double()(torch.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
@@ -172,7 +202,22 @@ if TYPE_CHECKING:
 
 
 class Module:
-    """The base of all networks. A subclass makes its parts in `__init__`, after `super().__init__()`, and computes in `forward`."""
+    """The base of all networks. A subclass makes its parts in `__init__`, after `super().__init__()`, and computes in `forward`.
+    Parameters, buffers and modules that are assigned to attributes are registered: `parameters()`, `to()`, `state_dict()` and the
+    others know them.
+
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.by = nn.Parameter(torch.tensor(3.0))
+    ...     def forward(self, x):
+    ...         return self.by * x
+    >>> Scale()(torch.ones(2))
+    tensor([3., 3.], grad_fn=<MulBackward0>)
+    >>> dict(Scale().named_parameters())
+    {'by': Parameter containing:
+    tensor(3., requires_grad=True)}
+    """
 
     training: bool
     dump_patches = False
@@ -209,7 +254,13 @@ class Module:
     # -- registering ---------------------------------------------------------------------------------------------------
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Keep a tensor that is no parameter; with `persistent`, state dicts hold it."""
+        """Keep a tensor that is no parameter as attribute `name`; with `persistent`, state dicts hold it.
+
+        >>> module = nn.Module()
+        >>> module.register_buffer("mean", torch.zeros(2))
+        >>> module.state_dict()["mean"]
+        tensor([0., 0.])
+        """
         self._check_name("buffer", "_buffers", name)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
@@ -222,6 +273,13 @@ class Module:
             self._non_persistent_buffers_set.add(name)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Keep a parameter as attribute `name`, as assigning it does; None says that there may be one, and is not.
+
+        >>> module = nn.Module()
+        >>> module.register_parameter("bias", nn.Parameter(torch.zeros(2)))
+        >>> [name for name, _ in module.named_parameters()]
+        ['bias']
+        """
         self._check_name("parameter", "_parameters", name)
         if param is None:
             self._parameters[name] = None
@@ -238,6 +296,15 @@ class Module:
         self._parameters[name] = _registered("parameter", self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
+        """Keep a module as attribute `name`, as assigning it does.
+
+        >>> net = nn.Module()
+        >>> net.add_module("first", nn.ReLU())
+        >>> net
+        Module(
+          (first): ReLU()
+        )
+        """
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{typename(module)} is not a Module subclass")
         if not isinstance(name, str):
@@ -251,7 +318,13 @@ class Module:
         self._modules[name] = _registered("module", self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """Alias of `add_module`."""
+        """Alias of `add_module`.
+
+        >>> net = nn.Module()
+        >>> net.register_module("first", nn.ReLU())
+        >>> net.first
+        ReLU()
+        """
         self.add_module(name, module)
 
     def _check_name(self, kind: str, table: str, name: Any) -> None:
@@ -342,7 +415,11 @@ class Module:
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
     def get_submodule(self, target: str) -> Module:
-        """The module at a dotted name; of "", this one."""
+        """The module at a dotted name; of "", this one.
+
+        >>> nn.Sequential(nn.Sequential(nn.ReLU())).get_submodule("0.0")
+        ReLU()
+        """
         module: Any = self
         for item in target.split(".") if target else ():
             if not hasattr(module, item):
@@ -354,6 +431,13 @@ class Module:
         return found
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a dotted name, in place of the one there; without `strict`, also where there is none.
+
+        >>> net = nn.Sequential(nn.Sequential(nn.ReLU()))
+        >>> net.set_submodule("0.0", nn.Tanh())
+        >>> net[0][0]
+        Tanh()
+        """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Module):
@@ -367,12 +451,22 @@ class Module:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted name.
+
+        >>> nn.Sequential(nn.Linear(2, 3)).get_parameter("0.weight").shape
+        torch.Size([3, 2])
+        """
         _, name, found = self._member(target)
         if not isinstance(found, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return found
 
     def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted name.
+
+        >>> nn.Sequential(nn.BatchNorm1d(2)).get_buffer("0.running_var")
+        tensor([1., 1.])
+        """
         module, name, found = self._member(target)
         if name not in module._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
@@ -410,28 +504,60 @@ class Module:
                 yield f"{path}.{name}" if path else name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters of this module and, with `recurse`, of all below it, each once: what optimisers are given.
+
+        >>> [tuple(p.shape) for p in nn.Linear(2, 3).parameters()]
+        [(3, 2), (3,)]
+        """
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
+        """Pairs of a dotted name and a parameter, of this module and, with `recurse`, of all below it; `prefix` stands before the
+        names. With `remove_duplicate` each parameter comes once.
+
+        >>> [name for name, _ in nn.Sequential(nn.Linear(2, 3)).named_parameters()]
+        ['0.weight', '0.bias']
+        """
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers of this module and, with `recurse`, of all below it, each once.
+
+        >>> list(nn.BatchNorm1d(2).buffers())
+        [tensor([0., 0.]), tensor([1., 1.]), tensor(0)]
+        """
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
+        """Pairs of a dotted name and a buffer, of this module and, with `recurse`, of all below it; `prefix` stands before the
+        names.
+
+        >>> [name for name, _ in nn.BatchNorm1d(2).named_buffers()]
+        ['running_mean', 'running_var', 'num_batches_tracked']
+        """
         yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
+        """The modules right below this one, each once.
+
+        >>> list(nn.Sequential(nn.ReLU(), nn.Tanh()).children())
+        [ReLU(), Tanh()]
+        """
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Pairs of a name and a module, of those right below this one.
+
+        >>> list(nn.Sequential(nn.ReLU(), nn.Tanh()).named_children())
+        [('0', ReLU()), ('1', Tanh())]
+        """
         seen: set[Module] = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -439,13 +565,22 @@ class Module:
                 yield name, module
 
     def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once, parents first.
+
+        >>> [type(m).__name__ for m in nn.Sequential(nn.Sequential(nn.ReLU())).modules()]
+        ['Sequential', 'Sequential', 'ReLU']
+        """
         for _, module in self.named_modules():
             yield module
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all below it, each once."""
+        """Pairs of a dotted name and a module: this one, named "", and all below it, each once. Those in `memo` are left out.
+
+        >>> [name for name, _ in nn.Sequential(nn.Sequential(nn.ReLU())).named_modules()]
+        ['', '0', '0.0']
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -461,7 +596,12 @@ class Module:
     # -- changing all at once ------------------------------------------------------------------------------------------
 
     def apply(self: Self, fn: Callable[[Module], None]) -> Self:
-        """Call `fn` with every module, children first."""
+        """Call `fn` with every module, children first, and give this module.
+
+        >>> net = nn.Sequential(nn.ReLU()).apply(lambda module: print(type(module).__name__))
+        ReLU
+        Sequential
+        """
         for module in self.children():
             module.apply(fn)
         fn(self)
@@ -497,7 +637,12 @@ class Module:
     @overload
     def to(self: Self, tensor: Tensor, non_blocking: bool = ..., *, memory_format: Any = ...) -> Self: ...
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """`to(device, dtype)`, `to(dtype)`, `to(tensor)`: floating tensors are cast, all are moved."""
+        """`to(device, dtype)`, `to(dtype)`, `to(tensor)`: floating parameters and buffers are cast, all are moved, in place; the
+        module itself is given back.
+
+        >>> nn.Linear(2, 3).to(torch.float64).weight.dtype
+        torch.float64
+        """
         like = kwargs.pop("tensor", None)
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
         for name in ("non_blocking", "copy", "memory_format"):
@@ -530,21 +675,51 @@ class Module:
         return self._apply(lambda t: t.to(d) if t.is_floating_point() else t)
 
     def type(self: Self, dst_type: dtype | str) -> Self:
+        """Cast all parameters and buffers, integers too, to a dtype (or the name of a tensor's type).
+
+        >>> nn.Linear(2, 3).type(torch.float64).weight.dtype
+        torch.float64
+        """
         return self._apply(lambda t: t.type(dst_type))
 
     def float(self: Self) -> Self:
+        """Cast floating parameters and buffers to float32, and give the module.
+
+        >>> nn.Linear(2, 3).double().float().weight.dtype
+        torch.float32
+        """
         return self._cast(float32)
 
     def double(self: Self) -> Self:
+        """Cast floating parameters and buffers to float64, and give the module.
+
+        >>> nn.Linear(2, 3).double().weight.dtype
+        torch.float64
+        """
         return self._cast(float64)
 
     def half(self: Self) -> Self:
+        """Cast floating parameters and buffers to float16, and give the module.
+
+        >>> nn.Linear(2, 3).half().weight.dtype
+        torch.float16
+        """
         return self._cast(float16)
 
     def cpu(self: Self) -> Self:
+        """Move all parameters and buffers to the CPU, and give the module.
+
+        >>> nn.Linear(2, 3).cpu().weight.device
+        device(type='cpu')
+        """
         return self._apply(lambda t: t.cpu())
 
     def train(self: Self, mode: bool = True) -> Self:
+        """Set `training` of this module and all below it, and give the module: dropout and batch normalisation look at it.
+
+        >>> nn.Sequential(nn.Dropout()).train(False)[0].training
+        False
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -553,18 +728,40 @@ class Module:
         return self
 
     def to_empty(self: Self, *, device: Device | None, recurse: bool = True) -> Self:
-        """Move to a device, with new memory whose values are anything."""
+        """Move to a device, with new memory whose values are anything.
+
+        >>> nn.Linear(2, 3).to_empty(device="cpu").weight.shape
+        torch.Size([3, 2])
+        """
         return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def eval(self: Self) -> Self:
+        """`train(False)`.
+
+        >>> nn.Dropout().eval()(torch.ones(3))
+        tensor([1., 1., 1.])
+        """
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """Let all parameters require grad, or none, and give the module.
+
+        >>> nn.Linear(2, 3).requires_grad_(False).weight.requires_grad
+        False
+        """
         for param in self.parameters():
             param.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; with `set_to_none=False` fill them with zeros.
+
+        >>> net = nn.Linear(1, 1)
+        >>> net(torch.ones(1)).backward()
+        >>> net.zero_grad()
+        >>> net.weight.grad is None
+        True
+        """
         for param in self.parameters():
             if param.grad is not None:
                 if set_to_none:
@@ -579,10 +776,30 @@ class Module:
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def get_extra_state(self) -> Any:
-        """What else a state dict is to hold; a subclass that has such state overrides this and `set_extra_state`."""
+        """What else a state dict is to hold; a subclass that has such state overrides this and `set_extra_state`.
+
+        >>> class Counter(nn.Module):
+        ...     count = 3
+        ...     def get_extra_state(self):
+        ...         return self.count
+        >>> Counter().state_dict()["_extra_state"]
+        3
+        """
         raise RuntimeError(_UNREACHED.format("get"))
 
     def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave, from a state dict that is loaded; a subclass says how.
+
+        >>> class Counter(nn.Module):
+        ...     def set_extra_state(self, state):
+        ...         self.count = state
+        ...     get_extra_state = lambda self: self.count
+        >>> counter = Counter()
+        >>> counter.load_state_dict({"_extra_state": 3})
+        <All keys matched successfully>
+        >>> counter.count
+        3
+        """
         raise RuntimeError(_UNREACHED.format("set"))
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -597,8 +814,12 @@ class Module:
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
-        """All parameters and persistent buffers by their dotted names; the tensors share memory with the module's. The dict's attribute
-        `_metadata` holds each module's version."""
+        """All parameters and persistent buffers by their dotted names; the tensors share memory with the module's, and require grad
+        only with `keep_vars`. The dict's attribute `_metadata` holds each module's version.
+
+        >>> {name: tuple(t.shape) for name, t in nn.Sequential(nn.Linear(2, 3)).state_dict().items()}
+        {'0.weight': (3, 2), '0.bias': (3,)}
+        """
         if args:
             warnings.warn(
                 "Positional args are being deprecated, use kwargs instead. Refer to https://pytorch.org/docs/main/generated/"
@@ -705,8 +926,15 @@ class Module:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Copy from a state dict into this module and all below it (with `assign`, take its tensors over). With `strict`, the keys have
-        to be the module's own."""
+        """Copy from a state dict into this module and all below it (with `assign`, take its tensors over). With `strict`, the keys
+        have to be the module's own; what is missing or too much is in the result.
+
+        >>> one, other = nn.Linear(2, 3), nn.Linear(2, 3)
+        >>> one.load_state_dict(other.state_dict())
+        <All keys matched successfully>
+        >>> torch.equal(one.weight, other.weight)
+        True
+        """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         missing: list[str] = []
@@ -747,11 +975,24 @@ class Module:
         return _IncompatibleKeys(missing, unexpected)
 
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, prefix, keep_vars)` before the module's tensors are collected."""
+        """`hook(module, prefix, keep_vars)` before the module's tensors are collected.
+
+        >>> net = nn.Linear(2, 3, bias=False)
+        >>> handle = net.register_state_dict_pre_hook(lambda module, prefix, keep_vars: module.weight.data.zero_())
+        >>> net.state_dict()["weight"].sum()
+        tensor(0.)
+        """
         return register(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, state_dict, prefix, local_metadata)` after; it changes the dict in place."""
+        """`hook(module, state_dict, prefix, local_metadata)` after the module's tensors are collected; it changes the dict in place,
+        and gives None.
+
+        >>> net = nn.Linear(2, 3)
+        >>> handle = net.register_state_dict_post_hook(lambda module, state, *rest: state.update(bias=None))
+        >>> net.state_dict()["bias"] is None
+        True
+        """
         return register(self._state_dict_hooks, hook, marks=[(self._state_dict_hooks_public, True)])
 
     def _register_state_dict_hook(self, hook: Hook) -> RemovableHandle:
@@ -759,7 +1000,14 @@ class Module:
         return register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`."""
+        """`hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before the module
+        loads its own; it may change the dict and the lists in place.
+
+        >>> net = nn.Linear(2, 3)
+        >>> handle = net.register_load_state_dict_pre_hook(lambda module, state, *rest: state.pop("old"))
+        >>> net.load_state_dict({**net.state_dict(), "old": torch.zeros(1)})
+        <All keys matched successfully>
+        """
         return register(self._load_state_dict_pre_hooks, _WithModule(hook, self))
 
     def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
@@ -767,7 +1015,13 @@ class Module:
         return register(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
 
     def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
-        """`hook(module, incompatible_keys)`, which it may change in place."""
+        """`hook(module, incompatible_keys)` after a module has loaded; it may change the two lists of keys in place.
+
+        >>> net = nn.Linear(2, 3)
+        >>> handle = net.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear())
+        >>> net.load_state_dict({})
+        <All keys matched successfully>
+        """
         return register(self._load_state_dict_post_hooks, hook)
 
     # -- calling -------------------------------------------------------------------------------------------------------
@@ -775,14 +1029,28 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """`hook(module, args)` before `forward`; what it returns are the arguments."""
+        """`hook(module, args)` before `forward`; what it returns, if not None, are the arguments. With `with_kwargs` it is
+        `hook(module, args, kwargs)`, which returns both. `prepend` puts it before the hooks that are there.
+
+        >>> net = nn.ReLU()
+        >>> handle = net.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+        >>> net(torch.tensor([1.0]))
+        tensor([2.])
+        """
         marks = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
         return register(self._forward_pre_hooks, hook, prepend, marks)
 
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """`hook(module, args, result)` after `forward`, with `always_call` even if that raised; what it returns is the result."""
+        """`hook(module, args, result)` after `forward`, with `always_call` even if that raised; what it returns, if not None, is the
+        result. With `with_kwargs` it is `hook(module, args, kwargs, result)`.
+
+        >>> net = nn.ReLU()
+        >>> handle = net.register_forward_hook(lambda module, args, result: 10 * result)
+        >>> net(torch.tensor([1.0]))
+        tensor([10.])
+        """
         marks = [
             (self._forward_hooks_with_kwargs, with_kwargs),
             (self._forward_hooks_always_called, always_call),
@@ -790,16 +1058,36 @@ class Module:
         return register(self._forward_hooks, hook, prepend, marks)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """`hook(module, grad_output)` when the gradients of the outputs are known; what it returns replaces them."""
+        """`hook(module, grad_output)` when the gradients of the outputs are known; what it returns, if not None, replaces them.
+
+        >>> net, x = nn.Tanh(), torch.zeros(1, requires_grad=True)
+        >>> handle = net.register_full_backward_pre_hook(lambda module, grads: (5 * grads[0],))
+        >>> net(x).backward()
+        >>> x.grad
+        tensor([5.])
+        """
         return register(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """`hook(module, grad_input, grad_output)` when those of the inputs are; what it returns replaces the first."""
+        """`hook(module, grad_input, grad_output)` when the gradients of the inputs are known; what it returns, if not None, replaces
+        those of the inputs.
+
+        >>> net, x = nn.Tanh(), torch.zeros(1, requires_grad=True)
+        >>> handle = net.register_full_backward_hook(lambda module, inputs, outputs: print(inputs, outputs))
+        >>> net(x).backward()
+        (tensor([1.]),) (tensor([1.]),)
+        """
         return self._register_backward_hook(hook, True, prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
-        """PyTorch's old way: `hook(module, grad_input, grad_output)` at the node that made the first output, whose gradients are not the
-        module's where its forward makes several nodes."""
+        """PyTorch's old way: `hook(module, grad_input, grad_output)` at the node that made the first output, whose gradients are not
+        the module's where its forward makes several nodes. `register_full_backward_hook` is the new one.
+
+        >>> net, x = nn.Tanh(), torch.zeros(1, requires_grad=True) * 2
+        >>> handle = net.register_backward_hook(lambda module, inputs, outputs: print(inputs))
+        >>> net(x).backward()
+        (tensor([1.]),)
+        """
         return self._register_backward_hook(hook, False)
 
     def _register_backward_hook(self, hook: Hook, full: bool, prepend: bool = False) -> RemovableHandle:
@@ -903,7 +1191,11 @@ class Module:
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses; a subclass says more."""
+        """What stands in the parentheses when the module is printed; a subclass says more.
+
+        >>> nn.Linear(2, 3).extra_repr()
+        'in_features=2, out_features=3, bias=True'
+        """
         return ""
 
     def __repr__(self) -> str:

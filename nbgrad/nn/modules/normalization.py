@@ -22,7 +22,13 @@ def _shape(normalized_shape: Any) -> tuple[Any, ...]:
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dimensions, then scaled and shifted."""
+    """`(x - mean) / sqrt(var + eps) * weight + bias`, mean and variance being over the last dimensions, of sizes `normalized_shape`,
+    which weight and bias have too. The shape stays.
+
+    >>> nn.LayerNorm(3)(torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 6.0]])).detach()
+    tensor([[-1.2247,  0.0000,  1.2247],
+            [-0.7071, -0.7071,  1.4142]])
+    """
 
     def __init__(
         self,
@@ -45,6 +51,7 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Weights of 1, biases of 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -61,7 +68,12 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Mean square 1 over the last dimensions, then scaled."""
+    """`x / sqrt(mean(x**2) + eps) * weight`, the mean being over the last dimensions, of sizes `normalized_shape`, which the weight
+    has too. The shape stays.
+
+    >>> nn.RMSNorm(2)(torch.tensor([3.0, 4.0])).detach()
+    tensor([0.8485, 1.1314])
+    """
 
     def __init__(
         self,
@@ -86,6 +98,7 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Weights of 1."""
         if self.weight is not None:
             init.ones_(self.weight)
 
@@ -97,7 +110,12 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Over each of `num_groups` groups of an example's channels."""
+    """Mean 0 and variance 1 for each example over each of `num_groups` groups of its channels (dimension 1) and all that they hold;
+    then a weight and a bias per channel. The shape stays.
+
+    >>> nn.GroupNorm(2, 4)(torch.tensor([[1.0, 3.0, 10.0, 30.0]])).detach()
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
 
     def __init__(
         self,
@@ -120,6 +138,7 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Weights of 1, biases of 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:

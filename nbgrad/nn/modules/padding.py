@@ -65,58 +65,151 @@ class _Circular(_Pad):
     mode = "circular"
 
 
-class ConstantPad1d(_Constant): ...
+class ConstantPad1d(_Constant):
+    """`value` before and behind the last dimension; `padding` is a length, or (before, behind). A negative length cuts.
+
+    >>> nn.ConstantPad1d((1, 2), 9.0)(torch.tensor([[1.0, 2.0]]))
+    tensor([[9., 1., 2., 9., 9.]])
+    """
 
 
 class ConstantPad2d(_Constant):
+    """`value` around the last two dimensions; `padding` is a length, or (left, right, top, bottom).
+
+    >>> nn.ConstantPad2d((1, 0, 0, 1), 9.0)(torch.tensor([[1.0, 2.0]]))
+    tensor([[9., 1., 2.],
+            [9., 9., 9.]])
+    """
+
     dims = 2
 
 
 class ConstantPad3d(_Constant):
+    """`value` around the last three dimensions; `padding` is a length, or two per dimension, the last dimension first.
+
+    >>> nn.ConstantPad3d(1, 9.0)(torch.zeros(1, 2, 3)).shape
+    torch.Size([3, 4, 5])
+    """
+
     dims = 3
 
 
-class ZeroPad1d(_Zero): ...
+class ZeroPad1d(_Zero):
+    """Zeros before and behind the last dimension; `padding` is a length, or (before, behind).
+
+    >>> nn.ZeroPad1d(1)(torch.tensor([[1.0, 2.0]]))
+    tensor([[0., 1., 2., 0.]])
+    """
 
 
 class ZeroPad2d(_Zero):
+    """Zeros around the last two dimensions; `padding` is a length, or (left, right, top, bottom).
+
+    >>> nn.ZeroPad2d((1, 0, 0, 1))(torch.tensor([[1.0, 2.0]]))
+    tensor([[0., 1., 2.],
+            [0., 0., 0.]])
+    """
+
     dims = 2
 
 
 class ZeroPad3d(_Zero):
+    """Zeros around the last three dimensions; `padding` is a length, or two per dimension, the last dimension first.
+
+    >>> nn.ZeroPad3d(1)(torch.zeros(1, 2, 3)).shape
+    torch.Size([3, 4, 5])
+    """
+
     dims = 3
 
 
-class ReflectionPad1d(_Reflection): ...
+class ReflectionPad1d(_Reflection):
+    """The last dimension goes on mirrored at its ends, which are not repeated; `padding` is a length, or (before, behind).
+
+    >>> nn.ReflectionPad1d((2, 1))(torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 2., 1., 2., 3., 2.]])
+    """
 
 
 class ReflectionPad2d(_Reflection):
+    """The last two dimensions go on mirrored at their ends; `padding` is a length, or (left, right, top, bottom).
+
+    >>> nn.ReflectionPad2d((1, 0, 0, 1))(torch.arange(4.0).reshape(1, 2, 2))
+    tensor([[[1., 0., 1.],
+             [3., 2., 3.],
+             [1., 0., 1.]]])
+    """
+
     dims = 2
 
 
 class ReflectionPad3d(_Reflection):
+    """The last three dimensions go on mirrored at their ends; `padding` is a length, or two per dimension, the last dimension first.
+
+    >>> nn.ReflectionPad3d(1)(torch.zeros(1, 2, 2, 3)).shape
+    torch.Size([1, 4, 4, 5])
+    """
+
     dims = 3
 
 
-class ReplicationPad1d(_Replication): ...
+class ReplicationPad1d(_Replication):
+    """The ends of the last dimension, repeated; `padding` is a length, or (before, behind).
+
+    >>> nn.ReplicationPad1d((2, 1))(torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3.]])
+    """
 
 
 class ReplicationPad2d(_Replication):
+    """The edges of the last two dimensions, repeated; `padding` is a length, or (left, right, top, bottom).
+
+    >>> nn.ReplicationPad2d((1, 0, 0, 1))(torch.arange(4.0).reshape(1, 2, 2))
+    tensor([[[0., 0., 1.],
+             [2., 2., 3.],
+             [2., 2., 3.]]])
+    """
+
     dims = 2
 
 
 class ReplicationPad3d(_Replication):
+    """The faces of the last three dimensions, repeated; `padding` is a length, or two per dimension, the last dimension first.
+
+    >>> nn.ReplicationPad3d(1)(torch.zeros(1, 1, 2, 3)).shape
+    torch.Size([1, 3, 4, 5])
+    """
+
     dims = 3
 
 
-class CircularPad1d(_Circular): ...
+class CircularPad1d(_Circular):
+    """The last dimension goes on with its other end; `padding` is a length, or (before, behind).
+
+    >>> nn.CircularPad1d((2, 1))(torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[2., 3., 1., 2., 3., 1.]])
+    """
 
 
 class CircularPad2d(_Circular):
+    """The last two dimensions go on with their other ends; `padding` is a length, or (left, right, top, bottom).
+
+    >>> nn.CircularPad2d((1, 0, 0, 1))(torch.arange(4.0).reshape(1, 2, 2))
+    tensor([[[1., 0., 1.],
+             [3., 2., 3.],
+             [1., 0., 1.]]])
+    """
+
     dims = 2
 
 
 class CircularPad3d(_Circular):
+    """The last three dimensions go on with their other ends; `padding` is a length, or two per dimension, the last dimension first.
+
+    >>> nn.CircularPad3d(1)(torch.zeros(1, 1, 2, 3)).shape
+    torch.Size([1, 3, 4, 5])
+    """
+
     dims = 3
 
 

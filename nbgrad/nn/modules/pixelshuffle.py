@@ -8,6 +8,13 @@ from nbgrad.nn.modules.module import Module
 
 
 class PixelShuffle(Module):
+    """[..., c * r^2, h, w] as [..., c, h * r, w * r], r being `upscale_factor`.
+
+    >>> nn.PixelShuffle(2)(torch.arange(4.0).reshape(4, 1, 1))
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
+
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
@@ -20,6 +27,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
+    """[..., c, h * r, w * r] as [..., c * r^2, h, w], r being `downscale_factor`.
+
+    >>> nn.PixelUnshuffle(2)(torch.ones(1, 2, 6)).shape
+    torch.Size([4, 1, 3])
+    """
+
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
@@ -32,6 +45,12 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
+    """The channels (dimension 1) of each of `groups` groups, taken in turn. The shape stays.
+
+    >>> nn.ChannelShuffle(2)(torch.arange(6.0).reshape(1, 6, 1)).flatten()
+    tensor([0., 3., 1., 4., 2., 5.])
+    """
+
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups

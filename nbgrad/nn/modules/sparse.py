@@ -14,7 +14,16 @@ from nbgrad.nn.parameter import Parameter
 
 
 class Embedding(Module):
-    """The rows of `weight` that integers name."""
+    """The rows of `weight`, [num_embeddings, embedding_dim], that integers name: [...] becomes [..., embedding_dim]. The row
+    `padding_idx` begins as zeros and gets no gradient; with `max_norm`, rows that are longer are shortened in place when they are
+    named.
+
+    >>> table = nn.Embedding(6, 2, padding_idx=0)
+    >>> table(torch.tensor([[1, 5, 0]])).shape
+    torch.Size([1, 3, 2])
+    >>> table(torch.tensor([0])).detach()
+    tensor([[0., 0.]])
+    """
 
     def __init__(
         self,
@@ -57,6 +66,7 @@ class Embedding(Module):
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
+        """Draw the table anew from a normal distribution, but for the row `padding_idx`, which is 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
@@ -94,7 +104,11 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """Around a table that is there already."""
+        """An `Embedding` around a table that is there already, [rows, columns]; it is trained only with `freeze=False`.
+
+        >>> nn.Embedding.from_pretrained(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))(torch.tensor([1]))
+        tensor([[3., 4.]])
+        """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape

@@ -98,6 +98,15 @@ def _attend(attention: Module, query: Any, to: Any, mask: Any, padding: Any, cau
 
 
 class TransformerEncoderLayer(_Layer):
+    """Attention to oneself, then two linear maps with an activation between them; what each computes is added to its input and
+    normalised (with `norm_first`, the input is normalised before). Inputs are [length, batch, d_model], with `batch_first`
+    [batch, length, d_model]; the shape stays.
+
+    >>> layer = nn.TransformerEncoderLayer(d_model=4, nhead=2, dim_feedforward=8, batch_first=True)
+    >>> layer(torch.rand(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
     def forward(
         self,
         src: Tensor,
@@ -113,6 +122,14 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
+    """Attention to oneself, attention to `memory`, then two linear maps with an activation between them; what each computes is added
+    to its input and normalised. The shape of the first input stays.
+
+    >>> layer = nn.TransformerDecoderLayer(d_model=4, nhead=2, dim_feedforward=8, batch_first=True)
+    >>> layer(torch.rand(2, 3, 4), torch.rand(2, 5, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
     blocks = 3
 
     def forward(
@@ -135,7 +152,12 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """Copies of a layer, one after another."""
+    """`num_layers` copies of a layer, one after another, and `norm` at the end. The shape stays.
+
+    >>> layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    >>> nn.TransformerEncoder(layer, num_layers=2)(torch.rand(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(
         self,
@@ -198,6 +220,14 @@ def _not_nested(layer: Any) -> str:
 
 
 class TransformerDecoder(Module):
+    """`num_layers` copies of a layer, one after another, which all attend to the same `memory`; and `norm` at the end. The shape of
+    the first input stays.
+
+    >>> layer = nn.TransformerDecoderLayer(4, 2, 8, batch_first=True)
+    >>> nn.TransformerDecoder(layer, num_layers=2)(torch.rand(2, 3, 4), torch.rand(2, 5, 4)).shape
+    torch.Size([2, 3, 4])
+    """
+
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers, self.num_layers, self.norm = _clones(decoder_layer, num_layers), num_layers, norm
@@ -230,7 +260,13 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder of the source, and a decoder that attends to what it gives."""
+    """An encoder of the source, and a decoder of the target that attends to what the encoder gives. The result has the target's
+    shape: [length, batch, d_model], with `batch_first` [batch, length, d_model].
+
+    >>> net = nn.Transformer(4, 2, 1, 1, 8, batch_first=True)
+    >>> net(torch.rand(2, 5, 4), torch.rand(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
+    """
 
     def __init__(
         self,
@@ -286,6 +322,13 @@ class Transformer(Module):
     def generate_square_subsequent_mask(
         sz: int, device: Device | None = None, dtype: dtype | None = None
     ) -> Tensor:
+        """The mask by which no place sees those behind it: [sz, sz], -inf above the diagonal, 0 elsewhere.
+
+        >>> nn.Transformer.generate_square_subsequent_mask(3)
+        tensor([[0., -inf, -inf],
+                [0., 0., -inf],
+                [0., 0., 0.]])
+        """
         return _causal_mask(sz, device, dtype)
 
     def forward(

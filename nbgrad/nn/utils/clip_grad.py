@@ -29,7 +29,12 @@ def _listed(tensors: Tensors, warned: bool = False) -> list[Tensor]:
 def _get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all tensors, as if they were one vector."""
+    """The norm of all the tensors as one vector: a tensor without dimensions. With `error_if_nonfinite` one that is not finite is an
+    error.
+
+    >>> nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([4.0])])
+    tensor(5.)
+    """
     listed = _listed(tensors)
     norm_type = float(norm_type)
     if not listed:
@@ -51,7 +56,14 @@ def _get_total_norm(
 def _clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale all gradients by `max_norm / total_norm` where that makes them smaller."""
+    """Scale the gradients down, in place, as `clip_grad_norm_` does, by a norm that is known already.
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([3.0, 4.0])
+    >>> nn.utils.clip_grads_with_norm_([p], max_norm=1.0, total_norm=torch.tensor(5.0))
+    >>> p.grad
+    tensor([0.6000, 0.8000])
+    """
     with no_grad():
         grads = [p.grad for p in _listed(parameters) if p.grad is not None]
         max_norm = float(max_norm)
@@ -72,7 +84,14 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients down so that their norm, as one vector, is at most `max_norm`; give what it was."""
+    """Scale the gradients down, in place, so that their norm, as one vector, is at most `max_norm`; give what it was. `norm_type`
+    may be infinite.
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([3.0, 4.0])
+    >>> nn.utils.clip_grad_norm_([p], max_norm=1.0), p.grad
+    (tensor(5.), tensor([0.6000, 0.8000]))
+    """
     params = _listed(parameters, warned=True)
     grads = [p.grad for p in params if p.grad is not None]
     total = _get_total_norm(grads, norm_type, error_if_nonfinite)
@@ -87,6 +106,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
+    """`clip_grad_norm_` under its old name, which warns."""
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
@@ -96,7 +116,14 @@ def clip_grad_norm(
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Clamp each element of the gradients between `-clip_value` and `clip_value`."""
+    """Clamp each element of the gradients, in place, between `-clip_value` and `clip_value`.
+
+    >>> p = nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([-3.0, 0.5])
+    >>> nn.utils.clip_grad_value_([p], 1.0)
+    >>> p.grad
+    tensor([-1.0000,  0.5000])
+    """
     bound = float(clip_value)
     with no_grad():
         for param in _listed(parameters):

@@ -16,12 +16,23 @@ def _placed(param: Tensor) -> Tensor:
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All of them flattened, one after another."""
+    """All of them flattened, one after another: a tensor with one dimension.
+
+    >>> nn.utils.parameters_to_vector(nn.Linear(2, 3).parameters()).shape
+    torch.Size([9])
+    """
     return cat([_placed(p).view(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Let each parameter be its part of the vector."""
+    """Let each parameter be its part of the vector, whose memory it then shares.
+
+    >>> net = nn.Linear(2, 1)
+    >>> nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), net.parameters())
+    >>> net.bias
+    Parameter containing:
+    tensor([3.], requires_grad=True)
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")
     at = 0

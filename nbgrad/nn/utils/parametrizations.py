@@ -28,7 +28,13 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train the lengths and the directions of the rows of a weight apart."""
+    """Train the lengths and the directions of the rows of a weight apart: `weight = g * v / |v|`, with one length g for each index
+    of `dim`, or with None one for all.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> layer.parametrizations.weight.original0.shape
+    torch.Size([3, 1])
+    """
     return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
 

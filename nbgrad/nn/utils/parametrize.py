@@ -23,7 +23,13 @@ _caching = 0
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within the block each parametrised tensor is computed once."""
+    """Within the block each parametrised tensor is computed once.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> with nn.utils.parametrize.cached():
+    ...     layer.weight is layer.weight
+    True
+    """
     global _caching
     _caching += 1
     try:
@@ -49,7 +55,13 @@ def _inverse(parametrization: Any, value: Any) -> Any:
 
 
 class ParametrizationList(ModuleList):
-    """The modules that make one tensor, and its original, or as many as the first module takes."""
+    """The modules that make one tensor, and its original (or `original0`, `original1` and so on, as many as the first module takes):
+    what `module.parametrizations.<name>` is.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> [name for name, _ in layer.parametrizations.weight.named_parameters()]
+    ['original0', 'original1']
+    """
 
     def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
         if not modules:
@@ -96,7 +108,14 @@ class ParametrizationList(ModuleList):
         )
 
     def right_inverse(self, value: Any) -> None:
-        """Let the originals be such that the tensor is `value`."""
+        """Let the originals be such that the tensor is `value`, by the modules' own `right_inverse`. Assigning to the attribute
+        calls it.
+
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 1))
+        >>> layer.weight = torch.tensor([[3.0, 4.0]])
+        >>> layer.parametrizations.weight.original0.item()
+        5.0
+        """
         with no_grad():
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
@@ -178,7 +197,17 @@ def _attribute(name: str) -> property:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """From here on `module.<tensor_name>` is what `parametrization` makes of what it was."""
+    """From here on `module.<tensor_name>` is what the module `parametrization` makes of what it was: that is kept as the original,
+    and trained. With a `right_inverse` it begins as that gives. `unsafe` leaves out the checks of shape and dtype.
+
+    >>> class Positive(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.exp()
+    >>> layer = nn.Linear(2, 1)
+    >>> _ = nn.utils.parametrize.register_parametrization(layer, "weight", Positive())
+    >>> layer.weight > 0
+    tensor([[True, True]])
+    """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         if not unsafe:
@@ -204,6 +233,11 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether any tensor of the module, or the one named, is made by a parametrisation.
+
+    >>> nn.utils.parametrize.is_parametrized(nn.Linear(2, 3))
+    False
+    """
     found = getattr(module, "parametrizations", None)
     if not isinstance(found, ModuleDict):
         return False
@@ -211,7 +245,13 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Let the tensor be plain again: with its present value, or as its original was."""
+    """Let the tensor be plain again: with its present value, or, with `leave_parametrized=False`, as its original is.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> layer = nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    >>> nn.utils.parametrize.is_parametrized(layer)
+    False
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     made: Any = module.parametrizations[tensor_name]
@@ -238,6 +278,12 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
+    """The class that a module had before any of its tensors was parametrised.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> type(layer).__name__, nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
     found: type = getattr(type(module), "_plain", type(module))
     return found
 

@@ -18,7 +18,13 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Stacked, each filled up to the longest one's length."""
+    """Stacked, each filled up with `padding_value` to the longest one's length: [longest, batch, ...], with `batch_first` [batch,
+    longest, ...]. `padding_side` says at which end.
+
+    >>> nn.utils.rnn.pad_sequence([torch.ones(3), torch.ones(1)], batch_first=True)
+    tensor([[1., 1., 1.],
+            [1., 0., 0.]])
+    """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
@@ -41,7 +47,12 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences that were padded."""
+    """The sequences that were padded, of these lengths, as a list.
+
+    >>> padded = torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+    >>> nn.utils.rnn.unpad_sequence(padded, torch.tensor([3, 1]), batch_first=True)
+    [tensor([1., 1., 1.]), tensor([1.])]
+    """
     if not batch_first:
         padded_sequences.transpose_(0, 1)
     places = arange(padded_sequences.shape[1], device=lengths.device)
