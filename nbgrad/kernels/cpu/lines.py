@@ -6,6 +6,7 @@ lines that lie side by side are followed together (`walk.opening`), any other li
 
 from __future__ import annotations
 
+from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
@@ -19,10 +20,6 @@ BLOCK = 512  # elements that are added up in their own dtype, in any order
 WIDE = 128  # lines side by side
 
 Source = tuple[str, tuple[str, ...]]
-
-
-def _lines(text: str, by: int) -> str:
-    return ("\n" + " " * by).join(text.strip("\n").split("\n"))
 
 
 # ---------------------------------------------------------------- extremes
@@ -100,13 +97,14 @@ def extreme(word: str, code: str, kind: str, together: bool, unit: bool) -> Sour
     reads = {name: read(f"x[x_at + {where}]", code, kind, False) for name, where in at.items()}
     best, value = write("best[j]", code, kind), write("v", code, kind)
     body = body.format(sign=">" if word == "max" else "<", lanes=LANES, best=best, value=value, **reads)
-    source = _EXTREME.format(
+    source = fill(
+        _EXTREME,
         word=word,
         halves=halves((code,)),
         kind=kind,
         lanes=WIDE if together else LANES,
         opening=opening(("o", "x"), WIDE if together else 1),
-        body=_lines(body, 8),
+        body=body.strip("\n").split("\n"),
     )
     return source, ("i8", "i8", "*i8", "*" + code, "*i8", "*" + code)
 
@@ -194,12 +192,13 @@ def moments(what: str, code: str, out: str, together: bool, unit: bool) -> Sourc
         lanes=LANES,
         **{name: read(f"x[{where}]", code, "f8", False) for name, where in at.items()},
     )
-    source = _MOMENTS.format(
+    source = fill(
+        _MOMENTS,
         what=what.capitalize(),
         halves=halves((code, out)),
         lanes=WIDE if together else LANES,
         opening=opening(("o", "x"), WIDE if together else 1),
-        body=_lines(body, 8),
+        body=body.strip("\n").split("\n"),
     )
     return source, ("i8", "i8", "*i8", "*" + out, "*" + out, "*" + code, "f8")
 
@@ -313,24 +312,28 @@ def logsumexp(code: str, out: str, together: bool, unit: bool) -> Source:
     """Codes are float32's or float64's."""
     helpers = vmath_helpers()
     power = emit.emit((p.exp(var("v") - var("top")),), "cpu", code, {"v": "v", "top": "top"})
-    text = "\n".join(power.lines)
-    body = (_LOGSUMEXP_TOGETHER if together else _LOGSUMEXP_ALONE).format(
+    body = fill(
+        _LOGSUMEXP_TOGETHER if together else _LOGSUMEXP_ALONE,
         block=BLOCK,
         times="" if unit else " * x_step",
         rows=ROWS,
-        power=_lines(text, 8),
-        power_of_lane=_lines(text, 12),
+        power=power.lines,
+        power_of_lane=power.lines,
         result=power.results[0],
     )
-    stacks = ["sums = stack_f8({0})", *(f"{name} = stack_{code}({{0}})" for name in ("best", "shift", "up"))]
-    source = _LOGSUMEXP.format(
+    stacks = [
+        f"sums = stack_f8({WIDE})",
+        *(f"{name} = stack_{code}({WIDE})" for name in ("best", "shift", "up")),
+    ]
+    source = fill(
+        _LOGSUMEXP,
         helpers=helpers,
         code=code,
         scalar=SCALARS[code],
         result=SCALARS[out],
         lowest="-3.4028234663852886e38" if code == "f4" else "-1.7976931348623157e308",
-        stacks="\n    ".join(stacks).format(WIDE) if together else "",
+        stacks=stacks if together else [],
         opening=opening(("o", "x"), WIDE if together else 1),
-        body=_lines(body, 8),
+        body=body.strip("\n").split("\n"),
     )
     return source, ("i8", "i8", "*i8", "*" + out, "*" + code)

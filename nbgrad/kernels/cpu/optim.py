@@ -9,11 +9,12 @@ the kernels read, so a schedule compiles nothing.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
@@ -68,10 +69,6 @@ def @NAME@(start, stop, table, numbers):
 Code = tuple[str, tuple[str, ...]]
 
 
-def _block(lines: Iterable[str], indent: int) -> str:
-    return ("\n" + " " * indent).join(lines)
-
-
 @cached(256)
 def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], ...], step: str) -> Code:
     """Source and parameter codes of the kernel per row. `given` are the names of the numbers in their order, "step" that of
@@ -79,17 +76,18 @@ def begin(title: str, given: tuple[str, ...], derived: tuple[tuple[str, Expr], .
     names = {name: f"n{k}" for k, name in enumerate(given)} | {"step": "step"}
     emitted = emit.emit([e for _, e in derived], "scalar", "f8", names)
     count = [f"counter = at_{step}(table[row * 2 + 1])", "counter[0] += 1", "step = F(counter[0])"]
-    source = _BEGIN.format(
+    source = fill(
+        _BEGIN,
         title=title,
         names=", ".join(name for name, _ in derived),
         step=step or "f8",
         preamble=vmath_helpers(),
-        read=_block([f"n{k} = numbers[{k}]" for k in range(len(given))], 4),
-        count=_block(count if step else [], 8),
-        lines=_block(emitted.lines, 8),
-        store=_block((f"out[row * {len(derived)} + {k}] = {r}" for k, r in enumerate(emitted.results)), 8),
+        read=[f"n{k} = numbers[{k}]" for k in range(len(given))],
+        count=count if step else [],
+        lines=emitted.lines,
+        store=[f"out[row * {len(derived)} + {k}] = {r}" for k, r in enumerate(emitted.results)],
     )
-    return _without_gaps(source), ("i8", "i8", "*i8", "*f8", "*f8")
+    return source, ("i8", "i8", "*i8", "*f8", "*f8")
 
 
 @cached(256)
@@ -107,27 +105,21 @@ def update(
     names |= {name: f"n{k}" for k, name in enumerate(derived)}
     emitted = emit.emit([e for _, e in results], "cpu", code, names)
     width = len(inputs) + 1
-    source = _UPDATE.format(
+    source = fill(
+        _UPDATE,
         title=title,
         text="; ".join(f"{name} = {e}" for name, e in results),
         code=code,
         preamble=vmath_helpers(),
         scalar=SCALARS[code],
         width=width,
-        read=_block((f"n{k} = F(numbers[row * {len(derived)} + {k}])" for k in range(len(derived))), 8),
-        pointers=_block(
-            (f"{x} = at_{code}(table[row * {width} + {k + 1}])" for k, x in enumerate(at.values())), 8
-        ),
-        load=_block((f"{names[name]} = {x}[i]" for name, x in at.items()), 12),
-        lines=_block(emitted.lines, 12),
-        store=_block((f"{at[name]}[i] = {r}" for (name, _), r in zip(results, emitted.results)), 12),
+        read=[f"n{k} = F(numbers[row * {len(derived)} + {k}])" for k in range(len(derived))],
+        pointers=[f"{x} = at_{code}(table[row * {width} + {k + 1}])" for k, x in enumerate(at.values())],
+        load=[f"{names[name]} = {x}[i]" for name, x in at.items()],
+        lines=emitted.lines,
+        store=[f"{at[name]}[i] = {r}" for (name, _), r in zip(results, emitted.results)],
     )
-    return _without_gaps(source), ("i8", "i8", "*i8", "*f8")
-
-
-def _without_gaps(source: str) -> str:
-    """A hole that nothing fills leaves no line."""
-    return "\n".join(line for line in source.split("\n") if line == "" or line.strip())
+    return source, ("i8", "i8", "*i8", "*f8")
 
 
 _first_byte, _address = ctypes.c_char.from_buffer, ctypes.addressof

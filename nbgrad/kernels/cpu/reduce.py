@@ -8,6 +8,7 @@ time) and `columns` (results lie together, so many are accumulated side by side)
 
 from __future__ import annotations
 
+from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
@@ -191,9 +192,6 @@ def reduction(
     if out == "b1" and accumulator != "b1":
         result = f"{after.results[0]} != A(0)"
 
-    def block(lines: list[str], by: int) -> str:
-        return ("\n" + " " * by).join(lines) or "pass"
-
     tail = (["total = total + lost if lost == lost else total"] if compensated else []) + list(after.lines)
     # A block is held in the dtype of its elements, but for truth values, and for products: of 512 float32 these are often
     # denormal, and each multiplication of a denormal costs a hundred others.
@@ -203,11 +201,11 @@ def reduction(
     add = _COMPENSATED if compensated else [f"total = {join('total', 'part', accumulator, 'A')}"]
     common = dict(
         numbers="".join(f", n{k}" for k in range(len(numbers))),
-        once=block(once, 4),
+        once=once,
         identity=typed(identity, accumulator, "A"),
         first=typed(identity, held, scalar),
         load=f"a = {read('x[q]', code, kind, False)}",
-        add=block(add, 16),
+        add=add,
     )
     head = _HEAD.format(
         title=title,
@@ -221,37 +219,37 @@ def reduction(
     )
     if columns:
         kept = stack.format(accumulator, WIDTH, SCALARS[accumulator])
-        body = _COLUMNS.format(
+        body = fill(
+            _COLUMNS,
             **common,
             ROWS=ROWS,
             WIDTH=WIDTH,
             parts=stack.format(held, WIDTH, SCALARS[held]),
             accumulators=kept,
-            kept_apart=f"losses = {kept}" if compensated else "pass",
-            clear="losses[j] = 0.0" if compensated else "pass",
-            lost="lost = losses[j]" if compensated else "pass",
-            keep_lost="losses[j] = lost" if compensated else "pass",
-            lost_of_all="lost = losses[j]" if compensated else "pass",
-            prologue=block(list(before.lines), 20),
+            kept_apart=[f"losses = {kept}"] * compensated,
+            clear=["losses[j] = 0.0"] * compensated,
+            lost=["lost = losses[j]"] * compensated,
+            keep_lost=["losses[j] = lost"] * compensated,
+            lost_of_all=["lost = losses[j]"] * compensated,
+            prologue=before.lines,
             side_by_side=join("u", value, held, scalar),
             part_of_column="up[j]" if same else "A(up[j])",
-            finish=block([*tail, f"o[row * m + first + j] = {result}"], 12),
+            finish=[*tail, f"o[row * m + first + j] = {result}"],
         )
     else:
-        body = _RUNS.format(
+        body = fill(
+            _RUNS,
             **common,
             block=BLOCK if combine in ("sum", "prod") else LONG,
-            prologue=block(list(before.lines), 20),
+            prologue=before.lines,
             fold=_IN_ANY_ORDER[combine].format(a="up", b=value)
             if any_order
             else join("up", value, held, scalar),
             part="up" if same else "A(up)",
             times="" if contiguous else " * step",
-            finish=block([*tail, f"o[row] = {result}"], 8),
+            finish=[*tail, f"o[row] = {result}"],
         )
     number = "f8" if kind[0] == "f" else "i8"
-    # A hole that nothing fills leaves no line.
-    body = "\n".join(line for line in body.split("\n") if line.strip() != "pass")
     return head + body, ("i8", "i8", "*i8", "*" + out, "*" + code, *[number] * len(numbers))
 
 

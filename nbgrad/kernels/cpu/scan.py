@@ -8,6 +8,7 @@ of which begins with what the sums of those before it come to.
 
 from __future__ import annotations
 
+from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
@@ -113,7 +114,8 @@ def along(
     line, `before` holds what each comes to with those before it; `meta` says how long a run is, and the line."""
     function, result = _NEIGHBOURS[kind]
     there = "whole - item * length > length" if reverse else "item"
-    source = _ALONG.format(
+    source = fill(
+        _ALONG,
         title=kind,
         acc=accumulator,
         scalar=SCALARS[accumulator],
@@ -121,7 +123,7 @@ def along(
         more=", before" if runs else "",
         opening=_RUNS.format(end=" + n - 1" if reverse else "") if runs else opening(("o", "x"), 1),
         identity=COMBINE[kind][1],
-        begin=f"if {there}:\n            u = before[item {'+' if reverse else '-'} 1]" if runs else "pass",
+        begin=[f"if {there}:", [f"u = before[item {'+' if reverse else '-'} 1]"]] if runs else [],
         last=WIDTH - 1,
         WIDTH=WIDTH,
         sign="-" if reverse else "+",
@@ -129,7 +131,6 @@ def along(
         result=result,
         write=write("u", out, accumulator),
     )
-    source = "\n".join(line for line in source.split("\n") if line.strip() != "pass")
     return source, ("i8", "i8", "*i8", "*" + out, "*" + code, *(["*" + accumulator] if runs else []))
 
 
@@ -166,7 +167,8 @@ def _fill(
     second: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     names = ("o", "x", "a") if second else ("o", "x")
-    source = _SCAN.format(
+    source = fill(
+        _SCAN,
         title=title,
         preamble=preamble + halves((code, out)),
         acc=accumulator,
@@ -177,12 +179,11 @@ def _fill(
         identity=f"F({identity})",
         read=read("x[x_at + j]" if together else "x[x_at + j * x_lane]", code, accumulator, False),
         o="j" if together else "j * o_lane",
-        combine="\n                ".join(lines) or "pass",
+        combine=lines,
         result=result,
         write=write("acc[j]", out, accumulator),
-        step="a_at += a_step" if second else "pass",
+        step=["a_at += a_step"] * second,
     )
-    source = "\n".join(line for line in source.split("\n") if line.strip() != "pass")
     return source, ("i8", "i8", "*i8", "*" + out, "*" + code, *(["*" + code] if second else []))
 
 

@@ -9,6 +9,7 @@ thread touches one line.
 
 from __future__ import annotations
 
+from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.cpu.walk import opening
 
@@ -159,9 +160,6 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
     lead = max(bits - 12, 0)
     half = 1 << (min(bits, 12) - 1)
 
-    def block(lines: list[str], by: int) -> str:
-        return ("\n" + " " * by).join(lines)
-
     keep = [f"if low <= (key >> {lead}) <= high:"]
     keep += ["    a[lo + m] = key", "    ia[lo + m] = k"] if wide else ["    a[lo + m] = (key << 32) | k"]
     keep += ["    m += 1"]
@@ -175,15 +173,16 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
         f"digits[{256 * t} + (((v >> {shift + 8 * t}) & 255) ^ {128 if shift + 8 * t == 56 else 0})] += 1"
         for t in range(passes)
     ]
-    twin = lambda text: text if wide else ""  # noqa: E731
-    source = _SORT.format(
+    twin = lambda text: [text] if wide else []  # noqa: E731
+    source = fill(
+        _SORT,
         code=code,
         way="descending" if descending else "ascending",
         first=FIRST[which].replace("first", "begin"),
         counters=max(SELECT, passes * 256),
         twins=", ia, ib" if wide else "",
         opening=opening(("o", "x"), 1),
-        counted=block(nans, 8) if which != "given" else "",
+        counted=nans if which != "given" else [],
         half=half,
         select=2 * half,
         lead=lead,
@@ -191,22 +190,21 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
         few=FEW,
         entry="key" if wide else "(key << 32) | k",
         put_place=twin("ia[lo + at] = k"),
-        key_there=block(_key(code, descending), 16),
-        key=block(_key(code, descending), 12),
-        keep=block(keep, 12),
+        key_there=_key(code, descending),
+        key=_key(code, descending),
+        keep=keep,
         v_twin=twin("w = ia[lo + k]"),
         move_up=twin("ia[lo + at] = ia[lo + at - 1]"),
         put_twin=twin("ia[lo + at] = w"),
         passes=passes,
         shift=shift,
-        histogram=block(histogram, 16),
+        histogram=histogram,
         a_to_b=twin("ib[at] = ia[lo + k]"),
         b_to_a=twin("ia[at] = ib[lo + k]"),
         source="at = ia[lo + base + k] if inside_a else ib[lo + base + k]"
         if wide
         else "at = (a[lo + base + k] if inside_a else b[lo + base + k]) & 4294967295",
     )
-    source = "\n".join(line for line in source.split("\n") if line.strip() or not line)
     stored = {"b": "u1", "f": "i" + code[1]}.get(code[0], code)
     scratch = ["*i8"] * (4 if wide else 2)
     return source, ("i8", "i8", "*i8", "*" + stored, "*i8", *scratch, "*" + stored, "i8", "i8")
