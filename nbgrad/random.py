@@ -14,11 +14,24 @@ from nbgrad.ops.make.generator import seed as seed
 
 
 def get_rng_state() -> Tensor:
-    """The state as a tensor of bytes, laid out as PyTorch's is."""
+    """The state of the default generator as a tensor of bytes, laid out as PyTorch's is.
+
+    >>> state = torch.get_rng_state()
+    >>> state.dtype, state.shape
+    (torch.uint8, torch.Size([5056]))
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator into a state that `get_rng_state` gave: what was drawn since then comes again.
+
+    >>> state = torch.get_rng_state()
+    >>> first = torch.rand(2)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(torch.rand(2), first)
+    True
+    """
     default_generator.set_state(new_state)
 
 
@@ -30,7 +43,13 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str | None = None,
 ) -> Iterator[None]:
-    """What is drawn inside does not count outside. The CPU is the only device here."""
+    """What is drawn inside does not count outside. The CPU is the only device here.
+
+    >>> with torch.random.fork_rng():
+    ...     inside = torch.rand(2)
+    >>> torch.equal(torch.rand(2), inside)
+    True
+    """
     if not enabled:
         yield
         return

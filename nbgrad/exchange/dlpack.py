@@ -62,7 +62,13 @@ class _Capsule:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of another library's array, or of a capsule."""
+    """A tensor over the memory of another library's array, or of a capsule; with `copy` in memory of its own.
+
+    >>> x = torch.zeros(2)
+    >>> torch.from_dlpack(x)[0] = 5.0
+    >>> x
+    tensor([5., 0.])
+    """
     bare = not hasattr(ext_tensor, "__dlpack__")
     if bare:
         if type(ext_tensor).__name__ != "PyCapsule":
@@ -84,6 +90,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule over the tensor's memory, for another library to take."""
     return _dlpack(tensor)
 
 

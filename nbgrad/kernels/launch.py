@@ -133,7 +133,11 @@ def _shared(buffers: int, numbers: str, pieces: int) -> Launch:
 
 
 def get_num_threads() -> int:
-    """As many as $OMP_NUM_THREADS says, else as there are cores that this process may use."""
+    """How many threads a large op uses: as many as $OMP_NUM_THREADS says, else as there are cores that this process may use.
+
+    >>> torch.get_num_threads() >= 1
+    True
+    """
     global _threads
     if not _threads:
         wanted = os.environ.get("OMP_NUM_THREADS", "")
@@ -143,6 +147,14 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int) -> None:
+    """Let large ops use `n` threads from now on.
+
+    >>> before = torch.get_num_threads()
+    >>> torch.set_num_threads(1)
+    >>> torch.get_num_threads()
+    1
+    >>> torch.set_num_threads(before)
+    """
     global _threads
     if not isinstance(n, int) or isinstance(n, bool):
         raise TypeError(f"set_num_threads expects an int, but got {type(n).__name__}")

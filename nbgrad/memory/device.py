@@ -23,7 +23,11 @@ _SIGNATURES: Final = "\n * (torch.device device)\n * (str type, int index = -1)\
 
 
 class device:
-    """What `torch.device` is: immutable, hashable. `index` is None where none was named."""
+    """A place for tensors, named as "cpu" or by type and `index` (None where none was named). It never changes and can be a key.
+
+    >>> torch.device("cpu"), torch.device("cpu", 0)
+    (device(type='cpu'), device(type='cpu', index=0))
+    """
 
     __slots__ = ("index", "type")
     type: str

@@ -24,8 +24,14 @@ DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
 
 
 class dtype:
-    """What `torch.dtype` is. `np` is NumPy's dtype; `scalar_name` the word of most of PyTorch's messages ("Long"), `c_name` that of
-    others ("long int"). `code` says how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for float16.
+    """The type of a tensor's elements: `torch.float32` and the like, which are the only ones there are.
+
+    `np` is NumPy's dtype; `scalar_name` the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int").
+    `code` says
+    how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for float16.
+
+    >>> torch.float32.itemsize, torch.float32.is_floating_point
+    (4, True)
     """
 
     __slots__ = (
@@ -73,6 +79,7 @@ class dtype:
         return self.name  # pickle and copy look the name up in this module, so identity is kept
 
     def to_real(self) -> dtype:
+        """The dtype of the real part: itself."""
         return self
 
 
@@ -139,14 +146,22 @@ _PROMOTED: Final = {(a, b): _promote(a, b) for a in all_dtypes for b in all_dtyp
 
 
 def promote_types(type1: object, type2: object) -> dtype:
-    """The smallest dtype that is no smaller, and of no lower category, than either."""
+    """The smallest dtype that is no smaller, and of no lower category (bool, integer, float), than either.
+
+    >>> torch.promote_types(torch.int64, torch.float32), torch.promote_types(torch.uint8, torch.int8)
+    (torch.float32, torch.int16)
+    """
     a = _dtype_argument(type1, "promote_types", "type1", 1)
     b = _dtype_argument(type2, "promote_types", "type2", 2)
     return _PROMOTED[a, b]
 
 
 def can_cast(from_: object, to: object) -> builtins.bool:
-    """Whether a result of dtype `from_` may be written into a tensor of dtype `to` (in-place ops, `out=`)."""
+    """Whether a result of dtype `from_` may be written into a tensor of dtype `to` (in-place ops, `out=`).
+
+    >>> torch.can_cast(torch.int64, torch.float32), torch.can_cast(torch.float32, torch.int64)
+    (True, False)
+    """
     a = _dtype_argument(from_, "can_cast", "from_", 1)
     b = _dtype_argument(to, "can_cast", "to", 2)
     return a.category <= b.category
@@ -166,10 +181,22 @@ _state = (float32, _promotions())
 
 
 def get_default_dtype() -> dtype:
+    """The dtype of what is made of Python floats, float32 unless `set_default_dtype` has set another.
+
+    >>> torch.get_default_dtype()
+    torch.float32
+    """
     return _state[0]
 
 
 def set_default_dtype(d: dtype, /) -> None:
+    """Make `d`, which must be floating, the dtype of what is made of Python floats and of integers that are divided.
+
+    >>> torch.set_default_dtype(torch.float64)
+    >>> torch.tensor(0.5).dtype
+    torch.float64
+    >>> torch.set_default_dtype(torch.float32)
+    """
     global _state
     if not isinstance(d, dtype):
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
@@ -280,7 +307,12 @@ def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
 
 
 class finfo:
-    """Limits of a floating-point dtype, as `torch.finfo`."""
+    """Limits of a floating-point dtype: `bits`, `eps` (the step after 1), `max`, `min`, `tiny` (the smallest normal number),
+    `resolution`.
+
+    >>> torch.finfo(torch.float32).eps
+    1.1920928955078125e-07
+    """
 
     def __init__(self, type: object = None) -> None:
         d = _state[0] if type is None else _dtype_argument(type, "finfo", "type", 1)
@@ -308,7 +340,11 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer dtype, as `torch.iinfo`."""
+    """Limits of an integer dtype: `bits`, `max`, `min`.
+
+    >>> torch.iinfo(torch.int8).min, torch.iinfo(torch.int8).max
+    (-128, 127)
+    """
 
     def __init__(self, type: object) -> None:
         d = _dtype_argument(type, "iinfo", "type", 1)

@@ -319,7 +319,11 @@ def _size(k: int, n: Any) -> int:
 
 
 class Size(tuple[int, ...]):
-    """A shape, shown as PyTorch shows it."""
+    """A shape: a tuple of sizes, which slices and sums keep as such.
+
+    >>> torch.ones(2, 3).shape + (4,)
+    torch.Size([2, 3, 4])
+    """
 
     __slots__ = ()
 
@@ -331,6 +335,7 @@ class Size(tuple[int, ...]):
         return self
 
     def numel(self) -> int:
+        """How many elements a tensor of this shape has: the product."""
         return prod(self)
 
     def __getitem__(self, index: Any) -> Any:

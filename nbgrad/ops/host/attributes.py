@@ -20,15 +20,32 @@ from nbgrad.ops.views.order import transpose
 
 
 def real(input: Tensor) -> Tensor:
+    """The real part: the tensor itself, as numbers here are real. Setting `t.real` writes to the tensor.
+
+    >>> torch.real(torch.ones(2))
+    tensor([1., 1.])
+    """
     return input
 
 
 def imag(input: Tensor) -> Tensor:
+    """The imaginary part, which real numbers have none of: refused.
+
+    >>> torch.imag(torch.ones(2))  # refused
+    Traceback (most recent call last):
+        ...
+    RuntimeError: imag is not implemented for tensors with non-complex dtypes.
+    """
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
 @method
 def conj(input: Tensor) -> Tensor:
+    """The conjugate: the tensor itself, as numbers here are real.
+
+    >>> torch.ones(2).conj()
+    tensor([1., 1.])
+    """
     return input
 
 
@@ -37,6 +54,11 @@ _conj_physical = stanza(lambda input: input, name="conj_physical", method=False,
 
 @method_alone
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The conjugate in memory of its own, which for real numbers is the tensor itself, or `out`.
+
+    >>> torch.conj_physical(torch.ones(2))
+    tensor([1., 1.])
+    """
     return input if out is None else into("conj_physical", out, input, (input,))
 
 
@@ -47,21 +69,41 @@ def conj_physical_(input: Tensor) -> Tensor:
 
 @method
 def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor with a conjugation that waits carried out: itself, as none ever waits here.
+
+    >>> torch.ones(2).resolve_conj()
+    tensor([1., 1.])
+    """
     return input
 
 
 @method
 def is_conj(input: Tensor) -> bool:
+    """Whether a conjugation waits to be carried out: never here.
+
+    >>> torch.ones(2).is_conj()
+    False
+    """
     return False
 
 
 @method
 def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor with a change of sign that waits carried out: itself, as none ever waits here.
+
+    >>> torch.ones(2).resolve_neg()
+    tensor([1., 1.])
+    """
     return input
 
 
 @method
 def is_neg(input: Tensor) -> bool:
+    """Whether a change of sign waits to be carried out: never here.
+
+    >>> torch.ones(2).is_neg()
+    False
+    """
     return False
 
 
@@ -76,6 +118,13 @@ angle = stanza(
 
 @method
 def adjoint(input: Tensor) -> Tensor:
+    """A view with the last two dimensions exchanged: every matrix transposed, which for real numbers is its conjugate transpose.
+
+    >>> torch.arange(6).view(2, 3).adjoint()
+    tensor([[0, 3],
+            [1, 4],
+            [2, 5]])
+    """
     if input.ndim == 1:
         raise RuntimeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
@@ -100,7 +149,11 @@ Tensor.real = property(real, _set_real)  # type: ignore[assignment, method-assig
 
 
 class layout:
-    """How elements are stored; here always with strides."""
+    """How elements are stored; here always with strides, `torch.strided`.
+
+    >>> torch.ones(2).layout
+    torch.strided
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -110,74 +163,129 @@ class layout:
 
 
 class memory_format(layout):
-    """In which order of dimensions; here always the usual one."""
+    """In which order of dimensions elements lie: `torch.contiguous_format`, the last fastest, or `torch.preserve_format`, as the
+    input's.
+
+    >>> torch.ones(2, 3).t().clone(memory_format=torch.contiguous_format).stride()
+    (2, 1)
+    """
 
 
 strided = layout("strided")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 newaxis = None
 
-Tensor.layout = property(lambda self: strided)  # type: ignore[assignment, method-assign]
+Tensor.layout = property(lambda self: strided, doc=layout.__doc__)  # type: ignore[assignment, method-assign]
 fix("layout")
 
 
-def _always(answer: bool) -> property:
-    return property(lambda self: answer)
+def _always(name: str, answer: bool) -> property:
+    words = f"Whether the tensor is of this kind or in this place; here always {answer}."
+    return property(lambda self: answer, doc=f"{words}\n\n    >>> torch.ones(2).{name}\n    {answer}\n    ")
 
 
 _OTHER_PLACES = ("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu")
 _OTHER_KINDS = ("nested", "quantized", "sparse", "sparse_csr")
 for _name in (f"is_{_kind}" for _kind in (*_OTHER_PLACES, *_OTHER_KINDS)):
-    setattr(Tensor, _name, _always(False))
-Tensor.is_cpu = _always(True)  # type: ignore[assignment, method-assign]
+    setattr(Tensor, _name, _always(_name, False))
+Tensor.is_cpu = _always("is_cpu", True)  # type: ignore[assignment, method-assign]
 
 
 @method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is locked for copies to a GPU: never here.
+
+    >>> torch.ones(2).is_pinned()
+    False
+    """
     return False
 
 
 @method
 def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared with other processes: never here.
+
+    >>> torch.ones(2).is_shared()
+    False
+    """
     return False
 
 
 @method
 def get_device(input: Tensor) -> int:
+    """The number of the GPU that holds the tensor; -1 for the CPU.
+
+    >>> torch.ones(2).get_device()
+    -1
+    """
     return -1
 
 
 @method
 def dim_order(self: Tensor) -> tuple[int, ...]:
-    """Dimensions from the one with the largest steps on."""
+    """Dimensions from the one with the largest steps in memory on.
+
+    >>> torch.ones(2, 3, 4).permute(2, 0, 1).dim_order()
+    (1, 2, 0)
+    """
     return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
 
 
 @method
 def dense_dim(self: Tensor) -> int:
+    """How many dimensions are stored in full: all of them.
+
+    >>> torch.ones(2, 3).dense_dim()
+    2
+    """
     return self.ndim
 
 
 @method
 def sparse_dim(self: Tensor) -> int:
+    """How many dimensions are stored by index: none.
+
+    >>> torch.ones(2, 3).sparse_dim()
+    0
+    """
     return 0
 
 
 @method
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor with all elements stored: itself, in `dtype` if one is given.
+
+    >>> torch.ones(2).to_dense()
+    tensor([1., 1.])
+    """
     return self if dtype is None else to_dtype(self, dtype)
 
 
 @method
 def is_distributed(input: Tensor) -> bool:
+    """Whether the tensor is spread over several machines: never here.
+
+    >>> torch.is_distributed(torch.ones(2))
+    False
+    """
     return False
 
 
 def is_inference(input: Tensor) -> bool:
+    """Whether `input` was made in `torch.inference_mode`, so that no graph may use it.
+
+    >>> torch.is_inference(torch.ones(2))
+    False
+    """
     return input.is_inference()
 
 
 def is_signed(input: Tensor) -> bool:
+    """Whether the elements of `input` may be negative.
+
+    >>> torch.is_signed(torch.ones(2)), torch.is_signed(torch.ones(2, dtype=torch.uint8))
+    (True, False)
+    """
     return input.dtype not in (dtypes.uint8, dtypes.bool_)
 
 
@@ -185,10 +293,20 @@ def is_signed(input: Tensor) -> bool:
 
 
 def detach(input: Tensor) -> Tensor:
+    """The same values in the same memory without history: no gradient flows back through it.
+
+    >>> torch.detach(torch.ones(2, requires_grad=True))
+    tensor([1., 1.])
+    """
     return input.detach()
 
 
 def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like `input` with `value` for every element. `input` gets no gradient, a tensor `value` the sum.
+
+    >>> torch.fill(torch.zeros(2), 7)
+    tensor([7., 7.])
+    """
     return fill_(input.clone(), value)
 
 

@@ -64,7 +64,17 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """What is not given stays, except `sci_mode`: it goes back to choosing by itself (as in PyTorch)."""
+    """How tensors are printed from now on: `precision` digits; in full up to `threshold` elements, beyond that only `edgeitems` at
+    each end of
+    a dimension; lines of `linewidth`; or all of a `profile` ("default", "short", "full"). What is not given stays, except
+    `sci_mode`: it
+    goes back to choosing by itself.
+
+    >>> torch.set_printoptions(precision=2)
+    >>> torch.tensor([1 / 3])
+    tensor([0.33])
+    >>> torch.set_printoptions(profile="default")
+    """
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     chosen = _PROFILES.get(profile, {}) if profile is not None else {}
     chosen = chosen | {name: value for name, value in given.items() if value is not None}
@@ -74,11 +84,13 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
+    """What `set_printoptions` has set, by name."""
     return asdict(_options)
 
 
 @contextmanager
 def printoptions(**kwargs: Any) -> Iterator[None]:
+    """`set_printoptions` for the `with` block."""
     before = get_printoptions()
     set_printoptions(**kwargs)
     try:

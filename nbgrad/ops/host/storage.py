@@ -171,6 +171,13 @@ hooks.resize = resize
 
 @method
 def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
+    """Give the tensor the shape `sizes`, its memory growing if it must: elements keep their places in memory, new ones have no set
+    value.
+    Refused where the tensor requires grad.
+
+    >>> torch.arange(4).resize_(3)
+    tensor([0, 1, 2])
+    """
     shape = _sizes(sizes if size is None else (size,), "resize_")
     if requires(self) and not state.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
@@ -188,6 +195,11 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
 
 @method
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """`resize_` to the shape of `the_template`.
+
+    >>> torch.arange(4).resize_as_(torch.ones(3))
+    tensor([0, 1, 2])
+    """
     return resize_(self, tuple(the_template.shape))
 
 
@@ -195,7 +207,11 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 
 
 class UntypedStorage:
-    """The memory behind tensors, in bytes: so many new ones, or those of a sequence."""
+    """The memory behind tensors, in bytes: so many new ones, or those of a sequence.
+
+    >>> torch.UntypedStorage([1, 2, 3]).tolist()
+    [1, 2, 3]
+    """
 
     dtype: _dtype = dtypes.uint8
 
@@ -214,18 +230,23 @@ class UntypedStorage:
 
     @property
     def device(self) -> device:
+        """Where the memory is."""
         return cpu
 
     def data_ptr(self) -> int:
+        """The address of the memory; 0 where there is none."""
         return _address(self._record.memory) if len(self._record.memory) else 0
 
     def nbytes(self) -> int:
+        """How many bytes it has."""
         return len(self._record.memory)
 
     def element_size(self) -> int:
+        """How many bytes one of its elements takes: 1 for an untyped one."""
         return self.dtype.itemsize
 
     def size(self) -> int:
+        """How many elements it has."""
         return self.nbytes() // self.element_size()
 
     def __len__(self) -> int:
@@ -242,10 +263,12 @@ class UntypedStorage:
         self._elements()[index] = value
 
     def tolist(self) -> list[Any]:
+        """Its elements as numbers."""
         listed: list[Any] = self._elements().tolist()
         return listed
 
     def fill_(self, value: Any) -> Any:
+        """Set every element to `value`; return the storage."""
         self[:] = value
         return self
 
@@ -256,12 +279,15 @@ class UntypedStorage:
         return id(self._record.memory)
 
     def untyped(self) -> UntypedStorage:
+        """The same memory in bytes."""
         return UntypedStorage._of(self._record, self.dtype)
 
     def resizable(self) -> bool:
+        """Whether it may be made longer or shorter: not where it was lent by another library."""
         return not getattr(self._record, "lent", False)
 
     def is_shared(self) -> bool:
+        """Whether it is shared with other processes: never here."""
         return False
 
     def resize_(self, size: int) -> Any:
@@ -320,7 +346,11 @@ _TYPED = """TypedStorage.__init__ received an invalid combination of arguments. 
 
 
 class TypedStorage(UntypedStorage):
-    """The memory behind tensors, in elements: so many new ones, those of a sequence, or those of an untyped storage."""
+    """The memory behind tensors, in elements: so many new ones, those of a sequence, or those of an untyped storage.
+
+    >>> torch.arange(4)[2:].storage().tolist()
+    [0, 1, 2, 3]
+    """
 
     def __init__(
         self,
@@ -383,11 +413,22 @@ class TypedStorage(UntypedStorage):
 
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that the tensor shows, whole and in bytes. Tensors that share memory have equal storages.
+
+    >>> x = torch.zeros(4)
+    >>> x[1:].untyped_storage().nbytes(), x[1:].untyped_storage() == x.untyped_storage()
+    (16, True)
+    """
     return UntypedStorage._of(storage_of(self), self.dtype)
 
 
 @method
 def storage(self: Tensor) -> TypedStorage:
+    """The memory that the tensor shows, whole and in elements of its dtype.
+
+    >>> torch.arange(4)[2:].storage().size()
+    4
+    """
     return TypedStorage._of(storage_of(self), self.dtype)
 
 
@@ -415,7 +456,11 @@ def set_(
     stride: Sequence[int] = (),
 ) -> Tensor:
     """Read another memory from now on: that of a tensor as it lies, that of a tensor or a storage from an offset, or none. The version
-    counter stays the tensor's own."""
+    counter stays the tensor's own.
+
+    >>> torch.ones(2).set_(torch.zeros(3))
+    tensor([0., 0., 0.])
+    """
     if source is _NOTHING:
         source = wrap(np.empty(0, np.uint8), spec(self.dtype, (0,)))
     if not isinstance(source, (Tensor, UntypedStorage)) or (storage_offset is None) is not (size is None):

@@ -52,6 +52,11 @@ _NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
 
 @method
 def item(self: Tensor) -> Any:
+    """The one element as a Python number; refused of several. No gradient goes through it.
+
+    >>> torch.tensor([[2.5]]).item()
+    2.5
+    """
     if self._spec.numel != 1:
         raise RuntimeError(f"a Tensor with {self._spec.numel} elements cannot be converted to Scalar")
     if self._spec.ndim > 64:
@@ -61,11 +66,21 @@ def item(self: Tensor) -> Any:
 
 @method
 def tolist(self: Tensor) -> Any:
+    """The elements as Python numbers, in lists nested as the dimensions are; of a single number itself.
+
+    >>> torch.arange(4).view(2, 2).tolist()
+    [[0, 1], [2, 3]]
+    """
     return self._host(_NO_MEMORY).tolist()
 
 
 @method
 def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element is not 0; refused of several.
+
+    >>> torch.tensor([2.0]).is_nonzero()
+    True
+    """
     n = input._spec.numel
     if n != 1:
         raise RuntimeError(
@@ -157,7 +172,13 @@ for _name, _method in {
 
 @method
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
-    """The tensor's memory as an array."""
+    """The tensor's memory as a NumPy array: writes to either show in both. Refused where a gradient would be lost, unless `force`,
+    which
+    detaches.
+
+    >>> torch.ones(2).numpy()
+    array([1., 1.], dtype=float32)
+    """
     if not force and state.grad and requires(self):
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -196,6 +217,12 @@ DYNAMIC = (
 
 @method
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not 0, one in each row; with `as_tuple` one tensor per dimension, as indexing takes them.
+
+    >>> torch.tensor([[0, 5], [7, 0]]).nonzero()
+    tensor([[0, 1],
+            [1, 0]])
+    """
     array = input._host(DYNAMIC.format("nonzero"))
     if as_tuple:
         if out is not None:
@@ -215,7 +242,12 @@ def _places_into(name: str, out: Tensor | None, result: Tensor) -> Tensor:
 
 @method
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
-    """Of the places, so many: the rest of them are not there, or missing ones are all `fill_value`."""
+    """The first `size` rows of `nonzero`; where there are fewer, the rest is `fill_value`.
+
+    >>> torch.nonzero_static(torch.tensor([0, 5, 0]), size=2)
+    tensor([[ 1],
+            [-1]])
+    """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     found = nonzero(input)._host()[:size]
@@ -226,6 +258,12 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
 
 @method
 def argwhere(input: Tensor) -> Tensor:
+    """The indices of the elements that are not 0, one in each row.
+
+    >>> torch.argwhere(torch.tensor([[0, 5], [7, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
     return nonzero(input)
 
 
@@ -239,6 +277,11 @@ def _pair(name: str, input: Any, other: Any) -> None:
 
 @method
 def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and the same elements, as one Python bool.
+
+    >>> torch.equal(torch.ones(2), torch.ones(2)), torch.equal(torch.ones(2), torch.ones(1))
+    (True, False)
+    """
     _pair("equal", input, other)
     return input._spec.shape == other._spec.shape and bool(
         eq(input.detach(), other.detach()).reshape(-1)._host().all()
@@ -249,6 +292,11 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
+    """For each pair of elements whether `abs(input - other) <= atol + rtol * abs(other)`. NaN equals NaN only with `equal_nan`.
+
+    >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.000001, 2.1]))
+    tensor([ True, False])
+    """
     _pair("isclose", input, other)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype.scalar_name} did not match {other.dtype.scalar_name}")
@@ -272,21 +320,41 @@ def isclose(
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
+    """Whether all pairs of elements are close in the sense of `isclose`, as one Python bool.
+
+    >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.000001]))
+    True
+    """
     _pair("allclose", input, other)
     return bool(isclose(input, other, rtol, atol, equal_nan)._host().all())
 
 
 def is_tensor(obj: Any, /) -> bool:
+    """Whether `obj` is a tensor.
+
+    >>> torch.is_tensor(torch.ones(2)), torch.is_tensor([1.0])
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def numel(input: Tensor) -> int:
+    """How many elements `input` has: the product of its shape.
+
+    >>> torch.numel(torch.ones(2, 3))
+    6
+    """
     if not isinstance(input, Tensor):
         raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input._spec.numel
 
 
 def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements of `input` are numbers with a fractional part: only such tensors have gradients.
+
+    >>> torch.is_floating_point(torch.ones(2)), torch.is_floating_point(torch.tensor([1]))
+    (True, False)
+    """
     if not isinstance(input, Tensor):
         raise TypeError(
             f"is_floating_point(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
@@ -295,6 +363,11 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
+    """Whether the elements of `input` are complex numbers: never here.
+
+    >>> torch.is_complex(torch.ones(2))
+    False
+    """
     if not isinstance(input, Tensor):
         raise TypeError(
             f"is_complex(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
@@ -311,7 +384,13 @@ _RESULT_TYPE = (
 
 
 def result_type(tensor1: Any, tensor2: Any, /) -> _dtype:
-    """The dtype in which an op of the two computes."""
+    """The dtype in which an op of the two, tensors or numbers, computes. Tensors with dimensions count more than those without, and
+    these more
+    than numbers, within one category (bool, integer, float).
+
+    >>> torch.result_type(torch.tensor([1]), 2.5), torch.result_type(torch.ones(2), torch.tensor(1.0, dtype=torch.float64))
+    (torch.float32, torch.float32)
+    """
     given = (tensor1, tensor2)
     operands = [x._spec if isinstance(x, Tensor) else number_type(x) for x in given]
     if None in operands:
@@ -330,12 +409,22 @@ def result_type(tensor1: Any, tensor2: Any, /) -> _dtype:
 
 @method
 def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape.
+
+    >>> torch.ones(2).is_same_size(torch.zeros(2))
+    True
+    """
     return input._spec.shape == other._spec.shape
 
 
 @method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both read the same memory in the same way."""
+    """Whether both read the same memory in the same way.
+
+    >>> x = torch.ones(2)
+    >>> x.is_set_to(x.view(2)), x.is_set_to(torch.ones(2))
+    (True, False)
+    """
     a, b = self._spec, tensor._spec
     same = storage_of(self).memory is storage_of(tensor).memory
     return (
@@ -346,6 +435,25 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 # ---------------------------------------------------------------- a Python function of each element
+
+
+_WORDS = {
+    "apply_": """Replace each element by what `callable` gives for it: slow, for tensors that require no gradient.
+
+    >>> torch.tensor([1.0, 2.0]).apply_(lambda x: x + 10)
+    tensor([11., 12.])
+    """,
+    "map_": """Replace each element by what `callable` gives for it and for the one of `other` at its place: slow, without gradient.
+
+    >>> torch.tensor([1.0, 2.0]).map_(torch.tensor([3.0, 4.0]), lambda x, y: x * y)
+    tensor([3., 8.])
+    """,
+    "map2_": """Replace each element by what `callable` gives for it and for those of `x` and `y` at its place: slow, without gradient.
+
+    >>> torch.tensor([1.0, 2.0]).map2_(torch.ones(2), torch.ones(2), lambda a, x, y: a + x + y)
+    tensor([3., 4.])
+    """,
+}
 
 
 def _of_each(name: str) -> None:
@@ -378,6 +486,7 @@ def _of_each(name: str) -> None:
         return self
 
     names = {"apply_": ["callable"], "map_": ["other", "callable"], "map2_": ["x", "y", "callable"]}[name]
+    method_of_each.__doc__ = _WORDS[name]
     method_of_each.__name__ = method_of_each.__qualname__ = name
     method_of_each.__signature__ = Signature(  # type: ignore[attr-defined]
         [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("self", *names)]
