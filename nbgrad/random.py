@@ -58,3 +58,6 @@ def fork_rng(
         yield
     finally:
         default_generator.restore(kept)
+
+
+__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

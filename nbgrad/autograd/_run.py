@@ -44,7 +44,15 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add to the `.grad` of leaves (of `inputs`, if given) the gradients of `tensors`, each times its `grad_tensors`."""
+    """Add to the `grad` of leaves (of `inputs`, if given) the gradients of `tensors`, each times its `grad_tensors`, which may be left
+    out for
+    single numbers. The graph is freed unless `retain_graph`; with `create_graph` the gradients can be differentiated.
+
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.backward([x * x, 2 * x])
+    >>> x.grad
+    tensor(8.)
+    """
     if grad_variables is not None:
         warnings.warn(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
@@ -66,8 +74,16 @@ def tensor_backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add to the `.grad` of the graph's leaves the gradient of this tensor, which must be one number unless `gradient` says by
-    what its elements are weighted. The graph is freed unless it is retained."""
+    """Add to the `grad` of the graph's leaves (of `inputs`, if given) the gradient of this tensor, which must be one number unless
+    `gradient`
+    says by what its elements are weighted. The graph is freed unless it is retained; with `create_graph` the gradients can be
+    differentiated.
+
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).backward(torch.tensor([1.0, 10.0]))
+    >>> x.grad
+    tensor([ 2., 40.])
+    """
     if inputs is None and not create_graph and not shared.rare:
         roots = _usual_root(self, gradient)
         if roots is not None:
@@ -160,7 +176,17 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The gradients of `outputs` (times `grad_outputs`) with respect to `inputs`; no `.grad` is touched."""
+    """The gradients of `outputs` (times `grad_outputs`) with respect to `inputs`, a tuple; no `grad` is touched. An input that the
+    outputs do
+    not depend on is refused, gives None with `allow_unused`, or zeros with `materialize_grads`. With `create_graph` the result can
+    be
+    differentiated itself; with `is_grads_batched` the first dimension of `grad_outputs` counts several at once.
+
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> (first,) = torch.autograd.grad(x**3, x, create_graph=True)
+    >>> torch.autograd.grad(first, x)
+    (tensor(12.),)
+    """
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."

@@ -16,19 +16,46 @@ __all__ = [
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on: see `torch.autograd.detect_anomaly`.
+
+    >>> torch.is_anomaly_enabled()
+    False
+    """
     return shared.anomaly
 
 
 def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, if it is on, refuses gradients that are NaN.
+
+    >>> torch.is_anomaly_check_nan_enabled()
+    True
+    """
     return shared.check_nan
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off for all threads; `check_nan` says whether it refuses gradients that are NaN.
+
+    >>> torch.set_anomaly_enabled(True)
+    >>> torch.is_anomaly_enabled()
+    True
+    >>> torch.set_anomaly_enabled(False)
+    """
     set_anomaly(mode, check_nan)
 
 
 class detect_anomaly:
-    """Anomaly mode inside the block; it is one switch for all threads, and slow."""
+    """Anomaly mode inside the block: backward refuses gradients that are NaN (unless `check_nan` is false), and a node that fails says
+    where
+    it was recorded. It is one switch for all threads, and slow, of which a warning is given.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     with torch.autograd.detect_anomaly():
+    ...         torch.is_anomaly_enabled()
+    True
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
@@ -46,7 +73,12 @@ class detect_anomaly:
 
 
 class set_detect_anomaly:
-    """Acts when it is made; as a context manager also puts back what was there before."""
+    """Switch anomaly mode on or off, at once; as a context manager also put back what was there before. See `detect_anomaly`.
+
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     torch.is_anomaly_enabled()
+    True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = shared.anomaly, shared.check_nan

@@ -26,14 +26,26 @@ __all__ = [
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A tensor, and its tangent or None."""
+    """A tensor, and its tangent or None: what `unpack_dual` returns.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     fwAD.unpack_dual(torch.ones(2)).tangent is None
+    True
+    """
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Open the level; its number, which is 0."""
+    """Open the level in which tensors may have tangents; its number, which is 0. There is one at a time.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> fwAD.enter_dual_level()
+    0
+    >>> fwAD.exit_dual_level()
+    """
     if state.dual_level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     opened = moving()
@@ -42,7 +54,12 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the level: its tangents are gone."""
+    """Close the level: its tangents are gone.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> level = fwAD.enter_dual_level()
+    >>> fwAD.exit_dual_level(level=level)
+    """
     if level is None:
         level = -1 if state.dual_level is None else 0
     if level != (-1 if state.dual_level is None else 0):
@@ -57,7 +74,14 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level(Mode):
-    """Forward mode inside of the `with` block."""
+    """Forward mode inside of the `with` block: what is computed of tensors with tangents has tangents.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0))
+    ...     fwAD.unpack_dual(x * x).tangent
+    tensor(6.)
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()
@@ -98,7 +122,14 @@ def __getattr__(name: str) -> Any:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A view of `tensor` that has `tangent` as its tangent."""
+    """A view of `tensor` that has `tangent`, of its shape, as its tangent: the direction along which derivatives are taken.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))
+    ...     fwAD.unpack_dual((x * x).sum()).tangent
+    tensor(2.)
+    """
     if (level is not None and level < 0) or state.dual_level is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
@@ -134,7 +165,13 @@ def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The tensor without its tangent, and the tangent, None where there is none."""
+    """The tensor without its tangent, and the tangent, None where there is none.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     fwAD.unpack_dual(fwAD.make_dual(torch.tensor(3.0), torch.tensor(1.0)))
+    UnpackedDualTensor(primal=tensor(3.), tangent=tensor(1.))
+    """
     if (level is not None and level < 0) or state.dual_level is None:
         return UnpackedDualTensor(tensor, None)
     k = state.dual_level[1]

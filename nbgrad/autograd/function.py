@@ -136,6 +136,16 @@ class Function(metaclass=FunctionMeta):
 
     `forward(ctx, *args)` computes; or `forward(*args)` does and `setup_context(ctx, inputs, output)` keeps what is needed.
     `backward(ctx, *grads)` (or `vjp`) gets a gradient for each output and returns one for each argument, None where there is none.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x): return 2 * x
+    ...     @staticmethod
+    ...     def backward(ctx, g): return 2 * g
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> Double.apply(x).sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
     """
 
     generate_vmap_rule = False
@@ -718,7 +728,11 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """PyTorch's old base of functions with nested arguments, kept for its name."""
+    """PyTorch's old base of functions with nested arguments, kept for its name.
+
+    >>> issubclass(torch.autograd.NestedIOFunction, torch.autograd.Function)
+    True
+    """
 
 
 __all__ = [

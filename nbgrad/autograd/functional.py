@@ -35,7 +35,13 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """What `func` returns, and `v` times its Jacobian: one tensor per input."""
+    """What `func` returns, and `v` times its Jacobian: one tensor per input. `v` is like the outputs and may be left out for one
+    number. With
+    `strict` an output that does not depend on an input is refused.
+
+    >>> torch.autograd.functional.vjp(torch.exp, torch.zeros(2), torch.tensor([1.0, 3.0]))
+    (tensor([1., 1.]), tensor([1., 3.]))
+    """
     with enable_grad():
         several, xs = _sources("vjp", inputs, create_graph)
         many, outs = _outputs("vjp", func(*xs), strict)
@@ -55,6 +61,9 @@ def jvp(
     """What `func` returns, and its Jacobian times `v`: one tensor per output.
 
     `u` times the Jacobian is linear in `u`; its derivative by `u` in direction `v` is asked for.
+
+    >>> torch.autograd.functional.jvp(torch.exp, torch.zeros(2), torch.tensor([1.0, 3.0]))
+    (tensor([1., 1.]), tensor([1., 3.]))
     """
     with enable_grad():
         several, xs = _sources("jvp", inputs, create_graph)
@@ -76,7 +85,11 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The number that `func` returns, and `v` times its Hessian: one tensor per input."""
+    """The number that `func` returns, and `v` times its Hessian: one tensor per input.
+
+    >>> torch.autograd.functional.vhp(lambda x: (x**3).sum(), torch.ones(2), torch.tensor([1.0, 2.0]))
+    (tensor(2.), tensor([ 6., 12.]))
+    """
     with enable_grad():
         several, xs, weights, out, slope = _slope("vhp", func, inputs, v, create_graph, strict)
         found = _grad(slope, xs, weights, create_graph)
@@ -91,7 +104,11 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The number that `func` returns, and its Hessian times `v`: as `vhp` where the Hessian is symmetric, at twice the cost."""
+    """The number that `func` returns, and its Hessian times `v`: as `vhp` where the Hessian is symmetric, at twice the cost.
+
+    >>> torch.autograd.functional.hvp(lambda x: (x**3).sum(), torch.ones(2), torch.tensor([1.0, 2.0]))
+    (tensor(2.), tensor([ 6., 12.]))
+    """
     with enable_grad():
         several, xs, weights, out, slope = _slope("hvp", func, inputs, v, create_graph, strict)
         us = tuple(zeros_like(x, requires_grad=True) for x in xs)
@@ -109,8 +126,14 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The derivatives of all that `func` returns: of shape output + input; a tuple over outputs of tuples over inputs, each level
-    only where there is a tuple."""
+    """The derivatives of all that `func` returns: of shape output + input; a tuple over outputs of tuples over inputs, each level only
+    where
+    there is a tuple. With `vectorize` all rows are computed at once.
+
+    >>> torch.autograd.functional.jacobian(lambda x: x * x, torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     if strategy not in _STRATEGIES:
         raise AssertionError(
             f'{_STRATEGY} Hint: If your function has more outputs than inputs, "forward-mode" tends to be more performant. '
@@ -143,7 +166,12 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The second derivatives of the number that `func` returns: of shape input + input; for a tuple of inputs, a tuple of tuples."""
+    """The second derivatives of the number that `func` returns: of shape input + input; for a tuple of inputs, a tuple of tuples.
+
+    >>> torch.autograd.functional.hessian(lambda x: x[0] * x[1], torch.tensor([1.0, 2.0]))
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
     several, xs = _tensors("hessian", "inputs", inputs)
     if outer_jacobian_strategy not in _STRATEGIES:
         raise AssertionError(_STRATEGY)

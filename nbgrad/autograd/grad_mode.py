@@ -30,18 +30,41 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def is_grad_enabled() -> bool:
+    """Whether ops are recorded now: not inside `no_grad` or `inference_mode`.
+
+    >>> with torch.no_grad():
+    ...     torch.is_grad_enabled()
+    False
+    """
     return grad_mode()
 
 
 def is_inference_mode_enabled() -> bool:
+    """Whether `inference_mode` is on now.
+
+    >>> with torch.inference_mode():
+    ...     torch.is_inference_mode_enabled()
+    True
+    """
     return state.modes.inference
 
 
 def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` was set to last: true unless it was.
+
+    >>> torch.autograd.is_multithreading_enabled()
+    True
+    """
     return state.modes.multithreading
 
 
 def is_view_replay_enabled() -> bool:
+    """Whether a view whose base was written to gets the history that it was made with, on what the base is now, and not one
+    `as_strided`.
+
+    >>> torch.autograd.is_view_replay_enabled()
+    False
+    """
     return state.modes.view_replay
 
 
@@ -112,7 +135,15 @@ def _check_bool(name: str, mode: Any) -> None:
 
 
 class no_grad(Mode):
-    """Nothing is recorded inside: results do not require grad. What factories are asked to require, they still do."""
+    """Nothing is recorded inside: results do not require grad. What factories are asked to require, they still do. A context manager
+    or a
+    decorator, of this thread alone.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
 
     __slots__ = ("prev",)
 
@@ -132,7 +163,13 @@ class no_grad(Mode):
 
 
 class enable_grad(Mode):
-    """Ops are recorded inside, although a `no_grad` is around."""
+    """Ops are recorded inside, although a `no_grad` is around. A context manager or a decorator.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad(), torch.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
 
     __slots__ = ("prev",)
 
@@ -152,7 +189,14 @@ class enable_grad(Mode):
 
 
 class set_grad_enabled(Mode):
-    """Acts when it is made; as a context manager also puts back what was there before."""
+    """Say whether ops are recorded from now on; as a context manager also put back what was there before, as a decorator act inside
+    alone.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.set_grad_enabled(False):
+    ...     (x * 2).requires_grad
+    False
+    """
 
     __slots__ = ("mode", "prev")
 
@@ -179,7 +223,13 @@ class set_grad_enabled(Mode):
 
 
 class inference_mode(Mode):
-    """As `no_grad`, and the results can never enter a graph: they carry no version. `inference_mode(False)` leaves the mode."""
+    """As `no_grad`, and the results can never enter a graph: they carry no version. `inference_mode(False)` leaves the mode.
+
+    >>> with torch.inference_mode():
+    ...     y = torch.ones(2, requires_grad=True) * 2
+    >>> y.is_inference(), y.requires_grad
+    (True, False)
+    """
 
     __slots__ = ("_before", "mode")
 
@@ -207,7 +257,12 @@ class inference_mode(Mode):
 
 
 class set_multithreading_enabled(Mode):
-    """PyTorch's switch for the threads of its devices. Backward here runs on the thread that asks for it; the switch is kept."""
+    """PyTorch's switch for the threads of its devices. Backward here runs on the thread that asks for it; the switch is kept.
+
+    >>> with torch.autograd.set_multithreading_enabled(False):
+    ...     torch.autograd.is_multithreading_enabled()
+    False
+    """
 
     __slots__ = ("_before", "mode")
 
@@ -252,7 +307,14 @@ class _force_original_view_tracking(Mode):
 
 
 class enforce_grad_layout_policy(Mode):
-    """Whether the first gradient takes the layout of its leaf; here it always does."""
+    """Whether the first gradient takes the layout of its leaf; here it always does.
+
+    >>> x = torch.ones(2, 3).t().requires_grad_()
+    >>> with torch.autograd.enforce_grad_layout_policy(True):
+    ...     x.sum().backward()
+    >>> x.grad.stride()
+    (1, 3)
+    """
 
     __slots__ = ("mode",)
 

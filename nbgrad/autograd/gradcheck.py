@@ -50,7 +50,11 @@ def gradcheck(
     """Compare the gradients of `func` at `inputs` with central differences; for float64.
 
     In `fast_mode` one random direction stands for the whole Jacobian. A failure raises GradcheckError, or gives False if
-    `raise_exception` is false.
+    `raise_exception` is
+    false.
+
+    >>> torch.autograd.gradcheck(torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True))
+    True
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -100,7 +104,11 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """`gradcheck` of the gradients of `func`, as a function of its inputs and of `grad_outputs` (random, if not given)."""
+    """`gradcheck` of the gradients of `func`, as a function of its inputs and of `grad_outputs` (random, if not given).
+
+    >>> torch.autograd.gradgradcheck(torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True))
+    True
+    """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     if check_undefined_grad and not check_rev_over_rev:

@@ -34,7 +34,13 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """One output of a node: where a gradient arrives. It may stand for a tensor in `backward` and `grad`."""
+    """One output of a node: where a gradient arrives. It may stand for a tensor in `backward` and `grad`, and outlives it.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x * 2)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
+    """
 
     node: Node
     output_nr: int
@@ -42,6 +48,13 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Where the gradient of `tensor` arrives, to be used in its place in `backward` and `grad`.
+
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> y = x * x
+    >>> torch.autograd.grad(torch.autograd.graph.get_gradient_edge(y), x)
+    (tensor(6.),)
+    """
     if not requires(tensor):
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients"
@@ -112,7 +125,13 @@ Node.__call__ = _call  # type: ignore[method-assign]
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Count a write that was made behind the tensor's back."""
+    """Count a write that was made behind the tensor's back, so that a graph that saved the old values refuses to use them.
+
+    >>> x = torch.ones(2)
+    >>> torch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     several = (tensor,) if isinstance(tensor, Tensor) else tensor
     try:
         found = tuple(several)
@@ -129,7 +148,15 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class saved_tensors_hooks:
-    """What is saved inside goes through `pack_hook`; backward gets what `unpack_hook` makes of it."""
+    """What is saved inside goes through `pack_hook`; backward gets what `unpack_hook` makes of it.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
+    ...     y = x.exp()
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2.7183, 2.7183])
+    """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
@@ -144,7 +171,15 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """What is saved inside is kept in the host's memory, and comes back to its device for backward."""
+    """What is saved inside is kept in the host's memory, and comes back to its device for backward.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.save_on_cpu():
+    ...     y = x * x
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(t: Tensor) -> tuple[device, Tensor]:
@@ -159,7 +194,12 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside, `saved_tensors_hooks` is refused with this message."""
+    """Inside, `saved_tensors_hooks` is refused with this message.
+
+    >>> with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
+    ...     torch.ones(2, requires_grad=True).exp().requires_grad
+    True
+    """
     if state.modes.saved_hooks:
         raise RuntimeError(error_message)
     before = state.modes.saved_hooks_disabled
@@ -233,7 +273,18 @@ def _memory_now(t: Tensor) -> _Which:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
-    """Inside, what is saved may be written to: a saved value is copied before the first write. Backward must run inside too."""
+    """Inside, what is saved may be written to: a saved value is copied before the first write. Backward must run inside too.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.exp()
+    ...     z = y * y
+    ...     y.zero_()
+    ...     z.sum().backward()
+    tensor([0., 0.], grad_fn=<ZeroBackward0>)
+    >>> x.grad
+    tensor([14.7781, 14.7781])
+    """
     context = _AllowMutationOnSavedContext()
     with saved_tensors_hooks(context.pack, context.unpack):
         if state.modes.before_write is not None:
@@ -262,7 +313,14 @@ def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
 ) -> RemovableHandle:
     """Call `fn` once a backward: with the list of the tensors' gradients when all that it computes are there ("all"), or with the
-    first of them ("any")."""
+    first of
+    them ("any"). The handle that comes back takes the hook off again with `remove()`.
+
+    >>> x, y = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    >>> handle = torch.autograd.graph.register_multi_grad_hook((x, y), print)
+    >>> (2 * x + 3 * y).sum().backward()
+    [tensor([2.]), tensor([3.])]
+    """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     lock = threading.Lock()

@@ -33,7 +33,11 @@ class VariableMeta(type):
 
 
 class Variable(metaclass=VariableMeta):
-    """`Variable(tensor)` is a tensor over the same memory, without history; every tensor is an instance."""
+    """`Variable(tensor)` is a tensor over the same memory, without history; every tensor is an instance.
+
+    >>> isinstance(torch.ones(2), torch.autograd.Variable)
+    True
+    """
 
     _execution_engine = ImperativeEngine()
 

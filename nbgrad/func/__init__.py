@@ -11,7 +11,14 @@ from nbgrad.func._modules import functional_call, replace_all_batch_norm_modules
 
 
 def functionalize(func: object, *, remove: str = "mutations") -> Any:
-    """PyTorch's `func` without writes in place: refused, as there is no graph here that would have to be free of them."""
+    """PyTorch's `func` without writes in place: refused, as there is no graph here that would have to be free of them.
+
+    >>> import nbgrad
+    >>> nbgrad.func.functionalize(nbgrad.sin)
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: torch.func.functionalize is not supported: it rewrites ...
+    """
     raise NotImplementedError(
         "torch.func.functionalize is not supported: it rewrites the writes of a function for compilers of PyTorch's graphs"
     )

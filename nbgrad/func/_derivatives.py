@@ -144,7 +144,11 @@ def _outside(t: Any, own: set[Node], outer: bool) -> Any:
 
 def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
     """The function whose result is the gradient of `func`, a number, by the arguments `argnums`; with `has_aux` also what else `func`
-    returns."""
+    returns.
+
+    >>> torch.func.grad(lambda x: x**3)(torch.tensor(2.0))
+    tensor(12.)
+    """
 
     @functools.wraps(func)
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -155,7 +159,11 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 
 
 def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
-    """As `grad`, with what `func` returns."""
+    """As `grad`, with what `func` returns behind the gradient.
+
+    >>> torch.func.grad_and_value(lambda x: x**3)(torch.tensor(2.0))
+    (tensor(12.), tensor(8.))
+    """
 
     @functools.wraps(func)
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -231,7 +239,12 @@ def vjp(
 @overload
 def vjp(func: Function, *primals: Any, has_aux: Literal[True]) -> tuple[Any, Function, Any]: ...
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """What `func` returns, and the function of a cotangent that gives its product with the Jacobian, a tuple over the primals."""
+    """What `func` returns, and the function of a cotangent that gives its product with the Jacobian, a tuple over the primals.
+
+    >>> value, pull = torch.func.vjp(torch.exp, torch.zeros(2))
+    >>> pull(torch.tensor([1.0, 3.0]))
+    (tensor([1., 3.]),)
+    """
     product = Pullback(func, primals, has_aux)
     return (product.value, product, product.aux) if has_aux else (product.value, product)
 
@@ -244,7 +257,13 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """The Jacobian of `func` by the arguments `argnums`, in reverse mode: one backward for all of `func`'s outputs at once."""
+    """The Jacobian of `func` by the arguments `argnums`, in reverse mode: one backward for all of `func`'s outputs at once, or for
+    `chunk_size`.
+
+    >>> torch.func.jacrev(lambda x: x * x)(torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
@@ -303,7 +322,11 @@ def jvp(
     has_aux: Literal[True],
 ) -> tuple[Any, Any, Any]: ...
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """What `func` returns at `primals`, and its derivative in the direction of `tangents`."""
+    """What `func` returns at `primals`, and its derivative in the direction of `tangents`; both are tuples.
+
+    >>> torch.func.jvp(torch.exp, (torch.zeros(2),), (torch.tensor([1.0, 3.0]),))
+    (tensor([1., 1.]), tensor([1., 3.]))
+    """
     return _jvp(func, primals, tangents, strict, has_aux, primals)
 
 
@@ -363,7 +386,12 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Function:
-    """The Jacobian of `func` by the arguments `argnums`, in forward mode: one forward for all directions at once."""
+    """The Jacobian of `func` by the arguments `argnums`, in forward mode: one forward for all directions at once.
+
+    >>> torch.func.jacfwd(lambda x: x * x)(torch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -392,7 +420,12 @@ def jacfwd(
 
 
 def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
-    """The second derivatives of `func`: forward over reverse."""
+    """The second derivatives of `func`: forward over reverse.
+
+    >>> torch.func.hessian(lambda x: x[0] * x[1])(torch.tensor([1.0, 2.0]))
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)
 
 
@@ -400,6 +433,10 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     """What `func` returns at `primals`, and its derivative there as a function of the direction.
 
     The function runs once: its Jacobian times a direction is the derivative of its backward, which is linear in the cotangent.
+
+    >>> value, push = torch.func.linearize(torch.exp, torch.zeros(2))
+    >>> push(torch.tensor([1.0, 3.0]))
+    tensor([1., 3.])
     """
     if not callable(func):
         raise TypeError(f"'{type(func).__name__}' object is not callable")

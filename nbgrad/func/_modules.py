@@ -25,7 +25,14 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`module(*args, **kwargs)` with these tensors for its parameters and buffers, which themselves stay as they are."""
+    """`module(*args, **kwargs)` with these tensors for its parameters and buffers, which themselves stay as they are. Tied parameters
+    take one
+    value; with `strict` all have to be given.
+
+    >>> double = {"weight": torch.tensor([[2.0]])}
+    >>> torch.func.functional_call(nn.Linear(1, 1, bias=False), double, torch.tensor([5.0]))
+    tensor([10.])
+    """
     if isinstance(parameter_and_buffer_dicts, dict):
         values = dict(parameter_and_buffer_dicts)
     elif isinstance(parameter_and_buffer_dicts, Sequence):
@@ -102,7 +109,12 @@ def _with_tied(own: dict[str, Tensor], values: dict[str, Tensor]) -> dict[str, T
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters and buffers of models of one kind, those of one name stacked: what `vmap` over `functional_call` takes."""
+    """The parameters and buffers of models of one kind, those of one name stacked: what `vmap` over `functional_call` takes.
+
+    >>> parameters, buffers = torch.func.stack_module_state([nn.Linear(2, 1), nn.Linear(2, 1)])
+    >>> parameters["weight"].shape
+    torch.Size([2, 1, 2])
+    """
     if not len(models):
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(m.training for m in models) or all(not m.training for m in models)):
@@ -121,7 +133,11 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Every batch norm in `root` keeps no running statistics from now on: what a transform could not let it write to."""
+    """Every batch norm in `root` keeps no running statistics from now on: what a transform could not let it write to.
+
+    >>> torch.func.replace_all_batch_norm_modules_(nn.BatchNorm1d(2)).running_mean is None
+    True
+    """
     for module in root.modules():
         if isinstance(module, _BatchNorm) and module.track_running_stats:
             module.running_mean = module.running_var = module.num_batches_tracked = None

@@ -348,7 +348,8 @@ _TYPED = """TypedStorage.__init__ received an invalid combination of arguments. 
 class TypedStorage(UntypedStorage):
     """The memory behind tensors, in elements: so many new ones, those of a sequence, or those of an untyped storage.
 
-    >>> torch.arange(4)[2:].storage().tolist()
+    >>> import nbgrad
+    >>> nbgrad.arange(4)[2:].storage().tolist()
     [0, 1, 2, 3]
     """
 
@@ -424,9 +425,10 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 @method
 def storage(self: Tensor) -> TypedStorage:
-    """The memory that the tensor shows, whole and in elements of its dtype.
+    """The memory that the tensor shows, whole and in elements of its dtype. PyTorch warns that this will go.
 
-    >>> torch.arange(4)[2:].storage().size()
+    >>> import nbgrad
+    >>> nbgrad.arange(4)[2:].storage().size()
     4
     """
     return TypedStorage._of(storage_of(self), self.dtype)
