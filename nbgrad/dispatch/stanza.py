@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature
 from typing import Any
 
+from nbgrad.base.tables import cached
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import elementwise_function
@@ -63,8 +64,9 @@ def stanza(
         op.flat = frozenset(op.params if constant else ())
         f = elementwise_function(op)
         f.__name__ = f.__qualname__ = op.name
-        f.__doc__ = body.__doc__
+        f.__doc__, f.__module__ = body.__doc__, body.__module__
         f.op = op  # type: ignore[attr-defined]
+        f.__signature__ = _shown(tuple(op.params))  # type: ignore[attr-defined]
         if method:
             attach(f, op, inplace)
         if shared:
@@ -76,6 +78,13 @@ def stanza(
         return f
 
     return make if function is None else make(function)
+
+
+@cached(None)
+def _shown(params: tuple[str, ...]) -> Signature:
+    """What `help` shows: the function has further parameters, for names and places that a call may use by PyTorch's other rules."""
+    operands = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in params]
+    return Signature([*operands, Parameter("out", Parameter.KEYWORD_ONLY, default=None)])
 
 
 def _plain_name(body: Callable[..., Any]) -> str:
