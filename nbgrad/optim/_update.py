@@ -231,6 +231,9 @@ class RuleOptimizer(Optimizer):
                 own["step"] = scalar(float(own["step"]), count_dtype())
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change the parameters by their gradients, those without one staying as they are. A `closure`, if given, is called first
+        with gradients enabled, and its loss is the result.
+        """
         with set_grad_enabled(self.defaults.get("differentiable", False)):
             loss = None
             if closure is not None:

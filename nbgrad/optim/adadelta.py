@@ -28,6 +28,16 @@ def _rule(decays: bool, maximize: bool) -> Rule:
 
 
 class Adadelta(RuleOptimizer):
+    """Steps of the size of earlier ones over that of gradients: `v = rho * v + (1 - rho) * g**2`, `d = g * sqrt(u + eps) / sqrt(v +
+    eps)`, `u = rho * u + (1 - rho) * d**2`, and `p -= lr * d`.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> torch.optim.Adadelta([p], lr=10.0).step()
+    >>> p.data
+    tensor([0.9684])
+    """
+
     def __init__(
         self,
         params: Params,

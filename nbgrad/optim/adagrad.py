@@ -28,6 +28,16 @@ def _rule(decays: bool, maximize: bool) -> Rule:
 
 
 class Adagrad(RuleOptimizer):
+    """Steps that get smaller by all that was before: `s += g**2`, `p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)` at step
+    t; s begins as `initial_accumulator_value`.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> torch.optim.Adagrad([p], lr=0.1).step()
+    >>> p.data
+    tensor([0.9000])
+    """
+
     def __init__(
         self,
         params: Params,

@@ -59,6 +59,17 @@ def _rule(decays: bool, decoupled: bool, amsgrad: bool, maximize: bool) -> Rule:
 
 
 class Adam(RuleOptimizer):
+    """Steps by a mean of gradients over the root of a mean of their squares: `m = beta1 * m + (1 - beta1) * g`, `v = beta2 * v + (1
+    - beta2) * g**2`, and `p -= lr * m' / (sqrt(v') + eps)`, where `m' = m / (1 - beta1**t)` and v' alike at step t.
+    `weight_decay` adds `weight_decay * p` to g; `amsgrad` takes the greatest v so far.
+
+    >>> p = nn.Parameter(torch.tensor([1.0, 1.0]))
+    >>> p.grad = torch.tensor([100.0, -0.01])
+    >>> torch.optim.Adam([p], lr=0.1).step()
+    >>> p.data
+    tensor([0.9000, 1.1000])
+    """
+
     def __init__(
         self,
         params: Params,
@@ -118,7 +129,15 @@ class Adam(RuleOptimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameters themselves, not by way of the gradient."""
+    """`Adam` whose weight decay shrinks the parameters themselves, `p *= 1 - lr * weight_decay` before each step, and not by way of
+    the gradient.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([0.0])
+    >>> torch.optim.AdamW([p], lr=0.1, weight_decay=0.5).step()
+    >>> p.data
+    tensor([0.9500])
+    """
 
     def __init__(
         self,

@@ -29,6 +29,16 @@ def _rule(decays: bool, maximize: bool) -> Rule:
 
 
 class Adamax(RuleOptimizer):
+    """`Adam` with a greatest gradient in place of the root of a mean of squares: `u = max(beta2 * u, |g| + eps)`, `p -= lr / (1 -
+    beta1**t) * m / u` at step t.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> torch.optim.Adamax([p], lr=0.1).step()
+    >>> p.data
+    tensor([0.9000])
+    """
+
     def __init__(
         self,
         params: Params,

@@ -27,6 +27,16 @@ def _rule(decays: bool, maximize: bool) -> Rule:
 
 
 class ASGD(RuleOptimizer):
+    """Gradient descent with shrinking steps, `p = p * (1 - lambd * eta) - eta * g`, where `eta = lr / (1 + lambd * lr * t)**alpha`
+    after step t; the state `ax` is where p is, from step `t0` on the mean of where it has been.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> torch.optim.ASGD([p], lr=0.1, lambd=0.0).step()
+    >>> p.data
+    tensor([0.5000])
+    """
+
     _differs = True
 
     def __init__(

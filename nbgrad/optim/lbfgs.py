@@ -24,8 +24,21 @@ class _Point(NamedTuple):
 
 
 class LBFGS(Optimizer):
-    """One step is up to `max_iter` iterations, and calls the closure several times. All parameters are one group; state hangs on the
-    first of them."""
+    """Newton's method with what the last `history_size` steps tell about the second derivatives. One step is up to `max_iter`
+    iterations, and calls the closure several times: it computes the loss and its gradients anew. `line_search_fn="strong_wolfe"`
+    looks for the length of each. All parameters are one group; state hangs on the first of them.
+
+    >>> p = nn.Parameter(torch.tensor([5.0]))
+    >>> optimizer = torch.optim.LBFGS([p], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((p - 3) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> loss = optimizer.step(closure)
+    >>> p.data
+    tensor([3.])
+    """
 
     def __init__(
         self,
@@ -70,6 +83,9 @@ class LBFGS(Optimizer):
             at += p.numel()
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """Up to `max_iter` iterations; `closure()` gives the loss, with gradients, as often as asked. What it gave first is the
+        result.
+        """
         with no_grad():
             return self._iterate(closure)
 

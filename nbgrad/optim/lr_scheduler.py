@@ -64,7 +64,17 @@ _EPOCH = (
 
 
 class LRScheduler:
-    """The base: a subclass says what `get_lr` or `_factor` is; `last_epoch` counts the steps."""
+    """The base of schedules: made once from an optimiser, whose rates it sets by a `step()` after each of the optimiser's (or each
+    epoch's). A subclass says what `get_lr` is; `last_epoch` counts the steps, `base_lrs` are the rates at the beginning.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> for _ in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.5 0.25 0.125
+    """
 
     _get_lr_called_within_step = False
     _is_initial = False
@@ -98,18 +108,62 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
+        """All that the schedule knows but the optimiser, as a dict.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> schedule.state_dict()["base_lrs"]
+        [1.0]
+        """
         return {k: v for k, v in self.__dict__.items() if k not in self._unsaved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from where the schedule that gave this dict was.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> schedule.load_state_dict({**schedule.state_dict(), "last_epoch": 7})
+        >>> schedule.last_epoch
+        7
+        """
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> Rates:
+        """The rates that were set last, one for each group.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> schedule.get_last_lr()
+        [1.0]
+        """
         return self._last_lr
 
     def get_lr(self) -> Rates:
+        """The rates for the step `last_epoch`, one for each group: what a subclass says. It is called by `step`; users ask
+        `get_last_lr`.
+
+        >>> class Halving(torch.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [lr / 2**self.last_epoch for lr in self.base_lrs]
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> schedule = Halving(optimizer)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
+        """
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
+        """Count one step and set the rates for it; called after the optimiser's.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
+        """
         if self._step_count == 1:
             if not tracks_steps(self.optimizer):
                 warnings.warn(
@@ -187,7 +241,16 @@ class _ByFactor(LRScheduler):
 
 
 class StepLR(_ByFactor):
-    """Times gamma every `step_size` steps."""
+    """Times `gamma` every `step_size` steps.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for _ in range(5):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 1.0 0.5 0.5 0.25
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -203,7 +266,16 @@ class StepLR(_ByFactor):
 
 
 class MultiStepLR(_ByFactor):
-    """Times gamma at each milestone."""
+    """Times `gamma` at each step that `milestones` names.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], gamma=0.5)
+    >>> for _ in range(5):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.5 0.5 0.25 0.25
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -220,7 +292,16 @@ class MultiStepLR(_ByFactor):
 
 
 class ConstantLR(_ByFactor):
-    """Times `factor` until step `total_iters`."""
+    """Times `factor` until step `total_iters`, then as given.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for _ in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    0.5 0.5 1.0 1.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -240,7 +321,16 @@ class ConstantLR(_ByFactor):
 
 
 class LinearLR(_ByFactor):
-    """From `start_factor` to `end_factor` in `total_iters` equal steps."""
+    """From `start_factor` to `end_factor` times the rate, in `total_iters` equal steps.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=4)
+    >>> for _ in range(6):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    0.5 0.625 0.75 0.875 1.0 1.0
+    """
 
     def __init__(
         self,
@@ -273,7 +363,16 @@ class LinearLR(_ByFactor):
 
 
 class ExponentialLR(_ByFactor):
-    """Times gamma at every step."""
+    """Times `gamma` at every step.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for _ in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.5 0.25 0.125
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -287,7 +386,16 @@ class ExponentialLR(_ByFactor):
 
 
 class PolynomialLR(_ByFactor):
-    """To zero in `total_iters` steps, as a power of what is left of them."""
+    """To zero in `total_iters` steps: the first rate times `(1 - step / total_iters)**power`.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+    >>> for _ in range(6):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.562 0.25 0.062 0.0 0.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -348,7 +456,16 @@ class _ByLambda(LRScheduler):
 
 
 class LambdaLR(_ByLambda):
-    """The first rate times a function of the step."""
+    """The first rate times a function of the step (`lr_lambda`, or a list of one per group).
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    >>> for _ in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.5 0.333 0.25
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         super().__init__(optimizer, lr_lambda, last_epoch)
@@ -359,7 +476,16 @@ class LambdaLR(_ByLambda):
 
 
 class MultiplicativeLR(_ByLambda):
-    """The rate before times a function of the step."""
+    """The rate before times a function of the step (`lr_lambda`, or a list of one per group).
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda step: 0.5)
+    >>> for _ in range(4):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.5 0.25 0.125
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         super().__init__(optimizer, lr_lambda, last_epoch)
@@ -378,7 +504,17 @@ class MultiplicativeLR(_ByLambda):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the first rate down to `eta_min` in `T_max` steps, and up again."""
+    """Half a cosine from the first rate down to `eta_min` in `T_max` steps, and up again: `eta_min + (lr - eta_min) * (1 + cos(pi *
+    step / T_max)) / 2`.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    >>> for _ in range(6):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.854 0.5 0.146 0.0 0.146
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
@@ -404,7 +540,17 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to `eta_min`, again and again, each `T_mult` times as long as the one before."""
+    """Half a cosine from the first rate down to `eta_min` in `T_0` steps, then from the first rate again, each `T_mult` times as
+    long as the one before.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for _ in range(6):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.5 1.0 0.5 1.0 0.5
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -477,7 +623,17 @@ class _WithMomentum(LRScheduler):
 
 
 class OneCycleLR(_WithMomentum):
-    """Up from a small rate to `max_lr` and down to almost nothing, once, in `total_steps` steps."""
+    """Once up from `max_lr / div_factor` to `max_lr` and down to almost nothing, in `total_steps` steps (or `epochs *
+    steps_per_epoch`), of which the share `pct_start` goes up; momentum, or beta1, goes the other way.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0, momentum=0.9)
+    >>> schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=6)
+    >>> for _ in range(6):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    0.04 0.994 0.812 0.463 0.133 0.0
+    """
 
     def __init__(
         self,
@@ -576,7 +732,18 @@ class OneCycleLR(_WithMomentum):
 
 
 class CyclicLR(_WithMomentum):
-    """Up from `base_lr` to `max_lr` and down again, over and over; `mode` or `scale_fn` says how high."""
+    """Up from `base_lr` to `max_lr` in `step_size_up` steps and down again, over and over; momentum, or beta1, goes the other way.
+    The height halves with every cycle in `mode="triangular2"`, is multiplied by `gamma` at every step in "exp_range", or is what
+    `scale_fn` says.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2, cycle_momentum=False)
+    >>> for _ in range(6):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    0.0 0.5 1.0 0.5 0.0 0.5
+    """
 
     def __init__(
         self,
@@ -619,6 +786,13 @@ class CyclicLR(_WithMomentum):
         self.base_lrs = lows
 
     def scale_fn(self, x: float) -> float:
+        """By what the height of a cycle is multiplied: a function of the number of the cycle, or of the step, as `scale_mode` says.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> options = dict(mode="triangular2", cycle_momentum=False)
+        >>> torch.optim.lr_scheduler.CyclicLR(optimizer, 0.0, 1.0, **options).scale_fn(3)
+        0.25
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular2":
@@ -652,7 +826,17 @@ class CyclicLR(_WithMomentum):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` when a metric has not got better for `patience` steps."""
+    """Times `factor` when the metric that `step` is given has not got better (lower, in `mode="max"` higher) for more than
+    `patience` steps, but not below `min_lr`.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for _ in range(5):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step(1.0)
+    1.0 1.0 1.0 0.5 0.5
+    """
 
     def __init__(
         self,
@@ -694,6 +878,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Count one step with this metric, a number or a tensor of one, and set the rates."""
         current = float(metrics)
         if epoch is not None:
             warnings.warn(_EPOCH, UserWarning, stacklevel=2)
@@ -728,6 +913,12 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
+        """Whether bad steps are not counted yet, `cooldown` steps after the rate was reduced.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer).in_cooldown
+        False
+        """
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:
@@ -777,7 +968,18 @@ class _OfSchedulers(LRScheduler):
 
 
 class SequentialLR(_OfSchedulers):
-    """One schedule after the other, each from its milestone on."""
+    """One schedule after the other, each from its milestone on.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> warm = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> fall = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm, fall], milestones=[2])
+    >>> for _ in range(5):
+    ...     print(schedule.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    0.5 0.5 1.0 0.5 0.25
+    """
 
     def __init__(
         self,
@@ -806,7 +1008,14 @@ class SequentialLR(_OfSchedulers):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Take back the step that each schedule took when it was made."""
+        """Take back the step that each schedule took when it was made.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        >>> one = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> torch.optim.lr_scheduler.SequentialLR(optimizer, [one], milestones=[]).recursive_undo()
+        >>> one.last_epoch
+        -1
+        """
         sched = self if sched is None else sched
         if hasattr(sched, "_schedulers"):
             for scheduler in sched._schedulers:
@@ -826,7 +1035,18 @@ class SequentialLR(_OfSchedulers):
 
 
 class ChainedScheduler(_OfSchedulers):
-    """Several schedules at once, one on top of the other."""
+    """Several schedules at once, one on top of the other: each step is one of all of them.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> warm = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> fall = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = torch.optim.lr_scheduler.ChainedScheduler([warm, fall])
+    >>> for _ in range(4):
+    ...     print(schedule.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    0.5 0.25 0.25 0.125
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:

@@ -64,6 +64,16 @@ def _rule(decays: bool, decoupled: bool, maximize: bool) -> Rule:
 
 
 class NAdam(RuleOptimizer):
+    """`Adam` that looks one step of its momentum ahead: with `mu(t) = beta1 * (1 - 0.5 * 0.96**(t * momentum_decay))`, the step is
+    by `mu(t + 1) * m` and `(1 - mu(t)) * g`, each less its bias, over `sqrt(v') + eps`.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> torch.optim.NAdam([p], lr=0.1).step()
+    >>> p.data
+    tensor([0.8944])
+    """
+
     _differs = True
 
     def __init__(

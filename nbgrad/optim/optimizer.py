@@ -40,11 +40,14 @@ _post_hooks: HookTable = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """`hook(optimizer, args, kwargs)` before a step of any optimiser; it may return others of both."""
+    """`hook(optimizer, args, kwargs)` before a step of any optimiser; it may return others of both. The handle's `remove()` takes it
+    off again.
+    """
     return register(_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` after a step of any optimiser."""
     return register(_post_hooks, hook)
 
 
@@ -77,7 +80,21 @@ def tracks_steps(optimizer: Optimizer) -> bool:
 
 
 class Optimizer:
-    """The base: a subclass hands its defaults to `__init__` and says what `step` does."""
+    """The base: a subclass hands its defaults to `__init__` and says what `step` does. `params` are tensors, or pairs of a name and
+    a tensor, or dicts, each a group with options of its own; `param_groups` holds the groups, `state` what is kept of each
+    parameter.
+
+    >>> class Plain(torch.optim.Optimizer):
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p.data.add_(p.grad, alpha=-group["lr"])
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> Plain([p], {"lr": 0.1}).step()
+    >>> p.data
+    tensor([0.5000])
+    """
 
     _HOOKS = (
         "_step_pre_hooks",
@@ -142,6 +159,13 @@ class Optimizer:
     # -- groups -------------------------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Another group of parameters, a dict with "params" and options; those that it does not name are the defaults.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+        >>> optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))], "lr": 0.5})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.5]
+        """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         given = param_group["params"]
@@ -189,7 +213,16 @@ class Optimizer:
     # -- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Options of the groups, and state by the number that a parameter has, counted through the groups."""
+        """Options of the groups, and state by the number that a parameter has, counted through the groups; the tensors are those in
+        use.
+
+        >>> p = nn.Parameter(torch.zeros(1))
+        >>> p.grad = torch.ones(1)
+        >>> optimizer = torch.optim.SGD([p], lr=0.1, momentum=0.9)
+        >>> optimizer.step()
+        >>> optimizer.state_dict()["state"]
+        {0: {'momentum_buffer': tensor([1.])}}
+        """
         for hook in list(self._state_dict_pre_hooks.values()):
             hook(self)
         numbers: dict[int, int] = {}
@@ -208,6 +241,14 @@ class Optimizer:
         return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take options and state from a state dict, whose groups have to have as many parameters as these; state is cast to the
+        parameters' dtype.
+
+        >>> one, other = (torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=lr) for lr in (0.1, 0.2))
+        >>> one.load_state_dict(other.state_dict())
+        >>> one.param_groups[0]["lr"]
+        0.2
+        """
         state_dict = state_dict.copy()
         for hook in list(self._load_state_dict_pre_hooks.values()):
             replaced = hook(self, state_dict)
@@ -239,6 +280,14 @@ class Optimizer:
     # -- what users call ----------------------------------------------------------------------------------------------
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; with `set_to_none=False` fill them with zeros.
+
+        >>> p = nn.Parameter(torch.zeros(1))
+        >>> p.grad = torch.ones(1)
+        >>> torch.optim.SGD([p]).zero_grad()
+        >>> p.grad is None
+        True
+        """
         for p in chain.from_iterable(group["params"] for group in self.param_groups):
             grad = p.grad
             if grad is None:
@@ -253,35 +302,85 @@ class Optimizer:
             grad.zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change the parameters by their gradients, those without one staying as they are. A `closure`, if given, is called first
+        with gradients enabled, and its loss is the result.
+
+        >>> p = nn.Parameter(torch.tensor([1.0]))
+        >>> def closure():
+        ...     loss = (p**2).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> torch.optim.SGD([p], lr=0.1).step(closure).item(), p.item()
+        (1.0, 0.800000011920929)
+        """
         raise NotImplementedError
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(optimizer, args, kwargs)` before a step, the optimizer first among args; it may return others of both."""
+        """`hook(optimizer, args, kwargs)` before a step, the optimizer first among args; it may return others of both.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+        >>> handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: print("before"))
+        >>> optimizer.step()
+        before
+        """
         return register(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(optimizer, args, kwargs)` after a step.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+        >>> handle = optimizer.register_step_post_hook(lambda optimizer, args, kwargs: print("after"))
+        >>> optimizer.step()
+        after
+        """
         return register(self._step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
+        """`hook(optimizer)` before a state dict is made.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+        >>> handle = optimizer.register_state_dict_pre_hook(lambda optimizer: print("saving"))
+        >>> state = optimizer.state_dict()
+        saving
+        """
         return register(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """`hook(optimizer, state_dict)` may return another state_dict."""
+        """`hook(optimizer, state_dict)` after a state dict is made; it may return another one.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+        >>> handle = optimizer.register_state_dict_post_hook(lambda optimizer, state: {**state, "epoch": 3})
+        >>> optimizer.state_dict()["epoch"]
+        3
+        """
         return register(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """`hook(optimizer, state_dict)` may return another state_dict."""
+        """`hook(optimizer, state_dict)` before a state dict is loaded; it may return another one.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+        >>> handle = optimizer.register_load_state_dict_pre_hook(lambda optimizer, state: print(list(state)))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        ['state', 'param_groups']
+        """
         return register(self._load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
+        """`hook(optimizer)` after a state dict was loaded.
+
+        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+        >>> handle = optimizer.register_load_state_dict_post_hook(lambda optimizer: print("loaded"))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        loaded
+        """
         return register(self._load_state_dict_post_hooks, hook, prepend)
 
 

@@ -52,6 +52,16 @@ def _rule(decays: bool, decoupled: bool, maximize: bool) -> Rule:
 
 
 class RAdam(RuleOptimizer):
+    """`Adam` that does without the root of the mean square for the first steps, over which that mean says too little, and then
+    weighs it by a factor that tends to 1.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> torch.optim.RAdam([p], lr=0.1).step()
+    >>> p.data
+    tensor([0.5000])
+    """
+
     def __init__(
         self,
         params: Params,

@@ -58,6 +58,17 @@ def _rule(decays: bool, momentum: bool, centered: bool, maximize: bool) -> Rule:
 
 
 class RMSprop(RuleOptimizer):
+    """Steps by gradients over the root of a mean of their squares: `v = alpha * v + (1 - alpha) * g**2`, `p -= lr * g / (sqrt(v) +
+    eps)`. `centered` takes the square of the gradients' mean from v; with `momentum`, `b = momentum * b + g / (sqrt(v) + eps)` is
+    what is stepped by.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> p.grad = torch.tensor([5.0])
+    >>> torch.optim.RMSprop([p], lr=0.01).step()
+    >>> p.data
+    tensor([0.9000])
+    """
+
     def __init__(
         self,
         params: Params,

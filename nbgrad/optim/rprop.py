@@ -32,6 +32,16 @@ def _rule(maximize: bool) -> Rule:
 
 
 class Rprop(RuleOptimizer):
+    """Each element has a step of its own, which begins as `lr`, is multiplied by `etas[1]` while its gradient keeps its sign and by
+    `etas[0]` when that turns (and then does not move), within `step_sizes`. The gradient's size plays no part.
+
+    >>> p = nn.Parameter(torch.tensor([1.0, 1.0]))
+    >>> p.grad = torch.tensor([100.0, -0.01])
+    >>> torch.optim.Rprop([p], lr=0.1).step()
+    >>> p.data
+    tensor([0.9000, 1.1000])
+    """
+
     def __init__(
         self,
         params: Params,

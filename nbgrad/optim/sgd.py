@@ -37,6 +37,19 @@ def _rule(decays: bool, momentum: bool, nesterov: bool, maximize: bool, first: b
 
 
 class SGD(RuleOptimizer):
+    """Gradient descent: `p -= lr * g`, with `weight_decay` g being `grad + weight_decay * p`. With `momentum` the step is by `b =
+    momentum * b + (1 - dampening) * g` (b is g at first), with `nesterov` by `g + momentum * b`. `maximize` goes up instead of
+    down.
+
+    >>> p = nn.Parameter(torch.tensor([1.0]))
+    >>> optimizer = torch.optim.SGD([p], lr=0.1, momentum=0.9)
+    >>> for _ in range(2):
+    ...     p.grad = torch.tensor([1.0])
+    ...     optimizer.step()
+    >>> p.data
+    tensor([0.7100])
+    """
+
     _begun = "momentum_buffer"
 
     def __init__(

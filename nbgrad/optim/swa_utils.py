@@ -27,7 +27,11 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """`fn(average, value, count)`: the exponential moving average of one tensor."""
+    """`fn(average, value, count)`: the exponential moving average of one tensor, `decay * average + (1 - decay) * value`.
+
+    >>> torch.optim.swa_utils.get_ema_avg_fn(0.9)(torch.tensor([0.0]), torch.tensor([1.0]), 1)
+    tensor([0.1000])
+    """
     _check_decay(decay)
 
     def ema_update(ema_param: Any, current_param: Any, num_averaged: Any) -> Any:
@@ -38,7 +42,11 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """`fn(average, value, count)`: the mean of one tensor and the `count` before it."""
+    """`fn(average, value, count)`: the mean of one tensor and the `count` before it, of which `average` is the mean.
+
+    >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor([0.0]), torch.tensor([1.0]), 3)
+    tensor([0.2500])
+    """
 
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
         with no_grad():
@@ -48,7 +56,13 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Average:
-    """`fn(averages, values, count)`: the same of lists of tensors, in place."""
+    """`fn(averages, values, count)`: the exponential moving averages of lists of tensors, in place.
+
+    >>> average = torch.tensor([0.0])
+    >>> torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)([average], [torch.tensor([1.0])], 1)
+    >>> average
+    tensor([0.1000])
+    """
     _check_decay(decay)
 
     def ema_update(ema_param_list: Any, current_param_list: Any, _: Any) -> None:
@@ -63,6 +77,14 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_multi_avg_fn() -> Average:
+    """`fn(averages, values, count)`: the means of lists of tensors and of the `count` before them, in place.
+
+    >>> average = torch.tensor([0.0])
+    >>> torch.optim.swa_utils.get_swa_multi_avg_fn()([average], [torch.tensor([1.0])], 3)
+    >>> average
+    tensor([0.2500])
+    """
+
     def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
         with no_grad():
             share = 1 / (float(num_averaged) + 1)
@@ -76,7 +98,17 @@ def get_swa_multi_avg_fn() -> Average:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters (with `use_buffers`, buffers too) are averages of those that it was shown."""
+    """A copy of a model whose parameters (with `use_buffers`, buffers too) are averages of those that it was shown by
+    `update_parameters`: their mean, or what `avg_fn` or `multi_avg_fn` makes. It is called as the model is.
+
+    >>> net = nn.Linear(1, 1, bias=False)
+    >>> averaged = torch.optim.swa_utils.AveragedModel(net)
+    >>> for value in (1.0, 2.0):
+    ...     _ = net.weight.data.fill_(value)
+    ...     averaged.update_parameters(net)
+    >>> averaged.module.weight.data
+    tensor([[1.5000]])
+    """
 
     n_averaged: Tensor
 
@@ -101,7 +133,13 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the model's weights into the averages."""
+        """Take the model's weights into the averages; the first ones are taken as they are.
+
+        >>> averaged = torch.optim.swa_utils.AveragedModel(nn.Linear(1, 1))
+        >>> averaged.update_parameters(nn.Linear(1, 1))
+        >>> averaged.n_averaged
+        tensor(1)
+        """
         with no_grad():
             pairs = [
                 (a.detach(), b.detach()) for a, b in zip(self._averaged(self.module), self._averaged(model))
@@ -129,7 +167,14 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Device | None = None) -> None:
-    """Let the model's batch normalisations take their statistics anew, from one pass over the batches (or their first elements)."""
+    """Let the model's batch normalisations take their statistics anew, from one pass over the batches of `loader` (or their first
+    elements).
+
+    >>> net = nn.BatchNorm1d(1)
+    >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0], [7.0]])], net)
+    >>> net.running_mean
+    tensor([4.])
+    """
     with no_grad():
         norms = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
         if not norms:
@@ -156,7 +201,17 @@ def _linear(t: float) -> float:
 
 
 class SWALR(LRScheduler):
-    """From the rates as they are to `swa_lr` within `anneal_epochs` steps; then they stay."""
+    """From the rates as they are to `swa_lr` within `anneal_epochs` steps, along half a cosine or (`anneal_strategy="linear"`) a
+    line; then they stay.
+
+    >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    >>> schedule = torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.0, anneal_epochs=4)
+    >>> for _ in range(6):
+    ...     print(round(schedule.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     schedule.step()
+    1.0 0.854 0.5 0.146 0.0 0.0
+    """
 
     _unsaved = ("optimizer", "anneal_func")
 
