@@ -109,6 +109,14 @@ def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
 
 
 def linalg_qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+    """`A = Q @ R`: columns of length 1 at right angles, and an upper triangle. Of (m, n) the "reduced" `Q` has min(m, n) columns, the
+    "complete" one m; with "r" only `R` is computed. There is a gradient, except of "r", and of "complete" where there are more rows than
+    columns.
+
+    >>> Q, R = torch.linalg.qr(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+    >>> R.diagonal().abs(), torch.allclose(Q @ R, torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+    (tensor([5.0000, 0.4000]), True)
+    """
     check_matrices("linalg.qr", A)
     check_floats("linalg.qr", A, "geqrf_cpu")
     if mode not in ("reduced", "r", "complete"):
@@ -120,6 +128,12 @@ def linalg_qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
 
 @method
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
+    """The older form of `linalg.qr`, which says "reduced" for `some=True` and "complete" for `some=False`; better written so:
+
+    >>> Q, R = torch.linalg.qr(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+    >>> R.diagonal().abs()
+    tensor([5.0000, 0.4000])
+    """
     warnings.warn(
         "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\n"
         "The boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\n"
@@ -154,6 +168,14 @@ def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
 
 
 def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+    """The eigenvalues of symmetric matrices, in rising order, and their vectors as columns: `A = V @ diag(L) @ V.mT`. `UPLO` says which
+    triangle is read, the lower ("L") or the upper ("U"). The gradient of the vectors is defined only where no two values are equal.
+
+    >>> L, V = torch.linalg.eigh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    >>> L, V.abs()
+    (tensor([1., 3.]), tensor([[0.7071, 0.7071],
+            [0.7071, 0.7071]]))
+    """
     check_square("linalg.eigh", A)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
@@ -163,6 +185,12 @@ def linalg_eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues of symmetric matrices, in rising order. `UPLO` says which triangle is read, the lower ("L") or the upper ("U"). The
+    gradient is `V @ diag(g) @ V.mT`, V being the eigenvectors.
+
+    >>> torch.linalg.eigvalsh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    tensor([1., 3.])
+    """
     result: Tensor = linalg_eigh(A, UPLO)[0]
     return result if out is None else into("linalg_eigvalsh", out, result, (A,))
 
@@ -210,6 +238,15 @@ def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
+    """`A = U @ diag(S) @ Vh`: singular values in falling order between rows and columns of length 1 at right angles. Of (m, n), `U` is (m,
+    m) and `Vh` (n, n), or, without `full_matrices`, (m, k) and (k, n) with k = min(m, n). The gradient of `U` and `Vh` is defined only
+    where no two values are equal.
+
+    >>> U, S, Vh = torch.linalg.svd(torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
+    >>> S, U.abs()
+    (tensor([3., 2.]), tensor([[0., 1.],
+            [1., 0.]]))
+    """
     check_matrices("linalg.svd", A)
     check_floats("linalg.svd", A, "linalg_svd_cpu")
     if driver is not None:
@@ -220,12 +257,24 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    """The singular values of matrices, in falling order. The gradient is `U @ diag(g) @ Vh`.
+
+    >>> torch.linalg.svdvals(torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
+    tensor([3., 2.])
+    """
     result: Tensor = linalg_svd(A, False, driver=driver)[1]
     return result if out is None else into("linalg_svdvals", out, result, (A,))
 
 
 @method
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+    """The older form of `linalg.svd`, which gives V itself: `A = U @ diag(S) @ V.mT`. `some=False` asks for the full matrices; without
+    `compute_uv` U and V are zeros.
+
+    >>> U, S, V = torch.svd(torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
+    >>> S
+    tensor([3., 2.])
+    """
     u, s, vh = linalg_svd(input, full_matrices=not some)
     if not compute_uv:
         rows, columns = tuple(input.shape)[-2:]
@@ -261,6 +310,12 @@ def matrix_rank(
     hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
+    """How many singular values are above the tolerance, the greater one of `atol` and `rtol` times the largest value; if neither is given,
+    `rtol` is the dtype's precision times the larger size. `hermitian` says that the matrices are symmetric. No gradient passes.
+
+    >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
     check_matrices("linalg.matrix_rank", A)
     if A.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(_WIDE_ONLY)
@@ -305,6 +360,14 @@ def pinv(
     hermitian: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
+    """The pseudo-inverse: of (m, n), the (n, m) matrix whose product with B is the shortest X of those for which `A @ X` is nearest to B.
+    Singular values not above the tolerance (`atol`, or `rtol` times the largest) count as 0; `hermitian` says that the matrices are
+    symmetric.
+
+    >>> torch.linalg.pinv(torch.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000, 0.0000],
+            [0.0000, 0.0000, 0.2500]])
+    """
     if A.ndim < 2 or A.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(
             f"linalg.pinv({A.dtype.scalar_name}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, "
@@ -316,6 +379,12 @@ def pinv(
 
 @method
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The older form of `linalg.pinv`; `rcond` is its `rtol`.
+
+    >>> torch.pinverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return pinv(input, rcond)
 
 
@@ -351,6 +420,15 @@ def _lstsq(A: Tensor, B: Tensor, *, rcond: Any, rests: bool, whole: bool) -> tup
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
+    """The X for which the squares of `A @ X - B` have the smallest sum, with that sum for each column, the rank of A and its singular
+    values, as `solution`, `residuals`, `rank` and `singular_values`; what the `driver` does not find is empty. Singular values not above
+    `rcond` times the largest count as 0. The gradient is that of `pinv(A) @ B`.
+
+    >>> A = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> torch.linalg.lstsq(A, torch.tensor([[1.0], [2.0], [3.0]]), driver="gels").solution.round(decimals=3)
+    tensor([[1.],
+            [1.]])
+    """
     if A.ndim < 2:
         raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
     if not B.ndim:

@@ -116,19 +116,39 @@ def _singular(name: str, infos: _Array) -> RuntimeError:
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """`lu_factor` that refuses nothing, and says in `info` what went wrong: the place, counted from 1, of the first pivot that is 0, or 0
+    if there is none. With `check_errors` it refuses that all the same.
+
+    >>> torch.linalg.lu_factor_ex(torch.zeros(2, 2)).info
+    tensor(1, dtype=torch.int32)
+    """
     _checked(A, pivot)
     parts = _factor(A, name="lu_factor_ex" if check_errors else None)
     return results("linalg_lu_factor_ex", parts, out, (A,))
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """The factors of matrices by elimination, in one: L below the diagonal (on which it is 1), U from the diagonal on; and `pivots`, the
+    row, counted from 1, that each row was exchanged with. A matrix whose pivot is 0 is refused.
+
+    >>> torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    torch.return_types.linalg_lu_factor(
+    LU=tensor([[2.0000, 2.0000],
+            [0.5000, 1.0000]]),
+    pivots=tensor([2, 2], dtype=torch.int32))
+    """
     _checked(A, pivot)
     LU, pivots, _ = _factor(A, name="lu_factor")
     return results("linalg_lu_factor", (LU, pivots), out, (A,))
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """The old form: the factors in one, the exchanges, and if asked what went wrong."""
+    """The older form of `linalg.lu_factor`, and with `get_infos` of `lu_factor_ex`; better written so:
+
+    >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> pivots
+    tensor([2, 2], dtype=torch.int32)
+    """
     warnings.warn(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a future PyTorch "
         "release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = torch.linalg.lu_factor(A, "
@@ -151,7 +171,12 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return out
 
 
-Tensor.lu = lambda self, pivot=True, get_infos=False: lu(self, pivot, get_infos)  # type: ignore[method-assign]
+def _t_lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    return lu(self, pivot, get_infos)
+
+
+_t_lu.__doc__ = lu.__doc__
+method(_t_lu)
 
 # ---------------------------------------------------------------- L and U apart
 
@@ -194,6 +219,14 @@ def lu_unpack(
     *,
     out: Any = None,
 ) -> Any:
+    """What `linalg.lu_factor` has in one, apart: a permutation `P`, `L` with ones on its diagonal, and `U`, so that `A = P @ L @ U`. What
+    is not asked for is empty.
+
+    >>> P, L, U = torch.lu_unpack(*torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]])))
+    >>> P @ L @ U
+    tensor([[1., 2.],
+            [2., 2.]])
+    """
     if unpack_pivots and LU_pivots.dtype is not dtypes.int32:
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to "
@@ -214,6 +247,17 @@ def lu_unpack(
 
 
 def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """`A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, and an upper one, found by elimination.
+
+    >>> torch.linalg.lu(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    torch.return_types.linalg_lu(
+    P=tensor([[0., 1.],
+            [1., 0.]]),
+    L=tensor([[1.0000, 0.0000],
+            [0.5000, 1.0000]]),
+    U=tensor([[2., 2.],
+            [0., 1.]]))
+    """
     _checked(A, pivot)
     LU, pivots, _ = _factor(A, name=None)
     P = _permutation(pivots, rows=tuple.__getitem__(LU.shape, -2), d=LU.dtype)
@@ -232,7 +276,14 @@ def linalg_lu_solve(
     adjoint: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X of A X = B, of A^T X = B, and from the other side."""
+    """The X of `A @ X = B`, of which `lu_factor` found `LU` and `pivots`; of `A.mT @ X = B` with `adjoint`, and with A on the right of X
+    where `left` is False.
+
+    >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> torch.linalg.lu_solve(LU, pivots, torch.tensor([[3.0], [4.0]]))
+    tensor([[1.],
+            [1.]])
+    """
     if LU.dtype is not B.dtype:
         raise RuntimeError(
             "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
@@ -260,6 +311,13 @@ def linalg_lu_solve(
 
 @method
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The older form of `linalg.lu_solve`, which takes the right side first; better written so:
+
+    >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> torch.linalg.lu_solve(LU, pivots, torch.tensor([[3.0], [4.0]]))
+    tensor([[1.],
+            [1.]])
+    """
     warnings.warn(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
         "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be replaced with\n"

@@ -34,7 +34,12 @@ _Array = np.ndarray[Any, Any]
 
 
 class _LinAlgError(RuntimeError):
-    """What a matrix is refused with for its values, not for its shape."""
+    """What linear algebra raises of a matrix that it can do nothing with, such as a singular one.
+
+    >>> try: torch.linalg.inv(torch.zeros(2, 2))
+    ... except torch.linalg.LinAlgError: print("singular")
+    singular
+    """
 
 
 LinAlgError = _LinAlgError
@@ -112,12 +117,25 @@ def _inverse(A: Tensor, name: str | None) -> Tensor:
 
 
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of square matrices; a singular one is refused. The gradient is `-(y.mT @ g @ y.mT)`, y being the inverse.
+
+    >>> torch.linalg.inv(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     result = _inverse(A, "linalg.inv")
     return result if out is None else into("linalg_inv", out, result, (A,))
 
 
 @method_alone
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of square matrices, as `linalg.inv`; a singular one is refused. The gradient is `-(y.mT @ g @ y.mT)`, y being the
+    inverse.
+
+    >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return inv(input, out=out)
 
 
@@ -129,6 +147,12 @@ def _singular(A: Tensor, found: Tensor) -> Tensor:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+    """`inv` that refuses nothing, and says in `info` what went wrong: the place, counted from 1, of the first pivot that is 0, or 0. With
+    `check_errors` it refuses that all the same.
+
+    >>> torch.linalg.inv_ex(torch.tensor([[1.0, 1.0], [1.0, 1.0]])).info
+    tensor(2, dtype=torch.int32)
+    """
     found = _inverse(A, "linalg.inv_ex" if check_errors else None)
     return results("linalg_inv_ex", (found, _singular(A, found)), out, (A,))
 
@@ -196,6 +220,12 @@ def _check_equation(name: str, A: Tensor, B: Tensor, left: bool, vector: bool) -
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    """The X of `A @ X = B`, or of `X @ A = B` where `left` is False; B is a matrix, a vector, or a batch of either. A singular A is
+    refused. The gradient of B is `inv(A).mT @ g`, that of A minus this times `X.mT`.
+
+    >>> torch.linalg.solve(torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([4.0, 5.0]))
+    tensor([2., 3.])
+    """
     result = _solution(A, B, left, "torch.linalg.solve")
     return result if out is None else into("linalg_solve", out, result, (A, B))
 
@@ -225,6 +255,14 @@ def _solution(A: Tensor, B: Tensor, left: bool, refuse: str | None) -> Tensor:
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """`solve` that refuses nothing, and says in `info` what went wrong: the place, counted from 1, of the first pivot that is 0, or 0. With
+    `check_errors` it refuses that all the same.
+
+    >>> torch.linalg.solve_ex(torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([4.0, 5.0]))
+    torch.return_types.linalg_solve_ex(
+    result=tensor([2., 3.]),
+    info=tensor(0, dtype=torch.int32))
+    """
     found = _solution(A, B, left, "torch.linalg.solve_ex" if check_errors else None)
     return results("linalg_solve_ex", (found, _singular(A, found)), out, (A, B))
 
@@ -268,6 +306,13 @@ def solve_triangular(
     unitriangular: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
+    """The X of `A @ X = B`, or of `X @ A = B` where `left` is False, A being an `upper` or a lower triangle: the other half is not read,
+    and with `unitriangular` nor is the diagonal, which counts as ones. A pivot 0 makes infinities.
+
+    >>> torch.linalg.solve_triangular(torch.tensor([[2.0, 1.0], [0.0, 4.0]]), torch.tensor([[4.0], [8.0]]), upper=True)
+    tensor([[1.],
+            [2.]])
+    """
     name = "linalg.solve_triangular"
     check_matrices(name, A)
     check_matrices(name, B, "B")
@@ -314,6 +359,12 @@ def _det(A: Tensor) -> Tensor:
 
 @method_alone
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinant of square matrices, by elimination. The gradient is `g * y * inv(A).mT`, y being the determinant; it exists of
+    singular matrices too.
+
+    >>> torch.det(torch.tensor([[2.0, 1.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
     check_square("linalg.det", A)
     check_floats("linalg.det", A, "lu_cpu")
     result = _det(A)
@@ -333,6 +384,14 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
+    """The sign of the determinant and the logarithm of its size, as `sign` and `logabsdet`, neither of which overflows; of singular
+    matrices 0 and `-inf`. The gradient of the logarithm is `g * inv(A).mT`, the sign has none.
+
+    >>> torch.linalg.slogdet(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+    torch.return_types.linalg_slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
+    """
     check_square("linalg.slogdet", A)
     check_floats("linalg.slogdet", A)
     return results("linalg_slogdet", _slogdet(A), out, (A,))
@@ -340,11 +399,27 @@ def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
 
 @method_alone
 def slogdet(input: Tensor, *, out: Any = None) -> Any:
+    """The sign of the determinant and the logarithm of its size, as `linalg.slogdet`. The gradient of the logarithm is `g * inv(input).mT`,
+    the sign has none.
+
+    >>> torch.slogdet(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+    torch.return_types.slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
+    """
     return results("slogdet", linalg_slogdet(input), out, (input,))
 
 
 @method
 def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant: NaN where that is negative, `-inf` where it is 0. The gradient is `g * inv(input).mT`.
+
+    >>> torch.logdet(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(2.0794)
+    >>> torch.func.grad(torch.logdet)(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     check_square("logdet", input)
     check_floats("logdet", input)
     sign, size = _slogdet(input)
@@ -387,11 +462,24 @@ def _checked_cholesky(A: Tensor, upper: bool, name: str | None) -> Tensor:
 
 
 def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The lower triangle L of `A = L @ L.mT`, of symmetric matrices whose eigenvalues are positive: others are refused. With `upper` it is
+    `L.mT` instead. Only the lower triangle of A is read (or the upper); its gradient is symmetric.
+
+    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
     result = _checked_cholesky(A, upper, "linalg.cholesky")
     return result if out is None else into("linalg_cholesky", out, result, (A,))
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """`cholesky` that refuses nothing, and says in `info` what went wrong: the size of the first corner that is not positive, or 0. With
+    `check_errors` it refuses that all the same.
+
+    >>> torch.linalg.cholesky_ex(torch.tensor([[4.0, 0.0], [0.0, -1.0]])).info
+    tensor(2, dtype=torch.int32)
+    """
     found = _checked_cholesky(A, upper, "linalg.cholesky_ex" if check_errors else None)
     pivots = found.detach()._host().diagonal(0, -2, -1)
     infos = np.zeros(pivots.shape[:-1], np.int32)
@@ -403,6 +491,12 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
 
 @method
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The older form of `linalg.cholesky`; better written so:
+
+    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
     warnings.warn(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
         "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\n"
@@ -435,6 +529,13 @@ def _solve_factored(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
 
 @method
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The X of `A @ X = B`, where `A = L @ L.mT` and L is given, or, with `upper`, `L.mT`.
+
+    >>> L = torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    >>> torch.cholesky_solve(torch.tensor([[8.0], [12.0]]), L)
+    tensor([[1.],
+            [2.]])
+    """
     for word, t in (("b", B), ("u", L)):
         if t.ndim < 2:
             raise RuntimeError(
@@ -470,6 +571,12 @@ def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
 
 @method
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of `A = L @ L.mT`, of which L is given, or, with `upper`, `L.mT`.
+
+    >>> torch.cholesky_inverse(torch.tensor([[2.0, 0.0], [1.0, 2.0]]))
+    tensor([[ 0.3125, -0.1250],
+            [-0.1250,  0.2500]])
+    """
     check_square("cholesky_inverse", L)
     result = _invert_factored(L, upper=upper)
     return result if out is None else into("cholesky_inverse", out, result, (L,))
@@ -526,7 +633,13 @@ def _reflect(input: Tensor, tau: Tensor) -> Tensor:
 
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of reflections `I - tau v v'`, whose `v` stand under the diagonal, below a 1."""
+    """The first columns of the product of reflections `I - tau * outer(v, v)`, whose vectors stand in the columns of `input`, below the
+    diagonal: above it they are 0, on it 1. It is the `Q` of what makes a `qr` in this form.
+
+    >>> torch.linalg.householder_product(torch.tensor([[5.0], [1.0]]), torch.tensor([1.0]))
+    tensor([[ 0.],
+            [-1.]])
+    """
     words = "torch.linalg.householder_product:"
     if input.ndim < 2:
         raise RuntimeError(f"{words} input must have at least 2 dimensions.")
@@ -558,6 +671,12 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
 
 
 def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """The product of `n` times a square matrix, by squaring: the identity for 0, and that many times the inverse for a negative n.
+
+    >>> torch.linalg.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
+    tensor([[1., 5.],
+            [0., 1.]])
+    """
     check_square("linalg.matrix_power", A)
     if type(n) is not int:
         raise TypeError(
@@ -592,6 +711,12 @@ def _power(A: Tensor, n: int) -> Tensor:
 
 @method
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """The product of `n` times a square matrix, as `linalg.matrix_power`.
+
+    >>> torch.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), -2)
+    tensor([[ 1., -2.],
+            [ 0.,  1.]])
+    """
     return linalg_matrix_power(input, n, out=out)
 
 
@@ -653,6 +778,13 @@ def _exponential(A: Tensor) -> Tensor:
 
 
 def linalg_matrix_exp(A: Tensor) -> Tensor:
+    """The exponential of square matrices, the sum of `A^k / k!` over all k: not that of the elements. The gradient is read off the
+    exponential of a matrix of twice the size.
+
+    >>> torch.linalg.matrix_exp(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     check_square("linalg.matrix_exp", A)
     check_floats("linalg.matrix_exp", A)
     return _exponential(A)
@@ -660,6 +792,12 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
 
 @method
 def matrix_exp(input: Tensor) -> Tensor:
+    """The exponential of square matrices, as `linalg.matrix_exp`.
+
+    >>> torch.matrix_exp(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     return linalg_matrix_exp(input)
 
 
@@ -667,6 +805,12 @@ def matrix_exp(input: Tensor) -> Tensor:
 
 
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of a tensor as a matrix whose rows are its first `ind` dimensions, whose columns are the others; the result has these
+    first. Its `tensordot` with B over `ind` dimensions is `tensorsolve(A, B)`.
+
+    >>> torch.linalg.tensorinv(torch.eye(6).reshape(6, 2, 3), ind=1).shape
+    torch.Size([2, 3, 6])
+    """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     first, second = tuple(A.shape)[:ind], tuple(A.shape)[ind:]
@@ -685,6 +829,12 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """The X for which `tensordot(A, X, dims=X.ndim)` is B: A has B's dimensions first, then X's. Those in `dims` are first moved to the
+    end.
+
+    >>> torch.linalg.tensorsolve(2 * torch.eye(6).reshape(2, 3, 6), torch.ones(2, 3))
+    tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000])
+    """
     if dims is not None:
         moved = [layout.wrap_dim(d, A.ndim) for d in dims]
         A = A.movedim(moved, list(range(A.ndim - len(moved), A.ndim)))
