@@ -219,7 +219,7 @@ def njit_entry(name: str, source: str) -> Callable[..., None]:
         name = f"{name}_{digest}"
         source = source.replace("@NAME@", name)
         path = _shown(name, source)
-        note(Source(title, source.split('"""')[1], str(path), source))
+        note(Source(title, source.partition("\n")[0].strip('"'), str(path), source))
         loaded = _load(name)
         if loaded is not None:
             return _entry(name, *loaded)

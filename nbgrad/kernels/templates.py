@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from nbgrad.base.source import Lines, text_of
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit, loops
 from nbgrad.expr.making import LOCK, uninterrupted
@@ -127,14 +128,14 @@ def elementwise(
     body: list[str] = []
     for k, v in enumerate(inputs):
         if v.step == "=":
-            body.append(f"    a{k} = {read(f'o0[{_at(0, out_steps[0], nd)}]', v.code, kind, v.logical)}")
+            body.append(f"a{k} = {read(f'o0[{_at(0, out_steps[0], nd)}]', v.code, kind, v.logical)}")
     for k, v in arrays:
         if v.step != "s":
             element = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
-            body.append(f"    a{k} = {read(element, v.code, kind, v.logical)}")
-    body += ["    " + line for line in emitted.lines]
+            body.append(f"a{k} = {read(element, v.code, kind, v.logical)}")
+    body += emitted.lines
     body += [
-        f"    o{k}[{_at(k, out_steps[k], nd)}] = {write(r, c, kind)}"
+        f"o{k}[{_at(k, out_steps[k], nd)}] = {write(r, c, kind)}"
         for k, (r, c) in enumerate(zip(emitted.results, outputs))
     ]
     fixed = []
@@ -146,17 +147,10 @@ def elementwise(
         count = len(outputs) + len(inputs)
         moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
         lines = _rows(moving, count, [*out_steps, *(v.step for v in inputs)], target)
-        loop = [
-            *once,
-            *lines[0],
-            *("    " + x for x in lines[1] + fixed),
-            "    for j in range(n):",
-            *("    " + x for x in body),
-        ]
+        loop: Lines = [*once, *lines[0], [*lines[1], *fixed, "for j in range(n):", body]]
     else:
-        loop = [*once, *fixed, "for i in range(start, stop):", *body]
-    source = head + f"\n\ndef @NAME@({', '.join(params)}):\n" + "\n".join("    " + x for x in loop) + "\n"
-    return source, tuple(codes)
+        loop = [*once, *fixed, "for i in range(start, stop):", body]
+    return text_of([head, "", f"def @NAME@({', '.join(params)}):", loop]), tuple(codes)
 
 
 def _number_code(kind: str) -> str:
@@ -194,9 +188,7 @@ def write(result: str, code: str, kind: str) -> str:
     return f"{SCALARS[code]}({result})"
 
 
-def _rows(
-    moving: Sequence[int], count: int, steps: Sequence[str], target: str
-) -> tuple[list[str], list[str]]:
+def _rows(moving: Sequence[int], count: int, steps: Sequence[str], target: str) -> tuple[Lines, Lines]:
     """Text that finds where each operand's row begins. `meta` holds: number of outer dimensions, length of a row, their sizes,
     then per operand its outer steps, then the inner steps of all operands."""
     before = ["n = meta[1]"]
@@ -210,9 +202,11 @@ def _rows(
         "rest = row",
         *(f"p{k} = 0" for k in moving),
         "for e in range(d):",
-        "    size = meta[2 + e]",
-        "    at = rest % size",
-        "    rest //= size",
+        [
+            "size = meta[2 + e]",
+            "at = rest % size",
+            "rest //= size",
+            *(f"p{k} += at * meta[2 + d * {k + 1} + e]" for k in moving),
+        ],
     ]
-    inside += [f"    p{k} += at * meta[2 + d * {k + 1} + e]" for k in moving]
     return before, inside

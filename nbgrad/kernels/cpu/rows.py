@@ -10,7 +10,9 @@ computed in float64.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+from nbgrad.base.source import text_of
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr, free_vars
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
@@ -80,11 +82,7 @@ A = np.float64
 
 '''
 
-Lines = list[str]
-
-
-def _deeper(lines: Lines, levels: int = 1) -> Lines:
-    return ["    " * levels + line for line in lines]
+Lines = list[Any]  # as `text_of` takes them
 
 
 class _Writer:
@@ -139,7 +137,7 @@ class _Writer:
         inside, found = self.element(p.chosen | marks, "place")
         inside += [f"o_{c}[{row}] = {found[c]}" for c in p.chosen]
         inside += [f"{self.stored(p.outputs[0])}[place] += {found[m]}" for m in marks]
-        return [*lines, f"at = e_at[{row}]", "if 0 <= at < n:", f"    place = {place}", *_deeper(inside)]
+        return [*lines, f"at = e_at[{row}]", "if 0 <= at < n:", [f"place = {place}", *inside]]
 
     def source(self, how: str, body: Lines) -> tuple[str, tuple[str, ...]]:
         p, pointer = self.program, "*" + self.code
@@ -152,7 +150,7 @@ class _Writer:
         numbers = [f"s_{n} = F(n_{n})" for n in p.numbers]
         head = _HEAD.format(title=p.name, how=how, preamble=self.preamble, scalar=SCALARS[self.code])
         definition = f"def @NAME@(start, stop, meta, {', '.join(names)}):"
-        return "\n".join([head, definition, *_deeper([*numbers, *body]), ""]), tuple(codes)
+        return text_of([head, definition, [*numbers, *body]]), tuple(codes)
 
 
 def runs(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
@@ -167,11 +165,11 @@ def runs(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
     row += [f"o_{n}[row] = s_{n}" for n in program.results]
     row += w.at_chosen("begin + at", "row")
     if not program.columns:
-        return w.source("rows that are runs", [*body, "for row in range(start, stop):", *_deeper(row)])
+        return w.source("rows that are runs", [*body, "for row in range(start, stop):", row])
     body += ["rows = meta[4]", "chunk = meta[5]", "for item in range(start, stop):"]
-    body += ["    for k in range(n):", *(f"        o_{c}[item * n + k] = F(0)" for c in program.columns)]
-    body += ["    for row in range(item * chunk, min(item * chunk + chunk, rows)):", *_deeper(row, 2)]
-    return w.source("chunks of rows that are runs", body)
+    item = ["for k in range(n):", [f"o_{c}[item * n + k] = F(0)" for c in program.columns]]
+    item += ["for row in range(item * chunk, min(item * chunk + chunk, rows)):", row]
+    return w.source("chunks of rows that are runs", [*body, item])
 
 
 def _walking(w: _Writer, step: Step) -> Lines:
@@ -185,16 +183,14 @@ def _walking(w: _Writer, step: Step) -> Lines:
         lines += [f"u = {found[f]}", f"part_{f} = {_GATHER[kind].format(f'part_{f}', 'u')}"]
     lines += [f"{w.stored(o)}[q] = {found[o]}" for o in step.write]
     lines += [f"o_{c}[item * n + k] += {found[c]}" for c in across]
-    block = [f"part_{f} = F({_START[kind]})" for f, kind in kinds.items()]
-    block += [f"for k in range(at, min(at + {BLOCK}, n)):", "    q = p + k", *_deeper(lines)]
+    block: Lines = [f"part_{f} = F({_START[kind]})" for f, kind in kinds.items()]
+    block += [f"for k in range(at, min(at + {BLOCK}, n)):", ["q = p + k", *lines]]
     for f, kind in kinds.items():
         block += [f"part = A(part_{f})", f"total_{f} = {_JOIN[kind].format(f'total_{f}', 'part')}"]
     return [
         *(f"total_{f} = A({_START[kind]})" for f, kind in kinds.items()),
         "for run in range(runs):",
-        "    p = begin + run * run_pitch",
-        f"    for at in range(0, n, {BLOCK}):",
-        *_deeper(block, 2),
+        ["p = begin + run * run_pitch", f"for at in range(0, n, {BLOCK}):", block],
     ]
 
 
@@ -220,7 +216,7 @@ def columns(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
         item += _side_by_side(w.after(step))
     item += _side_by_side([f"o_{n}[row + j] = s_{n}[j]" for n in program.results])
     item += _side_by_side(w.at_chosen("begin + at * inner + j", "row + j"))
-    return w.source("rows that lie side by side", [*body, "for item in range(start, stop):", *_deeper(item)])
+    return w.source("rows that lie side by side", [*body, "for item in range(start, stop):", item])
 
 
 def _walking_columns(w: _Writer, step: Step) -> Lines:
@@ -231,23 +227,24 @@ def _walking_columns(w: _Writer, step: Step) -> Lines:
         lines += [f"u = part_{f}[j]", f"w = {found[f]}", f"part_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
     lines += [f"{w.stored(o)}[p + j] = {found[o]}" for o in step.write]
     if not kinds:
-        return ["for r in range(n):", "    p = begin + r * inner", *_deeper(_side_by_side(lines))]
+        return ["for r in range(n):", ["p = begin + r * inner", *_side_by_side(lines)]]
     join = []
     for f, kind in kinds.items():
         join += [f"u = total_{f}[j]", f"w = A(part_{f}[j])", f"total_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
     return [
         *_side_by_side([f"total_{f}[j] = A({_START[kind]})" for f, kind in kinds.items()]),
         f"for at in range(0, n, {FEW}):",
-        *_deeper(_side_by_side([f"part_{f}[j] = F({_START[kind]})" for f, kind in kinds.items()])),
-        f"    for r in range(at, min(at + {FEW}, n)):",
-        "        p = begin + r * inner",
-        *_deeper(_side_by_side(lines), 2),
-        *_deeper(_side_by_side(join)),
+        [
+            *_side_by_side([f"part_{f}[j] = F({_START[kind]})" for f, kind in kinds.items()]),
+            f"for r in range(at, min(at + {FEW}, n)):",
+            ["p = begin + r * inner", *_side_by_side(lines)],
+            *_side_by_side(join),
+        ],
     ]
 
 
 def _side_by_side(lines: Lines) -> Lines:
-    return ["for j in range(width):", *_deeper(lines)] if lines else []
+    return ["for j in range(width):", lines] if lines else []
 
 
 _CLASSES = '''"""The loss of rows whose log-probability at their class is known{title}."""
