@@ -15,10 +15,11 @@ from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from keyword import iskeyword
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import nbgrad
 from nbgrad.core import signatures
@@ -211,17 +212,9 @@ def ways(path: str) -> list[Way]:
         if way.spread:
             spread = Parameter(f"*{parameters[0].name}", ("_int",), None)
             found.append(Way((spread, *parameters[1:]), found[-1].result))
-    again = True
-    while again:
-        again = False
-        for i in range(len(found)):
-            for j in range(i + 1, len(found)):
-                if both := _together(found[i], found[j]):
-                    found[i : i + 1], found[j : j + 1] = [both], []
-                    again = True
-                    break
-            if again:
-                break
+    while pair := next((pair for pair in combinations(found, 2) if _together(*pair)), None):
+        found[found.index(pair[0])] = cast(Way, _together(*pair))
+        found.remove(pair[1])
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.tape.node import HookTable, RemovableHandle, register
 
-Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+Params = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
 
 
 class _Required:

@@ -1,6 +1,10 @@
 """Mistakes, each of which `mypy --strict` finds: the lines that say so, and no others."""
 
+# ruff: noqa: B018
+
 from __future__ import annotations
+
+import numpy as np
 
 import nbgrad as torch
 import nbgrad.nn.functional as F
@@ -47,6 +51,16 @@ def arguments() -> None:
     x["rows"]  # mistake: no index
     x[1.5]  # mistake: no index
     x + "1"  # mistake: no operand
+    x[0] = np.ones(4)  # mistake: an array is not assigned
+    torch.tensor([1.0], device=2.5)  # mistake: no device
+    torch.full((2, 2))  # mistake: the value is missing
+    torch.arange()  # mistake: the end is missing
+    torch.where(x > 0, x)  # mistake: one is missing
+    x.view(x)  # mistake: no size
+    torch.stack(x, y=0)  # mistake: no such argument
+    nn.Linear(3, 4, dtype="float64")  # mistake: a dtype is no text
+    nn.LayerNorm("4")  # mistake: a shape is ints
+    torch.autograd.grad(x, "x")  # mistake: no tensor
 
 
 def results() -> None:
@@ -59,6 +73,12 @@ def results() -> None:
     x.shape.sum()  # mistake: a tuple
     x.split(2).sum()  # mistake: a tuple
     a, b, c = torch.sort(x)  # mistake: a pair
+    nn.Linear(4, 2)(x).item().shape  # mistake: a number has no shape
+    torch.autograd.grad(x.sum(), x).sum()  # mistake: a tuple
+    torch.func.vjp(torch.exp, x).shape  # mistake: a pair
+    torch.linalg.svd(x).V  # mistake: the field is called Vh
+    x.unique(return_counts=True).sum()  # mistake: a pair
+    x.nonzero(as_tuple=True).shape  # mistake: a tuple
     x.grad.zero_()  # mistake: there may be none
     text: str = F.relu(x)  # mistake: a tensor
     print(values, number, a, b, c, text)
