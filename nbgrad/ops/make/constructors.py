@@ -36,6 +36,9 @@ def _new(name: str, function: Any) -> None:
         return _finish(_own(self, t), requires_grad)
 
     new_one.__name__ = f"new_{name}"
+    new_one.__doc__ = (
+        f"`{name}` in the dtype of this tensor, unless `dtype` says another.\n\n    {function.__doc__}"
+    )
     setattr(Tensor, f"new_{name}", new_one)
 
 
@@ -48,6 +51,11 @@ for _name, _function in dict(
 def _new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
+    """A new tensor with a copy of `data`, as `tensor` makes one, in the dtype of this one unless `dtype` says another.
+
+    >>> torch.ones(1, dtype=torch.float64).new_tensor([1, 2])
+    tensor([1., 2.], dtype=torch.float64)
+    """
     return _finish(_from_data(data, self.dtype if dtype is None else dtype), requires_grad)
 
 
@@ -87,7 +95,11 @@ def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> 
 
 
 def _new_of_old(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
-    """`x.new(sizes...)`, `x.new(data)`: the same, of the tensor's dtype."""
+    """The old form of the `new_*` methods: `new(sizes...)` is without values, `new(data)` a copy of sequences, in the dtype of this tensor.
+
+    >>> torch.ones(1, dtype=torch.int32).new([1, 2])
+    tensor([1, 2], dtype=torch.int32)
+    """
     return _of_old(self.dtype, args if size is None else (_layout.Size(size),))
 
 
@@ -105,6 +117,12 @@ def as_subclass(t: Tensor, cls: type) -> Any:
 
 
 def _as_subclass(self: Tensor, cls: type) -> Any:
+    """The same memory and history as an instance of `cls`, a subclass of Tensor.
+
+    >>> class Mine(torch.Tensor): pass
+    >>> type(torch.ones(2).as_subclass(Mine)).__name__
+    'Mine'
+    """
     if not isinstance(cls, type):
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     if not issubclass(cls, Tensor):
@@ -134,6 +152,12 @@ class _Typed(type):
         return f"<class '{cls.dtype.type_name}'>"
 
 
+_OLD_TYPE = """The old constructor of one dtype: of sizes it makes a tensor without values, of sequences a copy, of a tensor one that shares
+    its memory. `isinstance` asks whether a tensor has that dtype.
+
+    >>> torch.LongTensor([1, 2]), isinstance(torch.tensor([1, 2]), torch.LongTensor)
+    (tensor([1, 2]), True)
+    """
 (
     ByteTensor,
     CharTensor,
@@ -145,7 +169,7 @@ class _Typed(type):
     FloatTensor,
     DoubleTensor,
 ) = (
-    _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d})
+    _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "__doc__": _OLD_TYPE})
     for d in (
         *(dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_),
         *(dtypes.float16, dtypes.float32, dtypes.float64),

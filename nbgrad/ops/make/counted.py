@@ -62,6 +62,14 @@ def arange(
     step: Any = None,
     layout: Any = None,
 ) -> Tensor:
+    """The numbers `start`, `start + step` ... that come before `end`: `arange(end)` starts at 0, and the step is 1 unless given. int64 of
+    integers, else the default dtype.
+
+    >>> torch.arange(4)
+    tensor([0, 1, 2, 3])
+    >>> torch.arange(1, 2, 0.25)
+    tensor([1.0000, 1.2500, 1.5000, 1.7500])
+    """
     if out is not None:
         dtype = _of_out("arange", out, dtype)
     given = list(args)
@@ -124,7 +132,12 @@ def range(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """From `start` to `end`, which belongs to it, as `arange` will have it."""
+    """The numbers `start`, `start + step` ... up to `end`, which belongs to them, in the default dtype. It is deprecated for `arange`,
+    which leaves the end out:
+
+    >>> torch.arange(1.0, 4.0)
+    tensor([1., 2., 3.])
+    """
     if out is not None:
         dtype = _of_out("range", out, dtype)
     warnings.warn(
@@ -167,6 +180,11 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """`steps` numbers from `start` to `end`, both of which belong to them, equally far apart.
+
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     if out is not None:
         dtype = _of_out("linspace", out, dtype)
     if not isinstance(steps, int):
@@ -203,6 +221,11 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """`base` to the powers of `linspace(start, end, steps)`.
+
+    >>> torch.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
     if out is not None:
         dtype = _of_out("logspace", out, dtype)
     if steps < 0:
@@ -246,6 +269,13 @@ def _triangle_indices(
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
+    """The places of the lower triangle of a matrix of `row` by `col`, as two lines, rows and columns; `offset` moves its edge to the right
+    (or, negative, to the left).
+
+    >>> torch.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
     return _triangle_indices(
         "tril_indices",
         row,
@@ -260,6 +290,13 @@ def tril_indices(
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
+    """The places of the upper triangle of a matrix of `row` by `col`, as two lines, rows and columns; `offset` moves its edge to the right
+    (or, negative, to the left).
+
+    >>> torch.triu_indices(2, 3, offset=1)
+    tensor([[0, 0, 1],
+            [1, 2, 2]])
+    """
     return _triangle_indices(
         "triu_indices",
         row,
@@ -280,6 +317,12 @@ def eye(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """The identity of n rows, and of m columns if that is given: ones on the diagonal, zeros beside it.
+
+    >>> torch.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if out is not None:
         dtype = _of_out("eye", out, dtype)
     m = n if m is None else m

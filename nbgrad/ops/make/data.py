@@ -66,6 +66,15 @@ def _warn_if_read_only(array: np.ndarray[Any, Any]) -> None:
 
 
 def from_numpy(array: Any, /) -> Tensor:
+    """A tensor that shares the memory of a NumPy array: what is written to one is read from the other.
+
+    >>> import numpy as np
+    >>> a = np.zeros(2)
+    >>> t = torch.from_numpy(a)
+    >>> a[0] = 5
+    >>> t
+    tensor([5., 0.], dtype=torch.float64)
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     _warn_if_read_only(array)
@@ -75,7 +84,12 @@ def from_numpy(array: Any, /) -> Tensor:
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor over the memory of whatever has Python's buffer protocol."""
+    """A line of `dtype` that shares the memory of whatever has Python's buffer protocol: `count` elements (all, if negative) from byte
+    `offset` on.
+
+    >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
+    tensor([1, 2], dtype=torch.int16)
+    """
     d = dtypes.to_dtype(dtype, "frombuffer")
     if requires_grad and not d.is_floating_point:
         raise RuntimeError(_NO_GRAD_INTS)
@@ -278,6 +292,15 @@ _C_ARRAYS = {dtypes.float32: "f", dtypes.float64: "d", dtypes.int64: "q"}
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
+    """A new tensor with a copy of `data`: a number, nested sequences of numbers, or an array. `dtype` is int64, bool or the default dtype,
+    as the numbers are, unless given; an array's is kept. With `requires_grad` it is a leaf for which a gradient is found.
+
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    >>> torch.tensor([1, 2.5], requires_grad=True)
+    tensor([1.0000, 2.5000], requires_grad=True)
+    """
     if isinstance(data, Tensor):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -295,7 +318,15 @@ _core.hooks.tensor = tensor
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """Share memory where that can be."""
+    """`data` as a tensor: a tensor is returned as it is, an array's memory is shared; all else, and what has another `dtype` than the one
+    asked for, is copied.
+
+    >>> t = torch.tensor([1.0])
+    >>> torch.as_tensor(t) is t
+    True
+    >>> torch.as_tensor([1, 2])
+    tensor([1, 2])
+    """
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray):
@@ -308,7 +339,13 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Share memory where that can be, or copy, as `copy` says; the result is a leaf unless it requires grad already."""
+    """`obj` as a tensor, whose memory is shared where that can be, or copied, as `copy` says: None is either, False refuses what would be a
+    copy. It takes tensors, arrays, buffers and nested sequences. Unless `requires_grad`, the result has no history.
+
+    >>> t = torch.tensor([1.0])
+    >>> torch.asarray(t).data_ptr() == t.data_ptr(), torch.asarray(t, copy=True).data_ptr() == t.data_ptr()
+    (True, False)
+    """
     if isinstance(obj, (bytes, bytearray, memoryview, array)):
         obj = frombuffer(obj, dtype=get_default_dtype() if dtype is None else dtype)
     shared = isinstance(obj, (Tensor, np.ndarray))
@@ -326,6 +363,11 @@ def asarray(
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor without dimensions that holds the number `s`, in the default dtype unless `dtype` is given.
+
+    >>> torch.scalar_tensor(3)
+    tensor(3.)
+    """
     return full(
         (),
         s,

@@ -53,11 +53,23 @@ def _drawn(sp: Spec, generator: Any, draw: Callable[[Any, int, _dtype], Any]) ->
 
 @of_draws(lambda t: _random.few_units(t._spec), "uniform_")
 def rand(sp: Spec, generator: Any) -> Tensor:
+    """Numbers drawn uniformly from 0 up to, but without, 1, in a tensor of these sizes: one by one, or a sequence. `generator` is what
+    draws, the default one unless given.
+
+    >>> torch.rand(3)
+    tensor([0.4963, 0.7682, 0.0885])
+    """
     return _drawn(sp, generator, _random.units)
 
 
 @of_draws(lambda t: _random.few_normals(t._spec), "normal_")
 def randn(sp: Spec, generator: Any) -> Tensor:
+    """Numbers drawn from the normal distribution of mean 0 and deviation 1, in a tensor of these sizes: one by one, or a sequence.
+    `generator` is what draws, the default one unless given.
+
+    >>> torch.randn(3)
+    tensor([ 1.5410, -0.2934, -2.1788])
+    """
     return _drawn(sp, generator, _random.normals)
 
 
@@ -72,6 +84,11 @@ def randint(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """Integers drawn from `low` (0 unless given) up to, but without, `high`, in a tensor of sizes `size`.
+
+    >>> torch.randint(10, (5,))
+    tensor([4, 9, 3, 0, 3])
+    """
     if out is not None:
         dtype = _of_out("randint", out, dtype)
     if size is None:
@@ -101,6 +118,11 @@ def randperm(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """The numbers 0 to `n - 1` in an order that is drawn, each one as likely.
+
+    >>> torch.randperm(5)
+    tensor([4, 0, 1, 3, 2])
+    """
     if out is not None:
         dtype = _of_out("randperm", out, dtype)
     if n < 0:
@@ -134,6 +156,11 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """`rand` in the shape and dtype of `input`, laid out as it is.
+
+    >>> torch.rand_like(torch.ones(3))
+    tensor([0.4963, 0.7682, 0.0885])
+    """
     if _draws_where_they_lie(input, memory_format):
         return _finish(empty_like(input, dtype=dtype).uniform_(generator=generator), requires_grad)
     return rand(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
@@ -149,6 +176,11 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """`randn` in the shape and dtype of `input`, laid out as it is.
+
+    >>> torch.randn_like(torch.ones(3))
+    tensor([ 1.5410, -0.2934, -2.1788])
+    """
     if _draws_where_they_lie(input, memory_format):
         return _finish(empty_like(input, dtype=dtype).normal_(generator=generator), requires_grad)
     return randn(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
@@ -165,6 +197,11 @@ def randint_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """`randint` in the shape and dtype of `input`, laid out as it is: from `low` (0 unless given) up to, but without, `high`.
+
+    >>> torch.randint_like(torch.ones(3), 10)
+    tensor([4., 9., 3.])
+    """
     low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
     low, high = int(low), int(high)
     if _draws_where_they_lie(input, memory_format) and low < high:

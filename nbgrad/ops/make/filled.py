@@ -43,6 +43,12 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """A tensor of these sizes, given one by one or as a sequence, whose values are whatever memory holds. `dtype` is the default one unless
+    given; `requires_grad` makes it a leaf to find a gradient for.
+
+    >>> torch.empty(2, 3).shape
+    torch.Size([2, 3])
+    """
     if out is not None:
         dtype = _of_out("empty", out, dtype)
     t = _empty(_spec("empty", sizes if size is None else (size,), dtype, device, requires_grad))
@@ -59,6 +65,11 @@ def empty_strided(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
+    """A tensor of sizes `size` without values, whose elements lie `stride` elements apart along each dimension.
+
+    >>> torch.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     sizes, strides = list(size), list(stride)
     if len(sizes) != len(strides):
         raise RuntimeError(
@@ -79,7 +90,12 @@ def empty_permuted(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Its dimensions lie in memory in the order of `physical_layout`, the one with the largest steps first."""
+    """A tensor of sizes `size` without values. Its dimensions lie in memory in the order of `physical_layout`, the one with the largest
+    steps first.
+
+    >>> torch.empty_permuted((2, 3, 4), (0, 2, 1)).stride()
+    (12, 1, 3)
+    """
     order = list(physical_layout)
     if len(order) != len(size):
         raise RuntimeError(
@@ -102,11 +118,24 @@ def empty_permuted(
 
 @of_sizes()
 def zeros(sp: Spec) -> Tensor:
+    """A tensor of these sizes, given one by one or as a sequence, filled with 0. `dtype` is the default one unless given; `requires_grad`
+    makes it a leaf to find a gradient for.
+
+    >>> torch.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
     return _zeros(sp)
 
 
 @of_sizes()
 def ones(sp: Spec) -> Tensor:
+    """A tensor of these sizes, given one by one or as a sequence, filled with 1. `dtype` is the default one unless given; `requires_grad`
+    makes it a leaf to find a gradient for.
+
+    >>> torch.ones(3, dtype=torch.int64)
+    tensor([1, 1, 1])
+    """
     return _full(sp, 1.0)
 
 
@@ -122,6 +151,13 @@ def full(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
+    """A tensor of sizes `size`, filled with `fill_value`, whose kind decides the `dtype` unless one is given: int64, bool or the default
+    dtype.
+
+    >>> torch.full((2, 2), 7)
+    tensor([[7, 7],
+            [7, 7]])
+    """
     if out is not None:
         dtype = _of_out("full", out, dtype)
     if isinstance(fill_value, Tensor):
@@ -170,16 +206,31 @@ def _like_another(make: Callable[[Spec], Tensor]) -> Function:
 
 @_like_another
 def empty_like(sp: Spec) -> Tensor:
+    """A tensor without values of the shape and dtype of `input`, and laid out as it is; `dtype` says another dtype. It has no history.
+
+    >>> torch.empty_like(torch.ones(2, 3)).shape
+    torch.Size([2, 3])
+    """
     return _empty(sp)
 
 
 @_like_another
 def zeros_like(sp: Spec) -> Tensor:
+    """A tensor filled with 0 of the shape and dtype of `input`, and laid out as it is; `dtype` says another dtype. It has no history.
+
+    >>> torch.zeros_like(torch.tensor([1, 2, 3]))
+    tensor([0, 0, 0])
+    """
     return _zeros(sp)
 
 
 @_like_another
 def ones_like(sp: Spec) -> Tensor:
+    """A tensor filled with 1 of the shape and dtype of `input`, and laid out as it is; `dtype` says another dtype. It has no history.
+
+    >>> torch.ones_like(torch.tensor([5.0, 6.0]))
+    tensor([1., 1.])
+    """
     return _full(sp, 1)
 
 
@@ -192,6 +243,12 @@ def full_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """A tensor filled with `fill_value` of the shape and dtype of `input`, and laid out as it is; `dtype` says another dtype. It has no
+    history.
+
+    >>> torch.full_like(torch.tensor([5.0, 6.0]), 3)
+    tensor([3., 3.])
+    """
     return _finish(_own(input, _full(_like(input, dtype, memory_format), fill_value)), requires_grad)
 
 

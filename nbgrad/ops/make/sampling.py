@@ -97,6 +97,11 @@ _geometric, _log_normal = _write_of("GeometricBackward0"), _write_of("LogNormalB
 
 @method
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **named: Any) -> Tensor:
+    """Fills the tensor with numbers drawn uniformly from `from` (0) up to, but without, `to` (1).
+
+    >>> torch.empty(3).uniform_(2, 4)
+    tensor([2.9925, 3.5364, 2.1770])
+    """
     low = named.pop("from", from_)  # a word of Python's, so no parameter can be called so
     d = self._spec.dtype
     return _drawn_into(
@@ -106,6 +111,11 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
 
 @method
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills the tensor with numbers drawn from the normal distribution of this `mean` and deviation `std`.
+
+    >>> torch.empty(3).normal_(10, 2)
+    tensor([13.0820,  9.4131,  5.6424])
+    """
     blocks = self._spec.contiguous
     return _drawn_into(
         self,
@@ -120,7 +130,11 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
 def random_(
     self: Tensor, from_: int | None = None, to: int | None = None, *, generator: Any = None, **named: Any
 ) -> Tensor:
-    """Integers: as many as the dtype holds, below a bound, or from one to another (None: to the greatest there is)."""
+    """Fills the tensor with integers: as many as the dtype holds, below a bound, or from one to another (None: to the greatest there is).
+
+    >>> torch.empty(3).random_(2, 9)
+    tensor([6., 5., 2.])
+    """
     low, d, gen = named.pop("from", from_), self._spec.dtype, generator_of(generator)
     if low is None and to is None:
         return _drawn_into(self, _random_all, lambda n: _random.random(gen, n, d))
@@ -132,6 +146,11 @@ def random_(
 
 @method
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fills the tensor with 1 where a trial succeeds and with 0 elsewhere: `p` is the chance, a number or a tensor that broadcasts.
+
+    >>> torch.empty(4).bernoulli_(0.5)
+    tensor([0., 0., 1., 0.])
+    """
     gen = generator_of(generator)
     if not isinstance(p, Tensor):
         return _drawn_into(
@@ -148,6 +167,11 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 
 @method
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills the tensor with numbers drawn with the density `lambd * exp(-lambd * x)` of x above 0, whose mean is `1 / lambd`.
+
+    >>> torch.empty(3).exponential_(2)
+    tensor([1.7542, 0.6152, 0.3075])
+    """
     _real(
         self,
         "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
@@ -163,6 +187,11 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
 
 @method
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
+    """Fills the tensor with numbers drawn from Cauchy's distribution: half of them are within `sigma` of `median`, and they have no mean.
+
+    >>> torch.empty(3).cauchy_()
+    tensor([10.5977,  0.7648, -0.1283])
+    """
     if not self._spec.dtype.is_floating_point:
         raise RuntimeError(
             "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
@@ -177,6 +206,11 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
 
 @method
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
+    """Fills the tensor with `exp` of numbers drawn from the normal distribution of this `mean` and deviation `std`.
+
+    >>> torch.empty(3).log_normal_(0, 1)
+    tensor([4.6692, 0.7457, 0.1132])
+    """
     _real(self, "\"log_normal_cpu\" not implemented for '{}'")
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
@@ -187,6 +221,11 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
 
 @method
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Fills the tensor with how many trials of chance `p` it takes to succeed once: k with the chance `p * (1 - p) ** (k - 1)`.
+
+    >>> torch.empty(4).geometric_(0.5)
+    tensor([1., 1., 2., 1.])
+    """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     return _drawn_into(self, _geometric, lambda n: _random.geometric(generator_of(generator), n, float(p)))
@@ -228,7 +267,14 @@ def normal(
     out: Tensor | None = None,
     **more: Any,
 ) -> Tensor:
-    """Of a tensor of means, of deviations, or of both; or of two numbers and a size."""
+    """Numbers drawn from normal distributions: of means and deviations, element by element, where one of both is a tensor, or of two
+    numbers in a tensor of sizes `size`. The gradient is 0.
+
+    >>> torch.normal(torch.tensor([0.0, 100.0]), 1.0)
+    tensor([ 1.5410, 99.7066])
+    >>> torch.normal(0.0, 1.0, (2,))
+    tensor([-2.1788,  0.5684])
+    """
     mean, std = (float(v) if type(v) is int else v for v in (mean, std))
     if out is not None:
         factories._of_out("normal", out, more.get("dtype"))
@@ -275,7 +321,11 @@ def _bernoulli(input: Tensor, *, generator: Any) -> Tensor:
 
 @method
 def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
-    """A trial for each element: of the chance that the element is, or of `p`."""
+    """A trial for each element, 1 if it succeeds and 0 if not: of the chance that the element is, or of `p`. The gradient is 0.
+
+    >>> torch.bernoulli(torch.tensor([0.0, 0.5, 1.0]))
+    tensor([0., 0., 1.])
+    """
     if p is not unset:
         return bernoulli_(empty(input._spec.dense()), p, generator=generator)
     if state.levels:
@@ -327,7 +377,12 @@ def _poisson(input: Tensor, *, generator: Any) -> Tensor:
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Events where `input` are expected."""
+    """How many events there are where `input` are expected: for each element, k with the chance `exp(-input) * input ** k / k!`. The
+    gradient is 0.
+
+    >>> torch.poisson(torch.tensor([1.0, 10.0, 100.0]))
+    tensor([  2.,  15., 109.])
+    """
     if not isinstance(input, Tensor):
         raise TypeError(
             f"poisson(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
@@ -352,7 +407,11 @@ _binomial.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
-    """Successes among `count` trials of the chance `prob`."""
+    """Successes among `count` trials of the chance `prob`, element by element and broadcast. There is no gradient.
+
+    >>> torch.binomial(torch.tensor([10.0, 100.0]), torch.tensor([0.5]))
+    tensor([ 7., 51.])
+    """
     for k, (name, t) in enumerate((("count", count), ("prob", prob)), 1):
         if not isinstance(t, Tensor):
             raise TypeError(
@@ -379,7 +438,12 @@ def multinomial(
     generator: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Places of a line by their weights. Without replacement, the race of exponential numbers whose rates the weights are."""
+    """`num_samples` places of a line (or of each line of a matrix), drawn by their weights, which need not add up to 1. Without
+    `replacement` no place is drawn twice. No gradient passes.
+
+    >>> torch.multinomial(torch.tensor([0.0, 1.0, 1.0]), 6, replacement=True)
+    tensor([2, 2, 1, 2, 2, 2])
+    """
     weights = input.detach()
     _real(weights, "multinomial only supports floating-point dtypes for input, got: {}", RuntimeError)
     if weights.ndim not in (1, 2):

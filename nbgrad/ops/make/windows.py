@@ -52,6 +52,13 @@ def bartlett_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """A triangle: `1 - |2 * k / n - 1|` for k = 0, 1 ..., where n is `window_length`, or one less if it is not to be `periodic` but
+    symmetric.
+
+    >>> torch.bartlett_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+
     def made(n: Tensor, last: int) -> Tensor:
         rise = n * (2 / last)
         half = (last >> 1) + 1
@@ -70,6 +77,13 @@ def blackman_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """`0.42 - 0.5 * cos(2 * pi * k / n) + 0.08 * cos(4 * pi * k / n)` for k = 0, 1 ..., where n is `window_length`, or one less if it is
+    not to be `periodic` but symmetric.
+
+    >>> torch.blackman_window(4)[1:]
+    tensor([0.3400, 1.0000, 0.3400])
+    """
+
     def made(n: Tensor, last: int) -> Tensor:
         angle = n * (math.pi / last)
         return (angle * 4).cos() * 0.08 - (angle * 2).cos() * 0.5 + 0.42
@@ -89,6 +103,12 @@ def hamming_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """`alpha - beta * cos(2 * pi * k / n)` for k = 0, 1 ..., where n is `window_length`, or one less if it is not to be `periodic` but
+    symmetric.
+
+    >>> torch.hamming_window(4)
+    tensor([0.0800, 0.5400, 1.0000, 0.5400])
+    """
     where = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _window("hamming_window", window_length, periodic, _cosines(alpha, beta), **where)
 
@@ -102,6 +122,12 @@ def hann_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """`(1 - cos(2 * pi * k / n)) / 2` for k = 0, 1 ..., where n is `window_length`, or one less if it is not to be `periodic` but
+    symmetric.
+
+    >>> torch.hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     where = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _window("hann_window", window_length, periodic, _cosines(0.5, 0.5), **where)
 
@@ -120,6 +146,13 @@ def kaiser_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
+    """`i0(beta * sqrt(1 - (2 * k / n - 1) ** 2)) / i0(beta)` for k = 0, 1 ..., where n is `window_length`, or one less if it is not to be
+    `periodic` but symmetric. A larger `beta` makes it narrower.
+
+    >>> torch.kaiser_window(4, True, 2.0)
+    tensor([0.4387, 0.8348, 1.0000, 0.8348])
+    """
+
     def made(n: Tensor, last: int) -> Tensor:
         whole: Tensor = i0(arange(1, dtype=n.dtype) + beta)
         return i0(beta * (1 - ((n - last / 2) / (last / 2)) ** 2).clamp(min=0).sqrt()) / whole
