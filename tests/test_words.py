@@ -35,11 +35,16 @@ MODULES = (
         "utils.checkpoint",
         "random",
         "profiler",
+        "autograd.profiler",
+        "serialization",
+        "cuda",
+        "backends.cudnn",
+        "backends.mps",
     ),
 )
 OURS_ALONE = re.compile(r"\bnbgrad\b")  # in an example: torch has nothing like it
 NO_EXAMPLE = re.compile(
-    r"Tensor\.(__\w+__|\w+_)|.*\.reset_\w+|.*\.(Tensor|dtype|device|Size)|\w*Tensor"
+    r"Tensor\.(__\w+__|\w+_)|.*\.reset_\w+|.*\.clone|autograd\.profiler\.\w+\.\w+|.*\.(Tensor|dtype|device|Size)|\w*Tensor"
 )  # shown by others: forms in place, types
 
 
@@ -56,7 +61,7 @@ def public() -> Iterator[tuple[str, Any]]:
                 thing
             ):
                 yield f"{path}.{name}".lstrip("."), thing
-                if inspect.isclass(thing) and path.startswith(("nn", "optim")):
+                if inspect.isclass(thing) and path.startswith(("nn", "optim", "autograd")):
                     yield from methods(f"{path}.{name}", thing)
     for name in dir(T.Tensor):
         thing = inspect.getattr_static(T.Tensor, name)

@@ -37,7 +37,22 @@ _NO_SETUP = (
 
 
 class FunctionCtx:
-    """What `forward`, `setup_context` and `backward` say and ask about one call."""
+    """What `forward`, `setup_context` and `backward` say and ask about one call; any attribute may be set on it.
+
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
 
     # A node has slots for what every op has; these, which a call may set, go to its dict.
     to_save: tuple[Any, ...] = ()
@@ -90,10 +105,12 @@ class BackwardCFunction(Node, FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` kept, as a tuple."""
         return self.saved_for_forward if self.forwards else _unpack(self)
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
+        """The old name of `saved_tensors`."""
         warnings.warn(
             "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
         )
@@ -107,9 +124,11 @@ class BackwardCFunction(Node, FunctionCtx):
         self.saved = None
 
     def apply(self, *grads: Any) -> Any:
+        """Run the user's `backward` or `vjp`."""
         return _backward_of(self._forward_cls)(self, *grads)
 
     def apply_jvp(self, *tangents: Any) -> Any:
+        """Run the user's `jvp`."""
         return self._forward_cls.jvp(self, *tangents)
 
     def __call__(self, *grads: Any) -> Any:
@@ -166,14 +185,47 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs, tensors or anything else; the user writes it. Its first argument is `ctx` unless there is a
+        `setup_context`.
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x): return 2 * x
+        >>> Double.apply(torch.ones(2))
+        tensor([2., 2.])
+        """
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Keep what `backward` needs, where `forward` does not take `ctx`: `inputs` is the tuple of its arguments, `output` what it
+        returned.
+
+        >>> class Square(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(x): return x * x
+        ...     @staticmethod
+        ...     def setup_context(ctx, inputs, output): ctx.save_for_backward(*inputs)
+        ...     @staticmethod
+        ...     def backward(ctx, g): return 2 * g * ctx.saved_tensors[0]
+        >>> torch.func.grad(Square.apply)(torch.tensor(3.0))
+        tensor(6.)
+        """
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod  # words, here and below, so that type checkers let a user's own name what it takes
     def backward(ctx: Any, *grad_outputs: Any, **_: Any) -> Any:
+        """The gradients of the arguments, one for each, None where there is none, from those of the outputs; the user writes it, or `vjp`.
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x): return 2 * x
+        ...     @staticmethod
+        ...     def backward(ctx, g): return 2 * g
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> torch.autograd.grad(Double.apply(x).sum(), x)
+        (tensor([2., 2.]),)
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
@@ -182,19 +234,52 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any, **_: Any) -> Any:
+        """The tangents of the outputs from those of the arguments, for forward mode; the user writes it.
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(x): return 2 * x
+        ...     @staticmethod
+        ...     def setup_context(ctx, inputs, output): pass
+        ...     @staticmethod
+        ...     def jvp(ctx, t): return 2 * t
+        >>> torch.func.jvp(Double.apply, (torch.tensor(3.0),), (torch.tensor(1.0),))
+        (tensor(6.), tensor(2.))
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """The function of many examples: `info.batch_size` of them, along `in_dims` of the arguments; returns the outputs and where their
+        examples
+        lie. The user writes it, or sets `generate_vmap_rule` and has it made.
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(x): return 2 * x
+        ...     @staticmethod
+        ...     def setup_context(ctx, inputs, output): pass
+        ...     @staticmethod
+        ...     def vmap(info, in_dims, x): return 2 * x, in_dims[0]
+        >>> torch.vmap(Double.apply)(torch.ones(3))
+        tensor([2., 2., 2.])
+        """
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
         )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Call the function on these arguments; the result is recorded if an argument requires grad."""
+        """Call the function on these arguments; the result is recorded if an argument requires grad.
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x): return 2 * x
+        >>> Double.apply(torch.ones(2, requires_grad=True)).requires_grad
+        True
+        """
         separate = cls.setup_context is not Function.setup_context
         if kwargs or (separate and _has_defaults(cls.forward)):
             args = _bound(cls, separate, args, kwargs)

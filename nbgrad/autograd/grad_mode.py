@@ -206,6 +206,7 @@ class set_grad_enabled(Mode):
         set_grad_mode(mode)
 
     def clone(self) -> set_grad_enabled:
+        """One like this, for each call of what it decorates."""
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: Decorated) -> Decorated:
@@ -244,6 +245,7 @@ class inference_mode(Mode):
         self.mode = mode
 
     def clone(self) -> inference_mode:
+        """One like this, for each call of what it decorates."""
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
@@ -272,6 +274,7 @@ class set_multithreading_enabled(Mode):
         switch(multithreading=mode)
 
     def clone(self) -> set_multithreading_enabled:
+        """One like this, for each call of what it decorates."""
         return set_multithreading_enabled(self.mode)
 
     def __enter__(self) -> None:
@@ -327,6 +330,7 @@ class enforce_grad_layout_policy(Mode):
         self.mode = mode
 
     def clone(self) -> enforce_grad_layout_policy:
+        """One like this, for each call of what it decorates."""
         return enforce_grad_layout_policy(self.mode)
 
     def __enter__(self) -> None:

@@ -75,14 +75,17 @@ class InputMetadata:
 
     @property
     def shape(self) -> list[int]:
+        """The shape of the output whose gradient this is."""
         return list(self._spec.shape)
 
     @property
     def dtype(self) -> dtype:
+        """The dtype of the output whose gradient this is."""
         return self._spec.dtype
 
     @property
     def device(self) -> device:
+        """The device of the output whose gradient this is."""
         return self._spec.device
 
     def __repr__(self) -> str:

@@ -34,7 +34,13 @@ _here = threading.local()  # `recorder`: that of the profile that is on
 
 
 class FunctionEvent:
-    """One call. Times are in microseconds from the profile's start, memory in bytes: made less freed."""
+    """One call. Times are in microseconds from the profile's start, memory in bytes: made less freed.
+
+    >>> with torch.autograd.profiler.profile() as prof:
+    ...     y = torch.ones(3).exp()
+    >>> [event.name for event in prof.function_events if event.name == "aten::exp"]
+    ['aten::exp']
+    """
 
     count = 1
     is_async = False
@@ -55,16 +61,19 @@ class FunctionEvent:
 
     @property
     def cpu_time_total(self) -> float:
+        """The time from the call's begin to its end."""
         return self.time_range.elapsed_us()
 
     cpu_time = cpu_time_total
 
     @property
     def self_cpu_time_total(self) -> float:
+        """The time less that of the calls inside."""
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
     def cpu_memory_usage(self) -> int:
+        """The memory that the call and those inside made, less what they freed."""
         below = list(self.cpu_children)
         for child in below:
             below += child.cpu_children
@@ -82,17 +91,26 @@ _FUNCTION, _BACKWARD, _USER = 0, 1, 7  # PyTorch's scopes
 
 
 class Interval:
+    """A begin and an end in microseconds."""
+
     __slots__ = ("end", "start")
 
     def __init__(self, start: float) -> None:
         self.start = self.end = start
 
     def elapsed_us(self) -> float:
+        """The microseconds between them."""
         return self.end - self.start
 
 
 class FunctionEventAvg:
-    """Calls of one name together."""
+    """Calls of one name together: their `count`, the sums of their times and memory.
+
+    >>> with torch.autograd.profiler.profile() as prof:
+    ...     y = torch.ones(3).exp().exp()
+    >>> [row.count for row in prof.key_averages() if row.key == "aten::exp"]
+    [2]
+    """
 
     def __init__(self, key: str, input_shapes: Any = "", stack: Iterable[str] = ()) -> None:
         self.key, self.input_shapes, self.stack = key, input_shapes, list(stack)
@@ -101,6 +119,7 @@ class FunctionEventAvg:
         self.cpu_parent: FunctionEvent | None = None
 
     def add(self, event: FunctionEvent) -> None:
+        """Count one more call."""
         if not self.count:
             self.cpu_parent = event.cpu_parent
         self.count += 1
@@ -111,6 +130,7 @@ class FunctionEventAvg:
 
     @property
     def cpu_time(self) -> float:
+        """The mean time of a call."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     def __repr__(self) -> str:
@@ -121,7 +141,13 @@ class FunctionEventAvg:
 
 
 class EventList(list[Any]):
-    """Events in the order of their beginnings, or averages of them."""
+    """Events in the order of their beginnings, or averages of them.
+
+    >>> with torch.autograd.profiler.profile() as prof:
+    ...     y = torch.ones(3).exp()
+    >>> type(prof.function_events).__name__, len(prof.key_averages()) > 0
+    ('EventList', True)
+    """
 
     def __init__(self, events: Iterable[Any] = (), profile_memory: bool = False) -> None:
         super().__init__(events)
@@ -129,6 +155,7 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
+        """The time of all calls, each counted once."""
         return sum(e.self_cpu_time_total for e in self)
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
@@ -142,6 +169,7 @@ class EventList(list[Any]):
         return EventList(groups.values(), self._profile_memory)
 
     def total_average(self) -> FunctionEventAvg:
+        """One average of all."""
         total = FunctionEventAvg("Total", [])
         for event in self:
             total.add(event)
@@ -341,7 +369,14 @@ def _lines(frame: Any) -> list[str]:
 
 
 class profile:
-    """A context that records. Afterwards `function_events` holds each call, `key_averages()` sums up, `table()` shows."""
+    """A context that records every op of this thread. Afterwards `function_events` holds each call, `key_averages()` sums up,
+    `table()` shows.
+
+    >>> with torch.autograd.profiler.profile() as prof:
+    ...     y = torch.ones(3).exp()
+    >>> [row.count for row in prof.key_averages() if row.key == "aten::exp"]
+    [1]
+    """
 
     def __init__(
         self,
@@ -378,6 +413,7 @@ class profile:
 
     @property
     def function_events(self) -> EventList:
+        """Every call, in the order of their beginnings."""
         return self._events
 
     @property
@@ -386,9 +422,11 @@ class profile:
         return self._events.self_cpu_time_total
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+        """One average for each name of an op; see `EventList.key_averages`."""
         return self._events.key_averages(group_by_input_shape, group_by_stack_n)
 
     def total_average(self) -> FunctionEventAvg:
+        """One average of all calls."""
         return self._events.total_average()
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **settings: Any) -> str:
@@ -396,6 +434,7 @@ class profile:
         return self._events.table(sort_by, row_limit, **settings)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the calls to a file for chrome://tracing."""
         self._events.export_chrome_trace(path)
 
     def __str__(self) -> str:

@@ -28,6 +28,8 @@ class ImperativeEngine:
 
 
 class VariableMeta(type):
+    """Lets every tensor be an instance of `Variable`."""
+
     def __instancecheck__(cls, other: object) -> bool:
         return isinstance(other, Tensor)
 

@@ -21,6 +21,8 @@ _CONSUMED = (
 
 
 class DLDeviceType(IntEnum):
+    """The numbers that DLPack gives to kinds of devices."""
+
     kDLCPU = 1
     kDLCUDA = 2
     kDLCUDAHost = 3

@@ -124,7 +124,14 @@ def _spelled(thing: Any) -> tuple[str, str]:
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Let `load` make and call these classes and functions, each given as it is or with its full name in files."""
+    """Let `load` make and call these classes and functions, each given as it is or with its full name in files.
+
+    >>> from fractions import Fraction
+    >>> torch.serialization.add_safe_globals([Fraction])
+    >>> Fraction in torch.serialization.get_safe_globals()
+    True
+    >>> torch.serialization.clear_safe_globals()
+    """
     for thing in safe_globals:
         if isinstance(thing, tuple):
             found, name = thing
@@ -135,16 +142,33 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` has added.
+
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     return list(_safe.values())
 
 
 def clear_safe_globals() -> None:
+    """Forget what `add_safe_globals` has added.
+
+    >>> torch.serialization.clear_safe_globals()
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
     _safe.clear()
 
 
 @contextmanager
 def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
-    """The same, within the block."""
+    """`add_safe_globals` for the `with` block.
+
+    >>> from fractions import Fraction
+    >>> with torch.serialization.safe_globals([Fraction]):
+    ...     torch.serialization.get_safe_globals()
+    [<class 'fractions.Fraction'>]
+    """
     before = dict(_safe)
     add_safe_globals(safe_globals)
     try:
@@ -238,10 +262,18 @@ def save(
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Write an object and all that it holds to a file. What is made of tensors, plain data (numbers, text, bytes, None, dtypes,
-    sizes, devices) and containers of both can be loaded without running code.
+    """Write an object and all that it holds to a file. What is made of tensors, plain data (numbers, text, bytes, None, dtypes, sizes,
+    devices)
+    and containers of both can be loaded without running code.
 
     Of PyTorch's further arguments none changes what is written.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save({"weight": torch.ones(2)}, file)
+    >>> start = file.seek(0)
+    >>> torch.load(file)
+    {'weight': tensor([1., 1.])}
     """
     if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
         raise AttributeError(
@@ -425,6 +457,13 @@ def load(
     `weights_only=False` the file may name any class or function, which is then called: only for files that you trust.
 
     Tensors come to the CPU from wherever they were.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save([torch.arange(3), "text"], file)
+    >>> start = file.seek(0)
+    >>> torch.load(file)
+    [tensor([0, 1, 2]), 'text']
     """
     if isinstance(map_location, (str, device)):
         _check_location(str(map_location))

@@ -70,23 +70,46 @@ class Node:
     # -- PyTorch's surface --------------------------------------------------------------------------------------------
 
     def name(self) -> str:
-        """As PyTorch has it: what its generator does not write carries the C++ name."""
+        """The name of the op, as PyTorch has it: what its generator does not write carries the C++ name.
+
+        >>> (torch.ones(2, requires_grad=True) * 2).grad_fn.name()
+        'MulBackward0'
+        """
         name = type(shown(self)).__name__
         return f"torch::autograd::{name}" if name in _HAND_WRITTEN else name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """For each input of the op the node to which its gradient goes (None where none is wanted), and which output of that it is.
+
+        >>> y = torch.ones(2, requires_grad=True) * 2
+        >>> [(type(node).__name__, number) for node, number in y.grad_fn.next_functions if node]
+        [('AccumulateGrad', 0)]
+        """
         hidden = getattr(self.rule, "hidden", ())  # operands for which PyTorch's node has no edge at all
         edges = [e for k, e in enumerate(self.edges()) if k not in hidden]
         return tuple((None if node is None else shown(node), k) for node, k in edges)
 
     def edges(self) -> list[tuple[Node | None, int]]:
-        """An edge for each input of the op; `next` ends with the last that leads anywhere."""
+        """An edge for each input of the op; `next` ends with the last that leads anywhere.
+
+        >>> import nbgrad
+        >>> y = nbgrad.ones(2, requires_grad=True) * 2
+        >>> len(y.grad_fn.edges())
+        2
+        """
         known: list[tuple[Node | None, int]] = [*zip(self.next, self.numbers)]
         return known + [(None, 0)] * (getattr(self.rule, "edges", 0) - len(known))
 
     @property
     def metadata(self) -> dict[Any, Any]:
+        """A dict of the user's own, kept with the node.
+
+        >>> y = torch.ones(2, requires_grad=True) * 2
+        >>> y.grad_fn.metadata["layer"] = 3
+        >>> y.grad_fn.metadata
+        {'layer': 3}
+        """
         return self.__dict__.setdefault("_metadata", {})
 
     def _sequence_nr(self) -> int:
@@ -102,14 +125,28 @@ class Node:
         shared.numbered = True
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(grad_inputs, grad_outputs)` after the node has run; what it returns replaces the grad_inputs."""
+        """Call `hook(grad_inputs, grad_outputs)`, both tuples, after the node has run; what it returns replaces the grad_inputs.
+
+        >>> y = (torch.ones(1, requires_grad=True) * 2).sum()
+        >>> handle = y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: print(grad_outputs))
+        >>> y.backward()
+        (tensor(1.),)
+        """
         if self.hooks is None:
             self.hooks = OrderedDict()
         self.hooked = True
         return register(self.hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`hook(grad_outputs)` before the node runs; what it returns replaces them."""
+        """Call `hook(grad_outputs)` before the node runs; what it returns replaces them.
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = x.sum()
+        >>> handle = y.grad_fn.register_prehook(lambda grads: (10 * grads[0],))
+        >>> y.backward()
+        >>> x.grad
+        tensor([10., 10.])
+        """
         if self.prehooks is None:
             self.prehooks = OrderedDict()
         self.hooked = True
@@ -150,6 +187,7 @@ class AccumulateGrad(Node):
 
     @property
     def variable(self) -> Any:
+        """The leaf whose gradient arrives here."""
         return self.static()
 
     def _sequence_nr(self) -> int:
@@ -157,8 +195,17 @@ class AccumulateGrad(Node):
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` it, or leave the `with` block. It holds no table of hooks: those that say more about
-    the hook are `extra_dict`, one or a list."""
+    """What registering a hook returns: `remove()` it, or leave the `with` block.
+
+    It holds no table of hooks: those that say more about the hook are `extra_dict`, one or a list.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with x.register_hook(lambda g: 10 * g):
+    ...     x.sum().backward()
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([11., 11.])
+    """
 
     __module__ = "nbgrad.utils.hooks"  # where users find it
     _ids = itertools.count()
@@ -173,6 +220,7 @@ class RemovableHandle:
         self.extra_dict_ref = tuple([weakref.ref(table) for table in extra])
 
     def remove(self) -> None:
+        """Take the hook off; a second time does nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             table = ref()
             if table is not None:
