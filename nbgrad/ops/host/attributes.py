@@ -108,7 +108,7 @@ def is_neg(input: Tensor) -> bool:
 
 
 @stanza(promote="float", inplace=False)
-def angle(input):
+def angle(input: Any) -> Any:
     """The angle of each number in the complex plane, which for real ones is pi below 0 and else 0. The gradient is 0.
 
     >>> torch.angle(torch.tensor([-2.0, 3.0]))
