@@ -107,14 +107,16 @@ def is_neg(input: Tensor) -> bool:
     return False
 
 
-@stanza(promote="float", inplace=False)
-def angle(input: Any) -> Any:
+def _angle(input: Any) -> Any:
     """The angle of each number in the complex plane, which for real ones is pi below 0 and else 0. The gradient is 0.
 
     >>> torch.angle(torch.tensor([-2.0, 3.0]))
     tensor([3.1416, 0.0000])
     """
     return p.where(p.isnan(input), math.nan, p.where(p.lt(input, 0), math.pi, 0.0))
+
+
+angle = stanza(_angle, promote="float", inplace=False)
 
 
 @method
