@@ -21,7 +21,11 @@ _CONSUMED = (
 
 
 class DLDeviceType(IntEnum):
-    """The numbers that DLPack gives to kinds of devices."""
+    """The kinds of devices, as numbers of the DLPack protocol, that a capsule's memory may lie on.
+
+    >>> int(torch.utils.dlpack.DLDeviceType.kDLCPU)
+    1
+    """
 
     kDLCPU = 1
     kDLCUDA = 2
@@ -92,7 +96,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule over the tensor's memory, for another library to take."""
+    """A capsule over the tensor's memory, for another library to take, once.
+
+    >>> x = torch.tensor([1.0, 2.0])
+    >>> y = torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x))
+    >>> y.data_ptr() == x.data_ptr()
+    True
+    """
     return _dlpack(tensor)
 
 

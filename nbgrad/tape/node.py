@@ -195,16 +195,14 @@ class AccumulateGrad(Node):
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` it, or leave the `with` block.
+    """What registering a hook returns: `remove()` it, or leave the `with` block. It holds no table of hooks: those that say more
+    about the hook are `extra_dict`, one or a list.
 
-    It holds no table of hooks: those that say more about the hook are `extra_dict`, one or a list.
-
-    >>> x = torch.ones(2, requires_grad=True)
-    >>> with x.register_hook(lambda g: 10 * g):
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> with x.register_hook(lambda grad: 5 * grad):
     ...     x.sum().backward()
-    >>> x.sum().backward()
     >>> x.grad
-    tensor([11., 11.])
+    tensor([5.])
     """
 
     __module__ = "nbgrad.utils.hooks"  # where users find it
@@ -220,7 +218,14 @@ class RemovableHandle:
         self.extra_dict_ref = tuple([weakref.ref(table) for table in extra])
 
     def remove(self) -> None:
-        """Take the hook off; a second time does nothing."""
+        """Take the hook off; a second time does nothing.
+
+        >>> x = torch.zeros(1, requires_grad=True)
+        >>> x.register_hook(lambda grad: 5 * grad).remove()
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([1.])
+        """
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             table = ref()
             if table is not None:

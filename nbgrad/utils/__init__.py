@@ -34,22 +34,39 @@ if not TYPE_CHECKING:  # for which all names are there
 def kernels(name: str = "") -> list[Kernel]:
     """The kernels that this process has built or loaded whose name begins so, in that order.
 
-    Each has its `name`, its `source` (Python, as Numba compiles it), the `path` of that source in the cache, and
-    `python()`: the same function un-jitted, for NumPy arrays.
+    Each has its `name`, its `source` (Python, as Numba compiles it), the `path` of that source in the cache, and `python()`: the
+    same function un-jitted, for NumPy arrays.
+
+    >>> import nbgrad
+    >>> _ = nbgrad.ones(3).exp()
+    >>> "exp" in nbgrad.utils.kernels("exp_f4")[0].source
+    True
     """
     return [kernel for kernel in build._kernels.values() if kernel.name.startswith(name)]
 
 
 def sources(word: str = "") -> list[Source]:
-    """The functions of Python that nbgrad has written in this process, of which the title, or what they were made from, holds the word:
-    recorders, short ways of ops, guards, launchers of kernels. Each has a `title`, `made_from`, its `text`, and the `path` under which
-    tracebacks show it."""
+    """The functions of Python that nbgrad has written in this process, of which the title, or what they were made from, holds the
+    word: recorders, short ways of ops, guards, launchers of kernels. Each has a `title`, `made_from`, its `text`, and the `path`
+    under which tracebacks show it.
+
+    >>> import nbgrad
+    >>> _ = nbgrad.ones(3).exp()
+    >>> len(nbgrad.utils.sources("short way of elementwise ops")) > 0
+    True
+    """
     return list(source.sources(word))
 
 
 def tables(word: str = "") -> Rows:
-    """What nbgrad has worked out and remembers, by where in it that is: rows of `name`, `tables` (of that name), `entries` and `bound`,
-    of those whose name holds the word. A table that is full is begun anew, so memory stays bounded however many shapes a program sees.
+    """What nbgrad has worked out and remembers, by where in it that is: rows of `name`, `tables` (of that name), `entries` and
+    `bound`, of those whose name holds the word. A table that is full is begun anew, so memory stays bounded however many shapes a
+    program sees.
+
+    >>> import nbgrad
+    >>> _ = nbgrad.ones(3).sum()
+    >>> [row.bound for row in nbgrad.utils.tables("prepared.known")]
+    [4096]
     """
     from nbgrad.utils._tables import rows
 

@@ -44,10 +44,30 @@ Contexts = tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractCont
 
 
 class CheckpointError(RuntimeError):
-    """The recomputation did not save what the forward pass saved."""
+    """The recomputation did not save what the forward pass saved.
+
+    >>> calls = []
+    >>> def odd(x):
+    ...     calls.append(x)
+    ...     return x.exp() if len(calls) == 1 else x.exp().exp()
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> y = torch.utils.checkpoint.checkpoint(odd, x, use_reentrant=False, early_stop=False)
+    >>> try:
+    ...     y.backward()
+    ... except torch.utils.checkpoint.CheckpointError:
+    ...     print("not the same")
+    not the same
+    """
 
 
 def noop_context_fn() -> Contexts:
+    """Two contexts that do nothing: what `checkpoint` uses unless told otherwise.
+
+    >>> forward, again = torch.utils.checkpoint.noop_context_fn()
+    >>> with forward:
+    ...     print("nothing changes")
+    nothing changes
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -63,9 +83,21 @@ def checkpoint(
 ) -> Any:
     """`function(*args, **kwargs)`, whose saved values backward will compute again.
 
-    `preserve_rng_state=False` (a keyword, default True) lets the recomputation draw other random numbers. Not re-entrant only: `context_fn`
-    gives the contexts of the forward pass and of the recomputation, `determinism_check="none"` accepts that the two save values of
-    other shapes or dtypes, `debug` puts the operations of both into the error, `early_stop=False` recomputes to the end.
+    `preserve_rng_state=False` (a keyword, default True) lets the recomputation draw other random numbers. Not re-entrant only:
+    `context_fn` gives the contexts of the forward pass and of the recomputation, `determinism_check="none"` accepts that the two
+    save values of other shapes or dtypes, `debug` puts the operations of both into the error, `early_stop=False` recomputes to
+    the end.
+
+    >>> def function(x):
+    ...     print("computed")
+    ...     return x.sin()
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> y = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+    computed
+    >>> y.backward()
+    computed
+    >>> x.grad
+    tensor([1.])
     """
     if use_reentrant is None:
         warnings.warn(
@@ -88,7 +120,14 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """The functions (or an `nn.Sequential`), one after the other, in so many segments; all but the last are checkpoints."""
+    """The functions (or an `nn.Sequential`), one after the other, in so many segments; all but the last are checkpoints.
+
+    >>> net = nn.Sequential(nn.Tanh(), nn.Tanh(), nn.Tanh(), nn.Tanh())
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> torch.utils.checkpoint.checkpoint_sequential(net, 2, x, use_reentrant=False).backward()
+    >>> x.grad
+    tensor([1.])
+    """
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In version 2.9 "
@@ -138,12 +177,32 @@ def _force(name: str, value: bool | None) -> Iterator[None]:
 
 
 def set_checkpoint_early_stop(enable: bool) -> contextlib.AbstractContextManager[None]:
-    """Inside the block, in place of the argument `early_stop`."""
+    """Inside the block, in place of the argument `early_stop`: whether a recomputation ends as soon as it has what is asked for.
+
+    >>> def function(x):
+    ...     y = x.exp()
+    ...     print("to the end")
+    ...     return y
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> with torch.utils.checkpoint.set_checkpoint_early_stop(False):
+    ...     y = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+    to the end
+    >>> y.backward()
+    to the end
+    """
     return _force("early_stop", enable)
 
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> contextlib.AbstractContextManager[None]:
-    """Inside the block, in place of the argument `debug`."""
+    """Inside the block, in place of the argument `debug`: whether errors name the operations of both passes.
+
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):
+    ...     y = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False)
+    >>> y.backward()
+    >>> x.grad
+    tensor([1.])
+    """
     return _force("debug", enabled)
 
 
@@ -224,8 +283,20 @@ class _Holder:
 
 
 class GraphExecGroup:
-    """Backwards inside the block count as one: what a checkpoint recomputes for one of them serves the others. They must not need the
-    same saved value twice."""
+    """Backwards inside the block count as one: what a checkpoint recomputes for one of them serves the others. They must not need
+    the same saved value twice.
+
+    >>> def function(x):
+    ...     print("computed")
+    ...     return x.exp(), x.sin()
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> a, b = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False, early_stop=False)
+    computed
+    >>> with torch.utils.checkpoint.GraphExecGroup():
+    ...     a.backward()
+    ...     b.backward()
+    computed
+    """
 
     _here = threading.local()
 
@@ -523,7 +594,14 @@ Operations executed during recomputation:
 
 
 class CheckpointFunction(Function):
-    """The whole function as one node: nothing inside is recorded until its gradient has arrived."""
+    """The whole function as one node: nothing inside is recorded until its gradient has arrived. What `checkpoint` uses with
+    `use_reentrant=True`.
+
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> torch.utils.checkpoint.CheckpointFunction.apply(torch.exp, True, x).backward()
+    >>> x.grad
+    tensor([1.])
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -556,7 +634,12 @@ class CheckpointFunction(Function):
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same values as leaves that require grad where these do."""
+    """The same values as leaves that require grad where these do.
+
+    >>> x = torch.zeros(1, requires_grad=True) * 2
+    >>> torch.utils.checkpoint.detach_variable((x,))
+    (tensor([0.], requires_grad=True),)
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
@@ -565,5 +648,9 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if none of the inputs requires grad: a re-entrant checkpoint would give none.
+
+    >>> torch.utils.checkpoint.check_backward_validity([torch.zeros(1, requires_grad=True)])
+    """
     if not any(t.requires_grad for t in inputs if isinstance(t, Tensor)):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)

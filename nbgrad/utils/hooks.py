@@ -12,12 +12,25 @@ __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_ha
 
 
 def unserializable_hook(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a hook whose loss, when its tensor is saved, needs no warning."""
+    """Mark a hook whose loss, when its tensor is saved, needs no warning.
+
+    >>> from nbgrad.utils.hooks import unserializable_hook
+    >>> @unserializable_hook
+    ... def hook(grad):
+    ...     return 2 * grad
+    >>> hook(1.0)
+    2.0
+    """
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
+    """Warn of each hook on the tensor that is not marked by `unserializable_hook`.
+
+    >>> from nbgrad.utils.hooks import warn_if_has_hooks
+    >>> warn_if_has_hooks(torch.zeros(1))
+    """
     for hook in (tensor._backward_hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(

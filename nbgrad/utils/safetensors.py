@@ -39,17 +39,39 @@ _KINDS = {_DTYPES[code]: d for d, code in _CODES.items()}
 
 
 class SafetensorError(Exception):
-    """A file, or what is to be written, is not what the format allows."""
+    """A file, or what is to be written, is not what the format allows.
+
+    >>> from nbgrad.utils import safetensors
+    >>> try:
+    ...     safetensors.load(b"no file")
+    ... except safetensors.SafetensorError:
+    ...     print("refused")
+    refused
+    """
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file."""
+    """The bytes of a file that holds the tensors by their names, and `metadata`, text by names.
+
+    >>> from nbgrad.utils import safetensors
+    >>> safetensors.load(safetensors.save({"w": torch.tensor([1.0, 2.0])}))
+    {'w': tensor([1., 2.])}
+    """
     return b"".join(_pieces(tensors, metadata))
 
 
 def save_file(
     tensors: Mapping[str, Tensor], filename: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
+    """Write the tensors by their names, and `metadata`, text by names, to a file, which is replaced as a whole.
+
+    >>> import tempfile
+    >>> from nbgrad.utils import safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_file({"w": torch.tensor([1.0, 2.0])}, f"{folder}/net.safetensors")
+    ...     safetensors.load_file(f"{folder}/net.safetensors")
+    {'w': tensor([1., 2.])}
+    """
     with replacing(filename) as f:
         for piece in _pieces(tensors, metadata):
             f.write(piece)
@@ -88,11 +110,25 @@ def _checked(name: Any, t: Any) -> Tensor:
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a file's bytes."""
+    """The tensors of a file's bytes.
+
+    >>> from nbgrad.utils import safetensors
+    >>> safetensors.load(safetensors.save({"n": torch.tensor(3)}))["n"]
+    tensor(3)
+    """
     return _parse(memoryview(data))[0]
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Tensor]:
+    """The tensors of a file, on a device.
+
+    >>> import tempfile
+    >>> from nbgrad.utils import safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_file({"n": torch.tensor(3)}, f"{folder}/n.safetensors")
+    ...     safetensors.load_file(f"{folder}/n.safetensors")["n"]
+    tensor(3)
+    """
     if str(device) != "cpu":
         raise SafetensorError(f"device {device}: this release has the CPU only")
     with open(filename, "rb") as f:
@@ -103,7 +139,15 @@ def load_file(filename: Path, device: Any = "cpu") -> dict[str, Tensor]:
 
 
 def load_metadata(filename: Path) -> dict[str, str]:
-    """The text that was saved with the tensors."""
+    """The text that was saved with the tensors.
+
+    >>> import tempfile
+    >>> from nbgrad.utils import safetensors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     safetensors.save_file({}, f"{folder}/n.safetensors", {"step": "7"})
+    ...     safetensors.load_metadata(f"{folder}/n.safetensors")
+    {'step': '7'}
+    """
     with open(filename, "rb") as f:
         return _parse(memoryview(f.read()))[1]
 

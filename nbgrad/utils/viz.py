@@ -48,7 +48,14 @@ class Box:
 
 
 def dot(results: Any, params: Mapping[str, Tensor] | None = None, saved: bool = False) -> str:
-    """The graph of a tensor, or of several, as text for Graphviz."""
+    """The graph of a tensor, or of several, as text for Graphviz. `params` gives leaves names (a module's
+    `dict(named_parameters())`); `saved` shows what nodes keep for backward.
+
+    >>> from nbgrad.utils import viz
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> "ExpBackward0" in viz.dot(x.exp(), {"x": x})
+    True
+    """
     boxes = _boxes(results, params, saved)
     lines = ["digraph {", '  node [shape=box, style=filled, fontname="monospace", fontsize=11]']
     for k, box in enumerate(boxes):
@@ -67,7 +74,13 @@ def save(
     params: Mapping[str, Tensor] | None = None,
     saved: bool = False,
 ) -> None:
-    """Write the picture: DOT text to a path that ends in `.dot` or `.gv`, else SVG."""
+    """Write the picture of a graph: DOT text to a path that ends in `.dot` or `.gv`, else SVG. See `dot` for the arguments.
+
+    >>> import tempfile
+    >>> from nbgrad.utils import viz
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     viz.save(f"{folder}/graph.svg", torch.ones(2, requires_grad=True).exp())
+    """
     draw = dot if os.fspath(path).endswith((".dot", ".gv")) else svg
     with open(path, "w", encoding="utf-8") as file:
         file.write(draw(results, params, saved))
@@ -140,7 +153,12 @@ _LONG = 20  # rows; an edge over more is drawn straight, as making room for all 
 
 
 def svg(results: Any, params: Mapping[str, Tensor] | None = None, saved: bool = False) -> str:
-    """The graph of a tensor, or of several, as a self-contained SVG picture."""
+    """The graph of a tensor, or of several, as a self-contained SVG picture. See `dot` for the arguments.
+
+    >>> from nbgrad.utils import viz
+    >>> viz.svg(torch.ones(2, requires_grad=True).exp())[:4]
+    '<svg'
+    """
     boxes = _boxes(results, params, saved)
     widths = [_LETTER * max(map(len, box.lines)) + 14 for box in boxes]
     heights = [_LINE * len(box.lines) + 8 for box in boxes]

@@ -28,7 +28,14 @@ class BackwardHookFunction(Function):
 
 class BackwardHook:
     """One call's backward hooks. A node before the call's inputs and one behind its outputs tell when the gradients of either are
-    there; those of the outputs are kept until the inputs' arrive."""
+    there; those of the outputs are kept until the inputs' arrive.
+
+    >>> from nbgrad.utils.hooks import BackwardHook
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> hooks = BackwardHook(nn.Tanh(), [lambda module, inputs, outputs: print(inputs, outputs)], [])
+    >>> hooks.setup_output_hook(torch.tanh(*hooks.setup_input_hook((x,)))).backward()
+    (tensor([1.]),) (tensor([1.]),)
+    """
 
     def __init__(self, module: Any, hooks: Sequence[Hook], pre_hooks: Sequence[Hook]) -> None:
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
@@ -38,11 +45,13 @@ class BackwardHook:
         self.outputs_at: list[int] = []
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, behind the node whose gradients are those of the inputs."""
         marked, self.inputs_at = _marked(args, self._at_inputs)
         self.inputs = len(args)
         return marked
 
     def setup_output_hook(self, result: Any) -> Any:
+        """The results, before the node whose gradients are those of the outputs."""
         single = not isinstance(result, tuple)
         outputs = (result,) if single else result
         self.outputs = len(outputs)

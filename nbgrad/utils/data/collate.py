@@ -21,7 +21,12 @@ def _is_text(kind: np.dtype[Any]) -> bool:
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy's arrays and numbers as tensors, inside of containers too; what has no such form stays."""
+    """NumPy's arrays and numbers as tensors, inside of containers too; what has no such form stays.
+
+    >>> import numpy as np
+    >>> torch.utils.data.default_convert({"x": np.ones(2), "name": "a"})
+    {'x': tensor([1., 1.], dtype=torch.float64), 'name': 'a'}
+    """
     if isinstance(data, Tensor) or (isinstance(data, (np.ndarray, np.generic)) and _is_text(data.dtype)):
         return data
     if isinstance(data, (np.ndarray, np.generic)):
@@ -37,7 +42,13 @@ def default_convert(data: Any) -> Any:
 
 
 def default_collate(batch: Any) -> Any:
-    """A batch of samples that are alike."""
+    """A batch of samples that are alike: tensors (and arrays) are stacked along a new first dimension, numbers become a tensor,
+    containers are opened, texts stay a list.
+
+    >>> torch.utils.data.default_collate([(torch.zeros(2), 3), (torch.ones(2), 4)])
+    [tensor([[0., 0.],
+            [1., 1.]]), tensor([3, 4])]
+    """
     first = batch[0]
     if isinstance(first, Tensor):
         return stack(batch, 0)

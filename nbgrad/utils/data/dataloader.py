@@ -33,6 +33,16 @@ class _Endless:
 
 
 class DataLoader(Generic[T_co]):
+    """Batches of a dataset: `batch_size` samples each, in order or (`shuffle`) in a new random order at each pass, or as a `sampler`
+    or `batch_sampler` says, put together by `collate_fn`. `num_workers` processes load them ahead; `drop_last` leaves out a last
+    batch that is not full. With `batch_size=None` samples come as they are.
+
+    >>> for batch in torch.utils.data.DataLoader([1.0, 2.0, 3.0], batch_size=2):
+    ...     print(batch)
+    tensor([1., 2.], dtype=torch.float64)
+    tensor([3.], dtype=torch.float64)
+    """
+
     def __init__(
         self,
         dataset: Dataset[T_co] | Sequence[T_co],

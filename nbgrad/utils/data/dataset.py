@@ -19,7 +19,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """The base of datasets that give the sample of an index."""
+    """The base of datasets that give the sample of an index: a subclass has `__getitem__`, and `__len__`. `+` puts two one after the
+    other.
+
+    >>> class Squares(torch.utils.data.Dataset):
+    ...     def __getitem__(self, index):
+    ...         return index**2
+    ...     def __len__(self):
+    ...         return 4
+    >>> list(torch.utils.data.DataLoader(Squares(), batch_size=4))
+    [tensor([0, 1, 4, 9])]
+    """
 
     def __getitem__(self, index: Any) -> T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -29,14 +39,25 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
-    """The base of datasets that are streams: they have `__iter__`."""
+    """The base of datasets that are streams: a subclass has `__iter__`.
+
+    >>> class Countdown(torch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([3, 2, 1])
+    >>> list(torch.utils.data.DataLoader(Countdown(), batch_size=2))
+    [tensor([3, 2]), tensor([1])]
+    """
 
     def __add__(self, other: Dataset[Any]) -> ChainDataset:
         return ChainDataset([self, other])
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples along the first dimension of tensors."""
+    """Samples along the first dimension of tensors, which all have as many: a tuple of one part of each.
+
+    >>> torch.utils.data.TensorDataset(torch.tensor([1.0, 2.0]), torch.tensor([3, 4]))[1]
+    (tensor(2.), tensor(4))
+    """
 
     def __init__(self, *tensors: Tensor) -> None:
         if any(t.size(0) != tensors[0].size(0) for t in tensors):
@@ -51,7 +72,11 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """The samples of several datasets at an index, as a tuple or (of named datasets) as a dict."""
+    """The samples of several datasets at an index, as a tuple or (of named datasets) as a dict.
+
+    >>> torch.utils.data.StackDataset(x=[1, 2], y=[3, 4])[1]
+    {'x': 2, 'y': 4}
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
@@ -77,7 +102,11 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[Any]):
-    """Several datasets, one after the other."""
+    """Several datasets, one after the other.
+
+    >>> torch.utils.data.ConcatDataset([[1, 2], [3, 4]])[2]
+    3
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets: list[Any] = list(datasets)
@@ -100,7 +129,14 @@ class ConcatDataset(Dataset[Any]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Several streams, one after the other."""
+    """Several streams, one after the other.
+
+    >>> class Twice(torch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([1, 1])
+    >>> list(torch.utils.data.ChainDataset([Twice(), Twice()]))
+    [1, 1, 1, 1]
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets: Any = datasets
@@ -119,7 +155,11 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of a dataset at some indices."""
+    """The samples of a dataset at some indices.
+
+    >>> list(torch.utils.data.Subset([10, 11, 12], [2, 0]))
+    [12, 10]
+    """
 
     def __init__(self, dataset: Dataset[T_co], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
@@ -141,7 +181,12 @@ def random_split(
     lengths: Sequence[int | float],
     generator: _random.Generator | None = _random.default_generator,
 ) -> list[Subset[Any]]:
-    """Subsets of these lengths, or of these shares, drawn without replacement."""
+    """Subsets of these lengths, or of these shares, drawn without replacement.
+
+    >>> one, other = torch.utils.data.random_split(range(10), [0.8, 0.2])
+    >>> len(one), list(other)
+    (8, [6, 2])
+    """
     parts: Any = lengths
     if math.isclose(sum(parts), 1) and sum(parts) <= 1:
         for i, share in enumerate(parts):

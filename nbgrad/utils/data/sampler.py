@@ -30,14 +30,25 @@ def _is_count(n: object) -> bool:
 
 
 class Sampler(Generic[T_co]):
-    """The base: a sampler is iterated over once an epoch."""
+    """The base of samplers: a subclass has `__iter__`, which gives the indices of one pass over a dataset.
+
+    >>> class Backwards(torch.utils.data.Sampler):
+    ...     def __iter__(self):
+    ...         return iter([2, 1, 0])
+    >>> list(torch.utils.data.DataLoader(["a", "b", "c"], sampler=Backwards()))
+    [['c'], ['b'], ['a']]
+    """
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError
 
 
 class SequentialSampler(Sampler[int]):
-    """All indices in their order."""
+    """All indices in their order.
+
+    >>> list(torch.utils.data.SequentialSampler(["a", "b", "c"]))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -50,7 +61,11 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """Indices in random order: each once before any comes again, or with replacement."""
+    """Indices in random order: each once before any comes again, or with `replacement`; `num_samples` of them.
+
+    >>> list(torch.utils.data.RandomSampler(["a", "b", "c", "d"]))
+    [2, 3, 0, 1]
+    """
 
     def __init__(
         self,
@@ -70,6 +85,11 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
+        """How many indices a pass gives: as many as there are samples, unless told otherwise.
+
+        >>> torch.utils.data.RandomSampler(["a", "b", "c"]).num_samples
+        3
+        """
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -91,7 +111,11 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Some indices in random order."""
+    """Some indices in random order.
+
+    >>> list(torch.utils.data.SubsetRandomSampler([3, 5, 7]))
+    [7, 3, 5]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices, self.generator = indices, generator
@@ -105,7 +129,11 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices drawn in proportion to weights."""
+    """`num_samples` indices drawn in proportion to `weights`, with replacement or without.
+
+    >>> list(torch.utils.data.WeightedRandomSampler([0.9, 0.0, 0.1], 6))
+    [2, 0, 0, 2, 0, 0]
+    """
 
     def __init__(
         self,
@@ -163,7 +191,11 @@ def _check_weights(w: np.ndarray[Any, Any], replacement: bool) -> None:
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of what another sampler gives."""
+    """Lists of `batch_size` indices that another sampler gives.
+
+    >>> list(torch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if not _is_count(batch_size):

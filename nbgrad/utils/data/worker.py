@@ -45,7 +45,11 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker: which one it is, of how many, its seed and its copy of the dataset. Elsewhere None."""
+    """In a worker: which one it is (`id`), of how many (`num_workers`), its `seed` and its copy of the `dataset`. Elsewhere None.
+
+    >>> torch.utils.data.get_worker_info() is None
+    True
+    """
     return _info
 
 
