@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base import source
-from nbgrad.base.tables import cached
+from nbgrad.base.tables import Table, cached
 from nbgrad.core.refusals import LEAF_WRITE
 from nbgrad.core.signatures import (
     _OTHER_NAMES,
@@ -32,7 +32,6 @@ from nbgrad.core.signatures import (
     _judged,
     _kinds,
     _refused,
-    _remember,
     _sequence,
     _table,
     check,
@@ -211,7 +210,7 @@ _GUARD = """
 def guarded({definition}):
     if {unusual}:
         return _anew(locals())
-    if ({key},) not in _known:
+    if not _known(({key},)):
         if {missing}:
             return _anew(locals())
         {values}= _judge(({key},), {values})
@@ -302,17 +301,17 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], mad
         call.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name)
     required = [p.name for p in every[at:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     others = [] if keywords else spellings([name for name in own if name != spread], path)
-    known: set[Any] = set()
+    known: Table[Any, bool] = Table("core.arguments.known", 4096)
 
     def judge(key: Any, *values: Any) -> tuple[Any, ...]:
         lasting = check_bound(path, every[at:], values[at:])
         numbers = plain(path, every[at:], values[at:])
         if lasting and all([a is b for a, b in zip(numbers, values[at:])]):
-            _remember(known, key)
+            known.keep(key, True)
         return (*values[:at], *numbers)
 
     scope |= {f"_{k}": unset if p.default is p.empty else p.default for k, p in enumerate(every)}
-    scope |= {"_known": known, "_judge": judge, "_unset": unset}
+    scope |= {"_known": known.get, "_judge": judge, "_unset": unset}
     scope["_refused_after"] = partial(refused_after, path, every[at:], at)
     scope["_anew"] = lambda given: anew(path, every, made, given)
     return _GUARD.format(

@@ -448,7 +448,8 @@ def signatures(path: str) -> list[Signature]:
 # ---------------------------------------------------------------- judging a call
 
 
-_fine: Table[Any, bool] = Table("core.signatures.fine", 4096)  # kinds that need not be judged again
+# Kinds that need not be judged again. Lists of any length are each a kind, so there is no end of kinds.
+_fine: Table[Any, bool] = Table("core.signatures.fine", 4096)
 
 
 def _kinds(value: Any) -> Any:
@@ -471,13 +472,6 @@ def check(path: str, args: Args, kwargs: Mapping[str, Any]) -> bool:
 
 def _as_exception(refusal: str) -> Exception:
     return AttributeError(str(refusal)) if isinstance(refusal, _NoAttribute) else TypeError(refusal)
-
-
-def _remember(known: set[Any], key: Any) -> None:
-    """Lists of any length are each a kind, so there is no end of kinds."""
-    if len(known) >= 4096:
-        known.clear()
-    known.add(key)
 
 
 def _judged(path: str, args: Args, kwargs: Mapping[str, Any]) -> tuple[str, bool]:
