@@ -1,5 +1,6 @@
 """Sources that nbgrad writes: how they are put together, listed and shown."""
 
+import ast
 import inspect
 import linecache
 import traceback
@@ -11,6 +12,7 @@ import nbgrad as torch
 from nbgrad.base import source
 from nbgrad.base.source import fill, function, indented, text_of, tuple_of
 from nbgrad.utils import sources
+from tests.map import MODULES, name_of
 
 
 def test_inner_lists_are_blocks() -> None:
@@ -88,3 +90,14 @@ def test_a_refusal_shows_the_line_of_a_written_function() -> None:
         torch.softmax(torch.ones(2), "x")
     shown = "".join(traceback.format_exception(caught.value))
     assert "refused_after(error, input, dim, dtype, out, )" in shown
+
+
+def test_nothing_is_written_elsewhere() -> None:
+    """But for a script that is run, and the files of kernels."""
+    running = {
+        name_of(path)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "exec"
+    }
+    assert running == {"nbgrad.base.source", "nbgrad.kernels.build", "nbgrad.__main__"}

@@ -182,3 +182,13 @@ def test_specs_are_kept_within_their_bound() -> None:
         spec(torch.float32, (n, 1, 7))
     found = row("memory.storage.specs")
     assert found.bound is not None and found.entries <= found.bound
+
+
+def test_nothing_is_remembered_elsewhere() -> None:
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "functools":
+                names = {alias.name for alias in node.names}
+                assert name_of(path) == "nbgrad.base.tables" or not names & {"cache", "lru_cache"}, path
+            if isinstance(node, ast.Attribute) and node.attr in ("cache", "lru_cache"):
+                assert ast.unparse(node.value) not in ("functools", "ft"), path
