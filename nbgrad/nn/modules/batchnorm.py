@@ -20,6 +20,11 @@ class _BatchNorm(Module):
     ones in evaluation."""
 
     _version = 2  # from which on state dicts have num_batches_tracked
+    weight: Parameter
+    bias: Parameter
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
 
     def __init__(
         self,
@@ -54,9 +59,9 @@ class _BatchNorm(Module):
     def reset_running_stats(self) -> None:
         """The running mean is 0 again, the running variance 1, and no batch was seen."""
         if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
+            self.running_mean.zero_()  # type: ignore[union-attr]
+            self.running_var.fill_(1)  # type: ignore[union-attr]
+            self.num_batches_tracked.zero_()  # type: ignore[union-attr]
 
     def reset_parameters(self) -> None:
         """Statistics as at the beginning, weights of 1, biases of 0."""

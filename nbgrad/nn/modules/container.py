@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn.modules.module import Module, indented, typename
@@ -65,6 +65,10 @@ class Sequential(_Numbered):
         for name, module in args[0].items() if named else enumerate(args):
             self.add_module(str(name), module)
 
+    @overload
+    def __getitem__(self: Self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
@@ -167,6 +171,10 @@ class ModuleList(_Numbered):
         if modules is not None:
             self.extend(modules)
 
+    @overload
+    def __getitem__(self: Self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])

@@ -813,7 +813,7 @@ class Module:
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> Any:
+    ) -> dict[str, Any]:
         """All parameters and persistent buffers by their dotted names; the tensors share memory with the module's, and require grad
         only with `keep_vars`. The dict's attribute `_metadata` holds each module's version.
 

@@ -30,6 +30,9 @@ class LayerNorm(Module):
             [-0.7071, -0.7071,  1.4142]])
     """
 
+    weight: Parameter
+    bias: Parameter
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -75,6 +78,8 @@ class RMSNorm(Module):
     tensor([0.8485, 1.1314])
     """
 
+    weight: Parameter
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -116,6 +121,9 @@ class GroupNorm(Module):
     >>> nn.GroupNorm(2, 4)(torch.tensor([[1.0, 3.0, 10.0, 30.0]])).detach()
     tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
+
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self,
