@@ -44,9 +44,8 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add to the `grad` of leaves (of `inputs`, if given) the gradients of `tensors`, each times its `grad_tensors`, which may be left
-    out for
-    single numbers. The graph is freed unless `retain_graph`; with `create_graph` the gradients can be differentiated.
+    """Add to the `grad` of leaves (of `inputs`, if given) the gradients of `tensors`, each times its `grad_tensors`, which may be
+    left out for single numbers. The graph is freed unless `retain_graph`; with `create_graph` the gradients can be differentiated.
 
     >>> x = torch.tensor(3.0, requires_grad=True)
     >>> torch.autograd.backward([x * x, 2 * x])
@@ -75,9 +74,8 @@ def tensor_backward(
     inputs: Any = None,
 ) -> None:
     """Add to the `grad` of the graph's leaves (of `inputs`, if given) the gradient of this tensor, which must be one number unless
-    `gradient`
-    says by what its elements are weighted. The graph is freed unless it is retained; with `create_graph` the gradients can be
-    differentiated.
+    `gradient` says by what its elements are weighted. The graph is freed unless it is retained; with `create_graph` the gradients can
+    be differentiated.
 
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).backward(torch.tensor([1.0, 10.0]))
@@ -177,10 +175,8 @@ def grad(
     materialize_grads: bool = False,
 ) -> Any:
     """The gradients of `outputs` (times `grad_outputs`) with respect to `inputs`, a tuple; no `grad` is touched. An input that the
-    outputs do
-    not depend on is refused, gives None with `allow_unused`, or zeros with `materialize_grads`. With `create_graph` the result can
-    be
-    differentiated itself; with `is_grads_batched` the first dimension of `grad_outputs` counts several at once.
+    outputs do not depend on is refused, gives None with `allow_unused`, or zeros with `materialize_grads`. With `create_graph` the
+    result can be differentiated itself; with `is_grads_batched` the first dimension of `grad_outputs` counts several at once.
 
     >>> x = torch.tensor(2.0, requires_grad=True)
     >>> (first,) = torch.autograd.grad(x**3, x, create_graph=True)

@@ -38,11 +38,9 @@ def vmap(
     chunk_size: int | None = None,
 ) -> Callable[..., Result]:
     """`func` over examples that lie along `in_dims` of the inputs (None: the same for all) and come out along `out_dims`. Keyword
-    arguments are
-    the same for all.
+    arguments are the same for all.
 
-    `randomness` says whether a random op is refused ("error"), the "same" for all examples, or "different". `chunk_size` is how
-    many
+    `randomness` says whether a random op is refused ("error"), the "same" for all examples, or "different". `chunk_size` is how many
     examples are computed at once.
 
     >>> rows = torch.tensor([[1.0, 2.0], [3.0, 4.0]])

@@ -45,9 +45,8 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 class detect_anomaly:
-    """Anomaly mode inside the block: backward refuses gradients that are NaN (unless `check_nan` is false), and a node that fails says
-    where
-    it was recorded. It is one switch for all threads, and slow, of which a warning is given.
+    """Anomaly mode inside the block: backward refuses gradients that are NaN (unless `check_nan` is false), and a node that fails
+    says where it was recorded. It is one switch for all threads, and slow, of which a warning is given.
 
     >>> import warnings
     >>> with warnings.catch_warnings():

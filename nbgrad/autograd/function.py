@@ -215,7 +215,8 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod  # words, here and below, so that type checkers let a user's own name what it takes
     def backward(ctx: Any, *grad_outputs: Any, **_: Any) -> Any:
-        """The gradients of the arguments, one for each, None where there is none, from those of the outputs; the user writes it, or `vjp`.
+        """The gradients of the arguments, one for each, None where there is none, from those of the outputs; the user writes it, or
+        `vjp`.
 
         >>> class Double(torch.autograd.Function):
         ...     @staticmethod
@@ -252,9 +253,8 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """The function of many examples: `info.batch_size` of them, along `in_dims` of the arguments; returns the outputs and where their
-        examples
-        lie. The user writes it, or sets `generate_vmap_rule` and has it made.
+        """The function of many examples: `info.batch_size` of them, along `in_dims` of the arguments; returns the outputs and where
+        their examples lie. The user writes it, or sets `generate_vmap_rule` and has it made.
 
         >>> class Double(torch.autograd.Function):
         ...     @staticmethod

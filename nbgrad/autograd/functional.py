@@ -36,8 +36,7 @@ def vjp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """What `func` returns, and `v` times its Jacobian: one tensor per input. `v` is like the outputs and may be left out for one
-    number. With
-    `strict` an output that does not depend on an input is refused.
+    number. With `strict` an output that does not depend on an input is refused.
 
     >>> torch.autograd.functional.vjp(torch.exp, torch.zeros(2), torch.tensor([1.0, 3.0]))
     (tensor([1., 1.]), tensor([1., 3.]))
@@ -126,9 +125,8 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The derivatives of all that `func` returns: of shape output + input; a tuple over outputs of tuples over inputs, each level only
-    where
-    there is a tuple. With `vectorize` all rows are computed at once.
+    """The derivatives of all that `func` returns: of shape output + input; a tuple over outputs of tuples over inputs, each level
+    only where there is a tuple. With `vectorize` all rows are computed at once.
 
     >>> torch.autograd.functional.jacobian(lambda x: x * x, torch.tensor([1.0, 2.0]))
     tensor([[2., 0.],

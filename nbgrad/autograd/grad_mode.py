@@ -136,8 +136,7 @@ def _check_bool(name: str, mode: Any) -> None:
 
 class no_grad(Mode):
     """Nothing is recorded inside: results do not require grad. What factories are asked to require, they still do. A context manager
-    or a
-    decorator, of this thread alone.
+    or a decorator, of this thread alone.
 
     >>> x = torch.ones(2, requires_grad=True)
     >>> with torch.no_grad():

@@ -50,8 +50,7 @@ def gradcheck(
     """Compare the gradients of `func` at `inputs` with central differences; for float64.
 
     In `fast_mode` one random direction stands for the whole Jacobian. A failure raises GradcheckError, or gives False if
-    `raise_exception` is
-    false.
+    `raise_exception` is false.
 
     >>> torch.autograd.gradcheck(torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True))
     True

@@ -316,8 +316,7 @@ def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
 ) -> RemovableHandle:
     """Call `fn` once a backward: with the list of the tensors' gradients when all that it computes are there ("all"), or with the
-    first of
-    them ("any"). The handle that comes back takes the hook off again with `remove()`.
+    first of them ("any"). The handle that comes back takes the hook off again with `remove()`.
 
     >>> x, y = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
     >>> handle = torch.autograd.graph.register_multi_grad_hook((x, y), print)

@@ -75,8 +75,7 @@ else:
 class Tensor(Methods):
     """An array with a dtype, a device and, where it is asked for, a history from which gradients are computed.
 
-    `torch.tensor` makes one from values; functions and methods make others from it. With `requires_grad` what is computed from it
-    is
+    `torch.tensor` makes one from values; functions and methods make others from it. With `requires_grad` what is computed from it is
     recorded, and `backward()` of a result adds the gradient to `grad`. Several tensors may look at one memory: see `view` and
     `detach`.
 
@@ -297,8 +296,7 @@ class Tensor(Methods):
     @property
     def requires_grad(self) -> bool:
         """Whether what is computed from the tensor is recorded, so that `backward` reaches it. It can be set on leaves only, and on a
-        tensor
-        that was computed it is true when one of the inputs had it.
+        tensor that was computed it is true when one of the inputs had it.
 
         >>> x = torch.ones(2, requires_grad=True)
         >>> x.requires_grad, (x + 1).requires_grad, x.detach().requires_grad
@@ -403,8 +401,8 @@ class Tensor(Methods):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward` has added up so far; None before the first. Later calls add to it, so a training step clears it
-        first.
+        """The gradient that `backward` has added up so far; None before the first. Later calls add to it, so a training step clears
+        it first.
 
         >>> x = torch.ones(2, requires_grad=True)
         >>> (3 * x).sum().backward()
@@ -429,8 +427,8 @@ class Tensor(Methods):
 
     @property
     def grad_dtype(self) -> Any:
-        """What gradients that arrive here are cast to; None takes them as they come. It is the tensor's own dtype unless set, on leaves
-        only.
+        """What gradients that arrive here are cast to; None takes them as they come. It is the tensor's own dtype unless set, on
+        leaves only.
 
         >>> x = torch.ones(2, requires_grad=True)
         >>> x.grad_dtype = torch.float64
@@ -480,7 +478,8 @@ class Tensor(Methods):
         return self._ad is not None and self._ad.retains
 
     def retain_grad(self) -> None:
-        """Let `backward` keep the gradient of a tensor that was computed in its `grad`, as it does for leaves. Does nothing on a leaf.
+        """Let `backward` keep the gradient of a tensor that was computed in its `grad`, as it does for leaves. Does nothing on a
+        leaf.
 
         >>> x = torch.ones(2, requires_grad=True)
         >>> y = x * 2
@@ -503,8 +502,8 @@ class Tensor(Methods):
         meta(self).retains = True
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call `hook` with the gradient of this tensor each time that it is computed; a tensor which the hook returns takes its place. The
-        handle that comes back takes the hook off again with `remove()`.
+        """Call `hook` with the gradient of this tensor each time that it is computed; a tensor which the hook returns takes its
+        place. The handle that comes back takes the hook off again with `remove()`.
 
         >>> x = torch.ones(2, requires_grad=True)
         >>> handle = x.register_hook(lambda g: 10 * g)
@@ -532,9 +531,8 @@ class Tensor(Methods):
         return register(table, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """Call `hook` with this leaf after a gradient has been added to its `grad`. What it returns must be None; the handle that comes
-        back
-        takes it off again with `remove()`.
+        """Call `hook` with this leaf after a gradient has been added to its `grad`. What it returns must be None; the handle that
+        comes back takes it off again with `remove()`.
 
         >>> x = torch.ones(2, requires_grad=True)
         >>> handle = x.register_post_accumulate_grad_hook(lambda p: print("now", p.grad))
@@ -617,9 +615,8 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
-        """The same memory without history, where writes are not noticed by the graph: gradients saved from the old values may come out
-        wrong.
-        Setting it lets the tensor show other memory; its history and its `grad` stay.
+        """The same memory without history, where writes are not noticed by the graph: gradients saved from the old values may come
+        out wrong. Setting it lets the tensor show other memory; its history and its `grad` stay.
 
         >>> x = torch.ones(2, requires_grad=True)
         >>> x.data *= 5

@@ -262,9 +262,8 @@ def save(
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Write an object and all that it holds to a file. What is made of tensors, plain data (numbers, text, bytes, None, dtypes, sizes,
-    devices)
-    and containers of both can be loaded without running code.
+    """Write an object and all that it holds to a file. What is made of tensors, plain data (numbers, text, bytes, None, dtypes,
+    sizes, devices) and containers of both can be loaded without running code.
 
     Of PyTorch's further arguments none changes what is written.
 

@@ -26,8 +26,7 @@ def functional_call(
     strict: bool = False,
 ) -> Any:
     """`module(*args, **kwargs)` with these tensors for its parameters and buffers, which themselves stay as they are. Tied parameters
-    take one
-    value; with `strict` all have to be given.
+    take one value; with `strict` all have to be given.
 
     >>> double = {"weight": torch.tensor([[2.0]])}
     >>> torch.func.functional_call(nn.Linear(1, 1, bias=False), double, torch.tensor([5.0]))

@@ -26,9 +26,8 @@ DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
 class dtype:
     """The type of a tensor's elements: `torch.float32` and the like, which are the only ones there are.
 
-    `np` is NumPy's dtype; `scalar_name` the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int").
-    `code` says
-    how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for float16.
+    `np` is NumPy's dtype; `scalar_name` the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code`
+    says how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for float16.
 
     >>> torch.float32.itemsize, torch.float32.is_floating_point
     (4, True)

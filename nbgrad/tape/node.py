@@ -37,9 +37,8 @@ HELD: tuple[Any, ...] = (None,)
 class Node:
     """One recorded op of the graph, a tensor's `grad_fn`; `next_functions` lead to those that made its inputs.
 
-    `saved` is what the rule reads (None once freed), `versions` what they counted when saved, `static` all that is no tensor,
-    `rule` the
-    record of the op that knows what to do with them.
+    `saved` is what the rule reads (None once freed), `versions` what they counted when saved, `static` all that is no tensor, `rule`
+    the record of the op that knows what to do with them.
 
     >>> node = (torch.ones(2, requires_grad=True) * 2).exp().grad_fn
     >>> node.name(), node.next_functions[0][0].name()

@@ -58,8 +58,7 @@ def _diag_embed(input: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
 @method
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices of zeros in `dim1` and `dim2` with the last dimension of `input` on a diagonal, `offset` above the main one. The
-    gradient is
-    that diagonal's.
+    gradient is that diagonal's.
 
     >>> torch.diag_embed(torch.tensor([1, 2]), offset=1)
     tensor([[0, 1, 0],
@@ -355,8 +354,8 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of `input` with `src` written where `as_strided` of the same arguments looks. `input` gets a gradient beside it, `src` in
-    it.
+    """A copy of `input` with `src` written where `as_strided` of the same arguments looks. `input` gets a gradient beside it, `src`
+    in it.
 
     >>> torch.zeros(4).as_strided_scatter(torch.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])

@@ -103,8 +103,7 @@ def _rolled(input: Tensor, *, shifts: Ints, dims: Ints) -> Tensor:
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """A copy shifted by `shifts` along `dims`; what leaves at the end comes in at the start. Without `dims` the elements are shifted
-    as if in
-    one row. The gradient is shifted back.
+    as if in one row. The gradient is shifted back.
 
     >>> torch.arange(4).roll(1)
     tensor([3, 0, 1, 2])
@@ -202,8 +201,7 @@ def _repeat(input: Tensor, *, times: Ints) -> Tensor:
 
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """Copies of the tensor side by side, as often along each dimension as `repeats` says; more numbers than dimensions make new ones
-    in
-    front. The gradient is the sum over the copies.
+    in front. The gradient is the sum over the copies.
 
     >>> torch.tensor([1, 2]).repeat(2, 2)
     tensor([[1, 2, 1, 2],
@@ -252,8 +250,7 @@ def repeat_interleave(
     input: Any = unset, repeats: Any = unset, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     """Each slice along `dim` `repeats` times in a row, a number for all or a tensor with one for each; without `dim` the elements. A
-    tensor of
-    repeats alone gives the indices. The gradient is the sum over the repetitions.
+    tensor of repeats alone gives the indices. The gradient is the sum over the repetitions.
 
     >>> torch.repeat_interleave(torch.tensor([1, 2]), torch.tensor([1, 3]))
     tensor([1, 2, 2, 2])

@@ -60,8 +60,7 @@ def _constant(input: Tensor, *, pad: Ints, value: Any) -> Tensor:
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
     """`input` with `value` around it. `pad` holds the numbers before and after, the last dimension first; negative ones cut off. The
-    gradient
-    is that of the part inside.
+    gradient is that of the part inside.
 
     >>> torch.constant_pad_nd(torch.ones(2), (1, 2), 7)
     tensor([7., 1., 1., 7., 7.])
@@ -143,8 +142,7 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """`input` with more around it: `value` ("constant"), what lies inside of the edge in mirror order ("reflect"), the edge itself
     ("replicate") or the other end ("circular"). `pad` holds the numbers before and after, the last dimension first. The gradient of
-    what
-    was copied adds up where it came from.
+    what was copied adds up where it came from.
 
     >>> F.pad(torch.tensor([[1.0, 2.0, 3.0]]), (2, 1), mode="reflect")
     tensor([[3., 2., 1., 2., 3., 2.]])

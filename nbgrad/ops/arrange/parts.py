@@ -145,9 +145,8 @@ def _windows(sp: Spec, *, dim: int, size: int, step: int) -> tuple[Spec, int]:
 
 
 def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """A view of all windows of `size` elements along `dimension`, `step` apart, with the elements of a window in a new last dimension.
-    What an
-    element got in several windows adds up in its gradient.
+    """A view of all windows of `size` elements along `dimension`, `step` apart, with the elements of a window in a new last
+    dimension. What an element got in several windows adds up in its gradient.
 
     >>> torch.arange(5).unfold(0, 3, 2)
     tensor([[0, 1, 2],
@@ -170,8 +169,8 @@ Tensor.unfold = _unfold  # type: ignore[assignment, method-assign]
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that tensors of these shapes have in common when they meet: from the last dimension on sizes are equal, or one of them
-    is 1.
+    """The shape that tensors of these shapes have in common when they meet: from the last dimension on sizes are equal, or one of
+    them is 1.
 
     >>> torch.broadcast_shapes((2, 1), (3,))
     torch.Size([2, 3])
@@ -223,8 +222,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
     """For each vector a view of its values spread over the grid of all: with `indexing="ij"` the k-th runs along dimension k, with
-    "xy" the
-    first two are exchanged.
+    "xy" the first two are exchanged.
 
     >>> torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4, 5]), indexing="ij")
     (tensor([[1, 1, 1],
@@ -360,7 +358,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 @method
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """The sum over what spreading from `size` to the tensor's shape had repeated: the gradient of `expand`, and `expand` is its own.
+    """The sum over what spreading from `size` to the tensor's shape had repeated, which is what `expand` does to its gradient. Its
+    own gradient is expanded.
 
     >>> torch.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])

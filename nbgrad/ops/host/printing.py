@@ -65,10 +65,8 @@ def set_printoptions(
     sci_mode: bool | None = None,
 ) -> None:
     """How tensors are printed from now on: `precision` digits; in full up to `threshold` elements, beyond that only `edgeitems` at
-    each end of
-    a dimension; lines of `linewidth`; or all of a `profile` ("default", "short", "full"). What is not given stays, except
-    `sci_mode`: it
-    goes back to choosing by itself.
+    each end of a dimension; lines of `linewidth`; or all of a `profile` ("default", "short", "full"). What is not given stays, except
+    `sci_mode`: it goes back to choosing by itself.
 
     >>> torch.set_printoptions(precision=2)
     >>> torch.tensor([1 / 3])

@@ -172,8 +172,7 @@ hooks.resize = resize
 @method
 def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Give the tensor the shape `sizes`, its memory growing if it must: elements keep their places in memory, new ones have no set
-    value.
-    Refused where the tensor requires grad.
+    value. Refused where the tensor requires grad.
 
     >>> torch.arange(4).resize_(3)
     tensor([0, 1, 2])
@@ -457,8 +456,8 @@ def set_(
     size: Sequence[int] | None = None,
     stride: Sequence[int] = (),
 ) -> Tensor:
-    """Read another memory from now on: that of a tensor as it lies, that of a tensor or a storage from an offset, or none. The version
-    counter stays the tensor's own.
+    """Read another memory from now on: that of a tensor as it lies, that of a tensor or a storage from an offset, or none. The
+    version counter stays the tensor's own.
 
     >>> torch.ones(2).set_(torch.zeros(3))
     tensor([0., 0., 0.])

@@ -173,8 +173,7 @@ for _name, _method in {
 @method
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """The tensor's memory as a NumPy array: writes to either show in both. Refused where a gradient would be lost, unless `force`,
-    which
-    detaches.
+    which detaches.
 
     >>> torch.ones(2).numpy()
     array([1., 1.], dtype=float32)
@@ -385,8 +384,7 @@ _RESULT_TYPE = (
 
 def result_type(tensor1: Any, tensor2: Any, /) -> _dtype:
     """The dtype in which an op of the two, tensors or numbers, computes. Tensors with dimensions count more than those without, and
-    these more
-    than numbers, within one category (bool, integer, float).
+    these more than numbers, within one category (bool, integer, float).
 
     >>> torch.result_type(torch.tensor([1]), 2.5), torch.result_type(torch.ones(2), torch.tensor(1.0, dtype=torch.float64))
     (torch.float32, torch.float32)

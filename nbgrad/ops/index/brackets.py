@@ -513,8 +513,7 @@ def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: boo
 @method
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` written at `indices`, a tuple of index tensors as in `input[indices] = values`; with
-    `accumulate` they
-    are added. `values` gets the gradient read at the indices, `input` that beside them (with `accumulate` all).
+    `accumulate` they are added. `values` gets the gradient read at the indices, `input` that beside them (with `accumulate` all).
 
     >>> at = (torch.tensor([0, 1]), torch.tensor([1, 0]))
     >>> torch.zeros(2, 2).index_put(at, torch.tensor([5.0, 6.0]))

@@ -91,8 +91,8 @@ def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tenso
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """For every element of `index` the one of `input` at the same place but along `dim`, where `index` says: `out[i][j] =
-    input[index[i][j]][j]` for `dim` 0. The gradient adds up where it was read.
+    """For every element of `index` the one of `input` at the same place but along `dim`, where `index` says: for `dim` 0
+    `out[i][j] = input[index[i][j]][j]`. The gradient adds up where it was read.
 
     >>> x = torch.tensor([[1, 2], [3, 4]])
     >>> x.gather(1, torch.tensor([[1, 1], [0, 1]]))
@@ -189,8 +189,7 @@ def scatter(
     out: Tensor | None = None,
 ) -> Tensor:
     """A copy of `input` with the elements of `src` (or one number) written along `dim` where `index` says: the inverse of `gather`.
-    `src` gets
-    the gradient read there, `input` that of what was not written over. `reduce` may be "add" or "multiply".
+    `src` gets the gradient read there, `input` that of what was not written over. `reduce` may be "add" or "multiply".
 
     >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), torch.tensor([[5.0], [6.0]]))
     tensor([[0., 0., 5.],
@@ -221,8 +220,7 @@ def scatter_(
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with the elements of `src` added along `dim` where `index` says. `input` gets the whole gradient, `src` what
-    `gather`
-    reads of it.
+    `gather` reads of it.
 
     >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 0, 2]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([3., 0., 3.])
@@ -411,8 +409,7 @@ def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
     """A copy of `input` with `alpha` times each slice of `source` added to the slice along `dim` that `index` names. `input` gets the
-    whole
-    gradient, `source` `alpha` times what `index_select` reads of it.
+    whole gradient, `source` `alpha` times what `index_select` reads of it.
 
     >>> torch.zeros(3).index_add(0, torch.tensor([0, 2, 0]), torch.tensor([1.0, 2.0, 3.0]))
     tensor([4., 0., 2.])

@@ -70,8 +70,7 @@ def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
     """A copy of `input` with each slice of `source` written over the slice along `dim` that `index` names. `source` gets the gradient
-    of those
-    slices, `input` of the others.
+    of those slices, `input` of the others.
 
     >>> torch.zeros(3).index_copy(0, torch.tensor([2, 0]), torch.tensor([5.0, 6.0]))
     tensor([6., 0., 5.])
@@ -92,9 +91,8 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 @method
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of `input` in which the places where `mask` is true take the elements of `source` in order. `source` gets the gradient of
-    what it
-    gave, `input` that of the rest.
+    """A copy of `input` in which the places where `mask` is true take the elements of `source` in order. `source` gets the gradient
+    of what it gave, `input` that of the rest.
 
     >>> mask = torch.tensor([True, False, True])
     >>> torch.zeros(3).masked_scatter(mask, torch.tensor([5.0, 6.0]))

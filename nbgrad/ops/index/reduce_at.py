@@ -188,8 +188,7 @@ def scatter_reduce(
     out: Tensor | None = None,
 ) -> Tensor:
     """As `scatter`, but what meets at one place is combined by `reduce`: "sum", "prod", "mean", "amax" or "amin", with what `input`
-    has there
-    unless `include_self` is false. The gradient is that of the reduction; equal extremes share it.
+    has there unless `include_self` is false. The gradient is that of the reduction; equal extremes share it.
 
     >>> at, src = torch.tensor([0, 0, 1]), torch.tensor([1.0, 5.0, 2.0])
     >>> torch.zeros(2).scatter_reduce(0, at, src, "amax")
@@ -237,8 +236,7 @@ def index_reduce(
     out: Tensor | None = None,
 ) -> Tensor:
     """As `index_add`, but what meets at one slice is combined by `reduce`: "prod", "mean", "amax" or "amin", with what `input` has
-    there unless
-    `include_self` is false.
+    there unless `include_self` is false.
 
     >>> at, source = torch.tensor([0, 0, 1]), torch.tensor([2.0, 3.0, 4.0])
     >>> torch.ones(2).index_reduce(0, at, source, "prod")

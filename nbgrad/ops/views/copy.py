@@ -201,9 +201,8 @@ def to(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """The tensor in another dtype or on another device, given as such or as those of a tensor; itself if nothing changes and `copy` is
-    not
-    set. The gradient is cast back to the dtype that the tensor has.
+    """The tensor in another dtype or on another device, given as such or as those of a tensor; itself if nothing changes and `copy`
+    is not set. The gradient is cast back to the dtype that the tensor has.
 
     >>> x = torch.ones(2, requires_grad=True)
     >>> x.to(torch.float64).sum().backward()
@@ -359,8 +358,7 @@ _filled_by_number, _zeroed = _blanked("FillBackward2"), _blanked("ZeroBackward0"
 @method
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write the elements of `src` into the tensor, spread to its shape and cast to its dtype; return it. The gradient goes to `src`,
-    summed
-    back to its shape; what was written over gets none.
+    summed back to its shape; what was written over gets none.
 
     >>> torch.zeros(2, 2).copy_(torch.tensor([1, 2]))
     tensor([[1., 2.],
@@ -392,8 +390,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 @method
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Set every element to `value`, a number or a tensor of one element; return the tensor. What was there gets no gradient, the
-    tensor
-    `value` gets the sum of all.
+    tensor `value` gets the sum of all.
 
     >>> torch.zeros(2, 2).fill_(7)
     tensor([[7., 7.],

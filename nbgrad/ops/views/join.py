@@ -153,8 +153,7 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
 
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     """Join tensors along a dimension that exists: their shapes agree in all others. Empty tensors of one dimension are passed over.
-    Each
-    tensor's gradient is its part of the whole.
+    Each tensor's gradient is its part of the whole.
 
     >>> torch.cat([torch.zeros(1, 2), torch.ones(2, 2)])
     tensor([[0., 0.],

@@ -122,9 +122,8 @@ def _as_dtype(self: Tensor, d: dtypes.dtype) -> Tensor:
 
 @settled
 def _t_view(self: Tensor, *shape: Any) -> Any:
-    """The same memory in another shape; one size may be -1, which is worked out. Refused where the memory's order has no such reading,
-    of
-    which `reshape` makes a copy. A dtype in place of sizes reads the bytes as that.
+    """The same memory in another shape; one size may be -1, which is worked out. Refused where the memory's order has no such
+    reading, of which `reshape` makes a copy. A dtype in place of sizes reads the bytes as that.
 
     >>> torch.arange(6).view(2, -1)
     tensor([[0, 1, 2],
@@ -141,9 +140,8 @@ Tensor.view = _t_view  # type: ignore[method-assign]
 @method
 @settled
 def reshape(input: Tensor, *shape: Any) -> Any:
-    """The elements in order in another shape; one size may be -1, which is worked out. A view where the memory allows it, else a copy.
-    The
-    gradient is reshaped back.
+    """The elements in order in another shape; one size may be -1, which is worked out. A view where the memory allows it, else a
+    copy. The gradient is reshaped back.
 
     >>> torch.arange(6).reshape(2, -1)
     tensor([[0, 1, 2],
@@ -244,8 +242,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 @settled
 def squeeze(input: Tensor, dim: Any = None) -> Any:
     """A view without the dimensions of size 1; with `dim` (one or several) only those are left out, where they are of size 1. The
-    gradient
-    has them back.
+    gradient has them back.
 
     >>> torch.ones(1, 2, 1).squeeze().shape, torch.ones(1, 2, 1).squeeze(0).shape
     (torch.Size([2]), torch.Size([2, 1]))
@@ -305,8 +302,7 @@ def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
 @settled
 def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
     """A view in which dimensions of size 1 are shown as often as `sizes` says, without a copy; -1 leaves a size as it is, and new
-    dimensions
-    come in front. The gradient is the sum over what was repeated.
+    dimensions come in front. The gradient is the sum over what was repeated.
 
     >>> x = torch.tensor([[1.0], [2.0]], requires_grad=True)
     >>> x.expand(-1, 3).sum().backward()

@@ -150,8 +150,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
 @settled
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A view of the diagonals of the matrices in `dim1` and `dim2`, as the last dimension; `offset` counts above the main one, below
-    if
-    negative. The gradient is zero beside them.
+    if negative. The gradient is zero beside them.
 
     >>> torch.arange(9).view(3, 3).diagonal(1)
     tensor([1, 5])
@@ -301,8 +300,7 @@ def _chunks(input: Tensor, chunks: int, dim: int) -> dict[str, Any]:
 @method
 def split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts along `dim`, as a tuple: each `split_size` long (the last may be shorter), or as long as the list `split_size`
-    says.
-    The gradients are joined.
+    says. The gradients are joined.
 
     >>> torch.arange(5).split(2), torch.arange(5).split([1, 4])
     ((tensor([0, 1]), tensor([2, 3]), tensor([4])), (tensor([0]), tensor([1, 2, 3, 4])))

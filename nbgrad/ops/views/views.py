@@ -217,8 +217,7 @@ def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """A view of the memory that reads `size` elements along each dimension, `stride` elements of memory apart, from `storage_offset`
-    on. An
-    element that is shown several times gets the sum of its gradients.
+    on. An element that is shown several times gets the sum of its gradients.
 
     >>> x = torch.arange(4.0, requires_grad=True)
     >>> x.as_strided((3, 2), (1, 1)).sum().backward()
