@@ -27,8 +27,9 @@ def _field(k: int) -> property:
 
 def _make(name: str, *fields: str) -> Callable[[Any], Any]:
     """A result has one type, and where `out=` was given another."""
+    words = f"What `{name}` gives, by name and by place: `{'`, `'.join(fields)}`."
     for full in (name, f"{name}_out"):
-        body = {"__slots__": (), "fields": fields, "__module__": __name__}
+        body = {"__slots__": (), "fields": fields, "__module__": __name__, "__doc__": words}
         globals()[full] = type(full, (Named,), body | {f: _field(k) for k, f in enumerate(fields)})
     made: Callable[[Any], Any] = globals()[name]
     return made

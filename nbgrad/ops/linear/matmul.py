@@ -39,7 +39,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """`input @ weight.T + bias`; the weight is read as it lies."""
+    """`input @ weight.T + bias` along the last dimension: of (..., n) and a weight (m, n) it makes (..., m); the weight is read as it lies.
+    The gradients are `g @ weight`, `g.T @ input`, and for the bias the sum of `g` over the rows.
+
+    >>> F.linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 1.0], [0.0, 3.0]]), torch.tensor([10.0, 20.0]))
+    tensor([[13., 26.]])
+    """
     if out is not None:
         return into("linear", out, linear(input, weight, bias), (input, weight, bias))
     try:

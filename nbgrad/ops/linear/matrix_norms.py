@@ -178,7 +178,7 @@ def _norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = Fal
     return _norm(input, p, dim, keepdim, None, dtype)
 
 
-_norm_of.__name__ = "norm"
+_norm_of.__name__, _norm_of.__doc__ = "norm", norm.__doc__
 method(settled(_norm_of))
 
 

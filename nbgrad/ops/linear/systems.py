@@ -634,7 +634,7 @@ def _reflect(input: Tensor, tau: Tensor) -> Tensor:
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of reflections `I - tau * outer(v, v)`, whose vectors stand in the columns of `input`, below the
-    diagonal: above it they are 0, on it 1. It is the `Q` of what makes a `qr` in this form.
+    diagonal: above it they are 0, on it 1. So LAPACK keeps the `Q` of a `qr`.
 
     >>> torch.linalg.householder_product(torch.tensor([[5.0], [1.0]]), torch.tensor([1.0]))
     tensor([[ 0.],

@@ -92,7 +92,11 @@ class Generator:
         self.manual_seed(_DEFAULT_SEED)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the stream of this seed, and return the generator."""
+        """Start the stream of this seed, and return the generator.
+
+        >>> torch.rand(2, generator=torch.Generator().manual_seed(1))
+        tensor([0.7576, 0.2793])
+        """
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         seed = operator.index(seed)
@@ -107,13 +111,21 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Reseed from the operating system's entropy, and return the seed."""
+        """Seed the generator from the operating system's entropy, and return the seed.
+
+        >>> 0 <= torch.Generator().seed() < 2**64
+        True
+        """
         seed = int.from_bytes(os.urandom(8), "little") >> 11  # 53 bits, as PyTorch: exact in a float
         self.manual_seed(seed)
         return seed
 
     def initial_seed(self) -> int:
-        """The seed that started the stream."""
+        """The seed that started the stream.
+
+        >>> torch.Generator().manual_seed(7).initial_seed()
+        7
+        """
         return self._seed
 
     def state(self) -> Array:
@@ -129,6 +141,7 @@ class Generator:
         return record.reshape(1).view(np.uint8)
 
     def restore(self, state: Array) -> Generator:
+        """Go to where `state` was asked."""
         if state.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
         if state.size != _STATE.itemsize:
@@ -148,17 +161,31 @@ class Generator:
         return self
 
     def get_state(self) -> Tensor:
-        """Where the stream is, as a tensor of bytes, laid out as PyTorch's is."""
+        """Where the stream is, as a tensor of bytes, laid out as PyTorch's is.
+
+        >>> torch.Generator().get_state().dtype
+        torch.uint8
+        """
         return of_array(self.state())
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Go to where `get_state` was asked, of this generator or another one, and return the generator."""
+        """Go to where `get_state` was asked, of this generator or another one, and return the generator.
+
+        >>> a, b = torch.Generator().manual_seed(1), torch.Generator()
+        >>> b.set_state(a.get_state()).initial_seed()
+        1
+        """
         if not isinstance(new_state, Tensor):
             raise TypeError(f"expected a torch.ByteTensor, but got {kind_name(new_state)}")
         return self.restore(new_state.detach()._host())
 
     def clone_state(self) -> Generator:
-        """A new generator that stands where this one does."""
+        """A new generator that stands where this one does.
+
+        >>> g = torch.Generator().manual_seed(1)
+        >>> torch.equal(torch.rand(3, generator=g.clone_state()), torch.rand(3, generator=g))
+        True
+        """
         return Generator().restore(self.state())
 
     def __reduce__(self) -> tuple[object, ...]:
