@@ -34,14 +34,14 @@ def for_cuda(op) -> str:
     return text.replace("@NAME@", f"{op.name}_f4_v").strip()
 
 
-def block(title: str, text: str, language: str = "python") -> str:
-    return f"**{title}**\n\n```{language}\n{text}\n```\n"
+def block(title: str, text: str, wrap: bool = False) -> str:
+    return f"**{title}**\n\n{'{.wrap}' + chr(10) if wrap else ''}```python\n{text}\n```\n"
 
 
 def beside(*blocks: str) -> str:
     """Columns where there is room for them, one below the other where not."""
-    cells = "\n".join(f'<div markdown="1">\n\n{cell}\n</div>' for cell in blocks)
-    return f'<div class="beside" markdown="1">\n{cells}\n</div>\n'
+    cells = "\n".join(f":::{{container}}\n\n{cell}\n:::" for cell in blocks)
+    return f"::::{{container}} beside\n{cells}\n::::\n"
 
 
 def reads(op) -> str:
@@ -58,11 +58,11 @@ def page() -> str:
     return PAGE.format(
         stanza=block("You write", inspect.getsource(op._body).strip()),
         trace=beside(
-            block("Its expression", str(op.body), "{.python .wrap}"),
+            block("Its expression", str(op.body), wrap=True),
             block(
                 "Its derivative, times the gradient `g` that arrives",
                 str(op.partials["x"]),
-                "{.python .wrap}",
+                wrap=True,
             ),
         ),
         reads=reads(op),
@@ -74,7 +74,7 @@ def page() -> str:
         rows=block("Forward, of memory with steps", source("bump_f4_g_rows")),
         tanh=beside(
             block("The stanza of `tanh`", inspect.getsource(tanh._body).strip()),
-            block("Its derivative", str(tanh.partials["input"]), "{.python .wrap}"),
+            block("Its derivative", str(tanh.partials["input"]), wrap=True),
         ),
         tanh_reads=reads(tanh),
         targets=beside(
@@ -85,7 +85,7 @@ def page() -> str:
 
 
 PAGE = """---
-hide: [toc]
+hide-toc: true
 ---
 
 # From scalar function to kernel

@@ -128,14 +128,14 @@ def about(title: str) -> str:
 
 def entry(path: str, name: str, thing: Any, level: str) -> list[str]:
     prefix = path.replace("nbgrad", "torch", 1).replace("torch.Tensor", "Tensor")
-    text = [f"{level} {escaped(name)} {{ #{name} }}", ""]
+    text = [f"{level} {escaped(name)}", ""]
     if isinstance(thing, property):
         return [*text, *said(thing.fget.__doc__ or "")]
     out = any(
         "Tensor out" in line
         for line in signatures._table().get(f"{prefix}.{name}".removeprefix("torch."), ())
     )
-    text += ["``` {.python .wrap}", f"{prefix}.{signature(name, thing, prefix == 'Tensor', out)}", "```", ""]
+    text += ["{.wrap}", "```python", f"{prefix}.{signature(name, thing, prefix == 'Tensor', out)}", "```", ""]
     doc = own_doc(thing)
     if path == "nbgrad.Tensor":
         return [*text, *method(name, doc)]
@@ -235,3 +235,8 @@ _MARKUP: Callable[[re.Match[str]], str] = lambda m: m[0] if m[0].startswith("`")
 def escaped(line: str) -> str:
     """A line of prose in which only backticks mean something."""
     return re.sub(r"`[^`]*`|[*_<\[\]]", _MARKUP, line)
+
+
+def slug(title: str) -> str:
+    """The anchor of a heading: of a name, that; of words, those with hyphens."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") if " " in title else title
