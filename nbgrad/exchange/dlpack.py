@@ -47,6 +47,11 @@ def _dlpack(
 
 
 def _dlpack_device(self: Tensor) -> tuple[DLDeviceType, int]:
+    """Kind and number of the device, as DLPack counts them.
+
+    >>> torch.ones(2).__dlpack_device__()[1]
+    0
+    """
     return DLDeviceType.kDLCPU, self.device.index or 0
 
 

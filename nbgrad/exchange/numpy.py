@@ -51,6 +51,13 @@ _ACCUMULATED = {"add": "cumsum", "multiply": "cumprod"}
 
 
 def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any = (), **words: Any) -> Any:
+    """NumPy's function of tensors as the method of that meaning, with its gradient.
+
+    >>> import nbgrad
+    >>> import numpy as np
+    >>> np.multiply(np.float32(2.0), nbgrad.ones(2))
+    tensor([2., 2.])
+    """
     if any(isinstance(o, np.ndarray) for o in out):
         held = [x.numpy() if isinstance(x, Tensor) else x for x in inputs]  # refuses what requires grad
         return getattr(ufunc, method)(*held, out=out, **words)
@@ -145,6 +152,13 @@ _ON_ARRAYS = {
 
 
 def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: Any) -> Any:
+    """NumPy's functions of arrays that tensors have too, with their gradients; others are NumPy's own, on the tensors' memory.
+
+    >>> import nbgrad
+    >>> import numpy as np
+    >>> np.concatenate([nbgrad.ones(1), nbgrad.zeros(1)])
+    tensor([1., 0.])
+    """
     if function in _ON_ARRAYS:
         return function(*map(_held, args), **{name: _held(x) for name, x in words.items()})
     own = _OWN.get(function)

@@ -77,6 +77,7 @@ class FunctionalModuleWithBuffers(Module):
                         table[name] = t.detach()
 
     def forward(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        """What the module gives for `args` with these parameters and buffers."""
         values = dict(zip(self.param_names, params)) | dict(zip(self.buffer_names, buffers))
         return functional_call(self.stateless_model, values, args, kwargs)
 
@@ -85,6 +86,7 @@ class FunctionalModule(FunctionalModuleWithBuffers):
     """A module without buffers as a function of its parameters."""
 
     def forward(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        """What the module gives for `args` with these parameters."""
         return super().forward(params, (), *args, **kwargs)
 
 

@@ -252,10 +252,12 @@ class SavedTensor:
 
     @property
     def unpack_hook(self) -> Any:
+        """The hook that gives the value back, None where the value itself is kept."""
         kept = self._kept()
         return kept.unpack if type(kept) is Packed else None
 
     def unpack(self) -> Tensor | None:
+        """The value, None where there is none."""
         if self._place is None:
             return self._kept()
         if self._node.saved is not None and self._node.rule.output_at(self._node, self._place) is not None:

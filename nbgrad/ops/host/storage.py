@@ -399,11 +399,13 @@ class TypedStorage(UntypedStorage):
         return made
 
     def element_size(self) -> int:
+        """How many bytes one element takes."""
         if not isinstance(self.dtype, _dtype):
             raise RuntimeError(f"expected torch.dtype, but got {type(self.dtype)}")
         return super().element_size()
 
     def resize_(self, size: int) -> None:
+        """Another number of elements, in place of all tensors over the memory."""
         super().resize_(size)
 
     def __repr__(self) -> str:

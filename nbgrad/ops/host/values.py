@@ -103,42 +103,82 @@ def _number(self: Tensor) -> Any:
 
 
 def _float(self: Tensor) -> float:
+    """The one element as a Python float.
+
+    >>> float(torch.tensor([2]))
+    2.0
+    """
     return float(_number(self))
 
 
 def _complex(self: Tensor) -> complex:
+    """The one element as a Python complex number.
+
+    >>> complex(torch.tensor(2.0))
+    (2+0j)
+    """
     return complex(_number(self))
 
 
 def _int(self: Tensor) -> int:
+    """The one element as a Python int, without its fractional part.
+
+    >>> int(torch.tensor(2.7))
+    2
+    """
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     return int(self._host(_NO_ITEM).item())
 
 
 def _index(self: Tensor) -> int:
+    """The one integer as a Python int: a tensor may stand where Python wants an index.
+
+    >>> [10, 20, 30][torch.tensor(1)]
+    20
+    """
     if self._spec.numel != 1 or self._spec.dtype.is_floating_point:
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(self._host(_NO_ITEM).item())
 
 
 def _len(self: Tensor) -> int:
+    """The size of the first dimension.
+
+    >>> len(torch.ones(2, 3))
+    2
+    """
     if not self._spec.ndim:
         raise TypeError("len() of a 0-d tensor")
     return int(tuple.__getitem__(self._spec.shape, 0))
 
 
 def _iter(self: Tensor) -> Any:
+    """The slices along the first dimension, one by one: views, as `unbind` gives.
+
+    >>> list(torch.tensor([[1, 2], [3, 4]]))
+    [tensor([1, 2]), tensor([3, 4])]
+    """
     if not self._spec.ndim:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self, 0))
 
 
 def _reversed(self: Tensor) -> Tensor:
+    """A copy with the order along the first dimension reversed.
+
+    >>> reversed(torch.arange(3))
+    tensor([2, 1, 0])
+    """
     return flip(self, 0) if self.ndim else self
 
 
 def _contains(self: Tensor, element: Any, /) -> bool:
+    """Whether an element equals this number or tensor.
+
+    >>> 2 in torch.arange(3), 5 in torch.arange(3)
+    (True, False)
+    """
     if isinstance(element, np.bool_) or not (isinstance(element, Tensor) or number_type(element)):
         raise RuntimeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
@@ -147,6 +187,11 @@ def _contains(self: Tensor, element: Any, /) -> bool:
 
 
 def _format(self: Tensor, format_spec: str) -> str:
+    """A single number as Python formats it; other tensors as they print.
+
+    >>> f"{torch.tensor(1 / 3):.2f}"
+    '0.33'
+    """
     if self.ndim == 0 and type(self) is Tensor:
         return format(self._host(_NO_ITEM).item(), format_spec)
     return object.__format__(self, format_spec)
@@ -188,6 +233,12 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    """The tensor as NumPy takes it: its memory, cast if another dtype is asked for. Refused where a gradient would be lost.
+
+    >>> import numpy as np
+    >>> np.asarray(torch.ones(2))
+    array([1., 1.], dtype=float32)
+    """
     array = numpy(self)
     if dtype is not None and array.dtype != dtype:
         if copy is False:
@@ -554,6 +605,13 @@ def _reduce_ex(self: Tensor, protocol: Any) -> Any:
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A copy in memory of its own of a leaf, with its `grad` and attributes; tensors that were copied already come from `memo`.
+
+    >>> import copy
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> copy.deepcopy(x)
+    tensor([1., 1.], requires_grad=True)
+    """
     if not self.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "

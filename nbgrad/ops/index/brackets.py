@@ -307,6 +307,17 @@ _PLAIN = frozenset((int, type(None)))
 
 
 def _getitem(self: Tensor, index: Any) -> Tensor:
+    """What the index shows. Numbers, slices, `...` and None give a view; index tensors, lists and masks a copy, in which their common
+    shape takes the place of the dimensions they read. The gradient goes back to where it was read, and adds up there.
+
+    >>> x = torch.arange(6).view(2, 3)
+    >>> x[:, 1], x[torch.tensor([1, 0]), 2], x[x > 3]
+    (tensor([1, 4]), tensor([5, 2]), tensor([4, 5]))
+    >>> y = torch.zeros(3, requires_grad=True)
+    >>> y[[0, 0, 2]].sum().backward()
+    >>> y.grad
+    tensor([2., 0., 1.])
+    """
     kind: Any = type(index)
     if type(self._spec) is Marked:
         kind = None  # what a transform looks after goes through the ops, one by one
@@ -382,6 +393,16 @@ def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> Shown
 
 
 def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
+    """Write `value`, a number or a tensor, spread to the shape of what the index shows. The gradient goes to `value`; what was
+    written over gets none.
+
+    >>> x = torch.zeros(2, 2)
+    >>> x[0, 1] = 5.0
+    >>> x[:, 0] = torch.tensor([1.0, 2.0])
+    >>> x
+    tensor([[1., 5.],
+            [2., 0.]])
+    """
     if not isinstance(value, Tensor) and number_type(value) is None:
         if isinstance(value, complex):
             raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")
@@ -476,6 +497,7 @@ def _check_put(t: Tensor, value: Tensor, place: Place) -> None:
 
 
 def _delitem(self: Tensor, index: Any) -> None:
+    """Refused: a tensor has no elements to lose."""
     raise TypeError("Tensor does not support deleting items")
 
 
