@@ -104,7 +104,7 @@ def acos_(input: Tensor) -> Tensor: ...
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acosh_(input: Tensor) -> Tensor: ...
 def add(
-    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | Number | None = None
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor: ...
 def addbmm(
     input: Tensor,
@@ -502,27 +502,19 @@ def diff(
 ) -> Tensor: ...
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor: ...
-@overload
-def div(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None) -> Tensor: ...
-@overload
 def div(
     input: Tensor | Number,
     other: Tensor | Number,
     *,
-    rounding_mode: str | None,
-    out: Tensor | Number | None = None,
+    rounding_mode: str | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
-@overload
-def divide(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
-) -> Tensor: ...
-@overload
 def divide(
     input: Tensor | Number,
     other: Tensor | Number,
     *,
-    rounding_mode: str | None,
-    out: Tensor | Number | None = None,
+    rounding_mode: str | None = None,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -642,9 +634,7 @@ def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None 
 def float_power(self: Number, exponent: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def floor_(input: Tensor) -> Tensor: ...
-def floor_divide(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
-) -> Tensor: ...
+def floor_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def fmod(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
@@ -686,14 +676,8 @@ def ge(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> T
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def get_device(input: Tensor) -> _int: ...
 @overload
-def gradient(input: Tensor, *, dim: Sequence[_int], edge_order: _int = 1) -> tuple[Tensor, ...]: ...
-@overload
 def gradient(
-    input: Tensor,
-    *,
-    spacing: Number | Sequence[Number] | Sequence[Tensor],
-    dim: Sequence[_int],
-    edge_order: _int = 1,
+    input: Tensor, *, spacing: Number = ..., dim: Sequence[_int], edge_order: _int = 1
 ) -> tuple[Tensor, ...]: ...
 @overload
 def gradient(
@@ -706,6 +690,10 @@ def gradient(
     spacing: Sequence[Number] | Sequence[Tensor],
     dim: _int | None = None,
     edge_order: _int = 1,
+) -> tuple[Tensor, ...]: ...
+@overload
+def gradient(
+    input: Tensor, *, spacing: Sequence[Number] | Sequence[Tensor], dim: Sequence[_int], edge_order: _int = 1
 ) -> tuple[Tensor, ...]: ...
 def greater(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def greater_equal(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
@@ -1076,7 +1064,7 @@ def movedim(input: Tensor, source: _int, destination: _int) -> Tensor: ...
 @overload
 def movedim(input: Tensor, source: Sequence[_int], destination: Sequence[_int]) -> Tensor: ...
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None) -> Tensor: ...
+def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def multinomial(
     input: Tensor,
     num_samples: _int,
@@ -1085,9 +1073,7 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor: ...
-def multiply(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
-) -> Tensor: ...
+def multiply(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor: ...
 def nan_to_num(
@@ -1259,7 +1245,7 @@ def rad2deg_(input: Tensor) -> Tensor: ...
 def rand(
     size: Sequence[_int],
     *,
-    generator: Generator | None,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1270,7 +1256,7 @@ def rand(
 @overload
 def rand(
     *size: _int,
-    generator: Generator | None,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1278,43 +1264,10 @@ def rand(
     pin_memory: _bool | None = False,
     requires_grad: _bool | None = False,
 ) -> Tensor: ...
-@overload
-def rand(
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def rand(
-    *size: _int,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
 def rand_like(
     input: Tensor,
     *,
-    generator: Generator | None,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def rand_like(
-    input: Tensor,
-    *,
+    generator: Generator | None = None,
     memory_format: _memory_format | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1327,19 +1280,7 @@ def randint(
     high: _int,
     size: Sequence[_int],
     *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def randint(
-    high: _int,
-    size: Sequence[_int],
-    *,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1353,20 +1294,7 @@ def randint(
     high: _int,
     size: Sequence[_int],
     *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def randint(
-    low: _int,
-    high: _int,
-    size: Sequence[_int],
-    *,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1380,20 +1308,7 @@ def randint_like(
     low: _int,
     high: _int,
     *,
-    generator: Generator | None,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def randint_like(
-    input: Tensor,
-    low: _int,
-    high: _int,
-    *,
+    generator: Generator | None = None,
     memory_format: _memory_format | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1406,19 +1321,7 @@ def randint_like(
     input: Tensor,
     high: Tensor | _int,
     *,
-    generator: Generator | None,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def randint_like(
-    input: Tensor,
-    high: Tensor | _int,
-    *,
+    generator: Generator | None = None,
     memory_format: _memory_format | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1430,7 +1333,7 @@ def randint_like(
 def randn(
     size: Sequence[_int],
     *,
-    generator: Generator | None,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1441,7 +1344,7 @@ def randn(
 @overload
 def randn(
     *size: _int,
-    generator: Generator | None,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1449,32 +1352,10 @@ def randn(
     pin_memory: _bool | None = False,
     requires_grad: _bool | None = False,
 ) -> Tensor: ...
-@overload
-def randn(
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def randn(
-    *size: _int,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
 def randn_like(
     input: Tensor,
     *,
-    generator: Generator | None,
+    generator: Generator | None = None,
     memory_format: _memory_format | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1482,33 +1363,10 @@ def randn_like(
     pin_memory: _bool | None = False,
     requires_grad: _bool | None = False,
 ) -> Tensor: ...
-@overload
-def randn_like(
-    input: Tensor,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
 def randperm(
     n: _int,
     *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor: ...
-@overload
-def randperm(
-    n: _int,
-    *,
+    generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: _dtype | None = None,
     layout: _layout | None = None,
@@ -1563,14 +1421,8 @@ def roll(
     input: Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int | None = None
 ) -> Tensor: ...
 def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = (0, 1)) -> Tensor: ...
-@overload
-def round(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-@overload
-def round(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor: ...
-@overload
-def round_(input: Tensor) -> Tensor: ...
-@overload
-def round_(input: Tensor, *, decimals: _int) -> Tensor: ...
+def round(input: Tensor, *, decimals: _int = ..., out: Tensor | None = None) -> Tensor: ...
+def round_(input: Tensor, *, decimals: _int = ...) -> Tensor: ...
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
 def rrelu(
     input: Tensor,
@@ -1602,18 +1454,12 @@ def scalar_tensor(
     requires_grad: _bool | None = False,
 ) -> Tensor: ...
 @overload
-def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-@overload
 def scatter(
-    input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: str, out: Tensor | None = None
+    input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: str = ..., out: Tensor | None = None
 ) -> Tensor: ...
 @overload
 def scatter(
-    input: Tensor, dim: _int, index: Tensor, value: Number, *, out: Tensor | None = None
-) -> Tensor: ...
-@overload
-def scatter(
-    input: Tensor, dim: _int, index: Tensor, value: Number, *, reduce: str, out: Tensor | None = None
+    input: Tensor, dim: _int, index: Tensor, value: Number, *, reduce: str = ..., out: Tensor | None = None
 ) -> Tensor: ...
 def scatter_add(
     input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None
@@ -1741,11 +1587,11 @@ def std_mean(
 @overload
 def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]: ...
 def sub(
-    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | Number | None = None
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor: ...
 @overload
 def subtract(
-    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | Number | None = None
+    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor: ...
 @overload
 def subtract(input: Tensor | Number, other: Number, alpha: Number = 1) -> Tensor: ...
@@ -1844,9 +1690,7 @@ def triu_indices(
     pin_memory: _bool | None = False,
     requires_grad: _bool | None = False,
 ) -> Tensor: ...
-def true_divide(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | Number | None = None
-) -> Tensor: ...
+def true_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def trunc_(input: Tensor) -> Tensor: ...
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]: ...

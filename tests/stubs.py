@@ -144,7 +144,7 @@ def _parameter(p: signatures.Parameter, takes_numbers: bool) -> Parameter:
         types.append("_int")
     if p.kind == "Tensors" and p.size:
         types = [f"tuple[{', '.join(['Tensor'] * p.size)}]"]
-    if p.kind == "Tensor" and takes_numbers:
+    if p.kind == "Tensor" and takes_numbers and p.name != "out":
         types.append("Number")
     if p.may_be_none:
         types.append("None")
@@ -172,6 +172,10 @@ def _together(a: Way, b: Way) -> Way | None:
     for less, more in ((a, b), (b, a)):
         if _covers(more, less):
             return more
+        for k, p in enumerate(more.parameters):
+            if p.named_only and p.default is None and _with(more, k) == less:
+                optional = replace(p, default="None" if "None" in p.types else "...")
+                return _with(more, k, optional)
     if [(p.name, p.named_only) for p in a.parameters] != [(p.name, p.named_only) for p in b.parameters]:
         return None
     differing = [k for k, (p, q) in enumerate(zip(a.parameters, b.parameters)) if p.types != q.types]
@@ -182,7 +186,12 @@ def _together(a: Way, b: Way) -> Way | None:
     (k,) = differing
     p, q = a.parameters[k], b.parameters[k]
     both = replace(p, types=tuple(dict.fromkeys(p.types + q.types)))
-    return Way((*a.parameters[:k], both, *a.parameters[k + 1 :]), a.result)
+    return _with(a, k, both)
+
+
+def _with(way: Way, k: int, *parameters: Parameter) -> Way:
+    """Others in the place of one parameter."""
+    return Way((*way.parameters[:k], *parameters, *way.parameters[k + 1 :]), way.result)
 
 
 def _covers(more: Way, less: Way) -> bool:
