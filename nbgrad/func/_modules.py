@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.nn.modules.batchnorm import _BatchNorm
 from nbgrad.ops.views.join import stack
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
@@ -137,6 +136,8 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     >>> torch.func.replace_all_batch_norm_modules_(nn.BatchNorm1d(2)).running_mean is None
     True
     """
+    from nbgrad.nn.modules.batchnorm import _BatchNorm  # here: `import nbgrad` loads no modules
+
     for module in root.modules():
         if isinstance(module, _BatchNorm) and module.track_running_stats:
             module.running_mean = module.running_var = module.num_batches_tracked = None
