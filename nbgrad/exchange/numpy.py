@@ -152,7 +152,7 @@ _ON_ARRAYS = {
 
 
 def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: Any) -> Any:
-    """NumPy's functions of arrays that tensors have too, with their gradients; others are NumPy's own, on the tensors' memory.
+    """NumPy's functions of arrays that tensors have too, with their gradients; a few are NumPy's own, on the tensors' memory, and the rest is refused.
 
     >>> import nbgrad
     >>> import numpy as np
