@@ -152,7 +152,8 @@ _ON_ARRAYS = {
 
 
 def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: Any) -> Any:
-    """NumPy's functions of arrays that tensors have too, with their gradients; a few are NumPy's own, on the tensors' memory, and the rest is refused.
+    """NumPy's functions of arrays that tensors have too, with their gradients; a few are NumPy's own, on the tensors' memory. The rest
+    is refused.
 
     >>> import nbgrad
     >>> import numpy as np
