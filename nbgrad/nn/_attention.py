@@ -27,8 +27,9 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """`softmax(query @ key^T * scale + mask) @ value`: [..., L, E], [..., S, E] and [..., S, V] give [..., L, V]; `scale` is `1 /
-    sqrt(E)` if not given. A boolean mask is True where a key may be seen; `is_causal` lets the query at place i see the keys up
-    to i. `enable_gqa` lets several heads of queries (dimension -3) share one of keys.
+    sqrt(E)` if not given. A boolean mask is True where a key may be seen, any other is added; `is_causal` lets the query at place
+    i see the keys up to i. `dropout_p` is for the softmax, whether or not somebody trains; `enable_gqa` lets several heads of
+    queries (dimension -3) share one of keys.
 
     >>> q, v = torch.zeros(2, 4), torch.tensor([[1.0], [3.0]])
     >>> F.scaled_dot_product_attention(q, q, v, is_causal=True)

@@ -152,7 +152,8 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The absolute values of `input - target`, their mean by default (`reduction`: "mean", "sum" or "none"). The gradient is the
-    sign of the difference, 0 where there is none, over the number of elements for the mean.
+    sign of the difference, 0 where there is none, over the number of elements for the mean. With `weight`, of the input's size,
+    the mean is a weighted one.
 
     >>> F.l1_loss(torch.tensor([1.0, 4.0]), torch.tensor([0.0, 1.0]))
     tensor(2.)
