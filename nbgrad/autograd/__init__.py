@@ -30,6 +30,7 @@ from nbgrad.autograd.variable import Variable
 from nbgrad.history.saved import SavedTensor
 
 if TYPE_CHECKING:
+    from nbgrad.autograd import function as function
     from nbgrad.autograd import profiler as profiler
 
 

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from nbgrad.nn import utils as utils
     from nbgrad.nn.modules import *  # noqa: F403
 
-__all__ = ["Buffer", "Parameter", "functional"]
-
-
 if not TYPE_CHECKING:  # for which all names are there
+    __all__ = ["Buffer", "Parameter", "functional"]
 
     def __getattr__(name: str) -> Any:
         if name in ("init", "modules", "utils"):
