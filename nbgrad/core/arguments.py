@@ -249,7 +249,7 @@ def written_later(
     made: Any = FunctionType(_FIRST, scope)
 
     def become(args: Args, kwargs: dict[str, Any]) -> Any:
-        about = f"{function.__module__}.{function.__qualname__}{signature(function)}, signatures.txt"
+        about = f"{function.__module__}.{function.__qualname__}, signatures.txt"
         written = source.function(name, write(made), scope, f"{what} of {path or name}", about)
         made.__defaults__, made.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         made.__code__ = written.__code__
