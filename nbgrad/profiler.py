@@ -34,12 +34,22 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
+    """What can be recorded: calls on the CPU, or kernels on a GPU.
+
+    >>> torch.profiler.ProfilerActivity.CPU.name
+    'CPU'
+    """
+
     CPU = 0
     CUDA = 3
 
 
 class ProfilerAction(enum.Enum):
-    """What to do in a step."""
+    """What to do in a step: nothing, warm up, record, or record and hand out what there is.
+
+    >>> torch.profiler.ProfilerAction.RECORD.value
+    2
+    """
 
     NONE = 0
     WARMUP = 1
@@ -51,6 +61,11 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def supported_activities() -> set[ProfilerActivity]:
+    """What can be recorded on this machine.
+
+    >>> torch.profiler.ProfilerActivity.CPU in torch.profiler.supported_activities()
+    True
+    """
     return {ProfilerActivity.CPU}
 
 
@@ -58,7 +73,12 @@ def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
     """What to do in each step: after `skip_first` steps, cycles of `wait` steps that are not looked at, `warmup` steps, and `active` ones
-    that are recorded; so many cycles, or without end if `repeat` is 0. `skip_first_wait` leaves out the first cycle's wait."""
+    that are recorded; so many cycles, or without end if `repeat` is 0. `skip_first_wait` leaves out the first cycle's wait.
+
+    >>> plan = torch.profiler.schedule(wait=1, warmup=1, active=2)
+    >>> [plan(step).name for step in range(4)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE']
+    """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(
             f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), active={active} (need > "
@@ -87,7 +107,11 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str | os.PathLike[str], worker_name: str | None = None
 ) -> Callable[[profile], None]:
-    """For `on_trace_ready`: writes each trace into the directory, under a name of its own."""
+    """For `on_trace_ready`: writes each trace into the directory, under a name of its own.
+
+    >>> torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_handler("traces")).step_num
+    0
+    """
 
     def write(prof: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
@@ -98,7 +122,13 @@ def tensorboard_trace_handler(
 
 
 class profile:
-    """Records in the steps that `schedule` says, all without one; `on_trace_ready` is called with the profile after each stretch."""
+    """Records in the steps that `schedule` says, all without one; `on_trace_ready` is called with the profile after each stretch.
+
+    >>> with torch.profiler.profile() as seen:
+    ...     total = torch.ones(2).sum()
+    >>> "aten::sum" in [row.key for row in seen.key_averages()]
+    True
+    """
 
     def __init__(
         self,

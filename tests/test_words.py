@@ -102,6 +102,17 @@ def run(path: str, text: str, torch: Any) -> str:
     return "".join(said)
 
 
+def wanting() -> tuple[list[str], list[str]]:
+    """The names that say nothing, and those that show no example."""
+    said = words()
+    mute = [path for path, text in said.items() if not text]
+    return mute, [p for p, text in said.items() if text and ">>>" not in text and not NO_EXAMPLE.fullmatch(p)]
+
+
+def test_every_name_says_what_it_is() -> None:
+    assert wanting() == ([], [])
+
+
 def test_examples_print_what_they_say() -> None:
     failed = [said for path, text in examples().items() if (said := run(path, text, T))]
     assert not failed, "\n".join(failed)
@@ -121,15 +132,8 @@ def test_examples_print_what_torch_prints() -> None:
 
 
 def main() -> None:
-    said = words()
-    for title, wanting in (
-        ("say nothing", [path for path, text in said.items() if not text]),
-        (
-            "show no example",
-            [p for p, text in said.items() if text and ">>>" not in text and not NO_EXAMPLE.fullmatch(p)],
-        ),
-    ):
-        print(f"{len(wanting)} of {len(said)} {title}: {' '.join(wanting)}\n")
+    for title, names in zip(("say nothing", "show no example"), wanting()):
+        print(f"{len(names)} of {len(words())} {title}: {' '.join(names)}\n")
 
 
 if __name__ == "__main__":

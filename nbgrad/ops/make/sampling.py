@@ -187,7 +187,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
 
 @method
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
-    """Fills the tensor with numbers drawn from Cauchy's distribution: half of them are within `sigma` of `median`, and they have no mean.
+    """Draws each element anew, by Cauchy's distribution: half of them are within `sigma` of `median`, and they have no mean.
 
     >>> torch.empty(3).cauchy_()
     tensor([10.5977,  0.7648, -0.1283])

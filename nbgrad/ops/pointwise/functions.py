@@ -546,7 +546,7 @@ def log_ndtr(input):
 
 @stanza(promote="float")
 def lgamma(input):
-    """The logarithm of the absolute value of the gamma function, for which `gamma(n) == (n - 1)!`. The gradient is `g * digamma(input)`.
+    """The logarithm of |gamma|, for which `gamma(n) == (n - 1)!`. The gradient is `g * digamma(input)`.
 
     >>> torch.lgamma(torch.tensor([1.0, 0.5, 5.0])).exp()
     tensor([ 1.0000,  1.7725, 24.0000])
