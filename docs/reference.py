@@ -131,10 +131,8 @@ def entry(path: str, name: str, thing: Any, level: str) -> list[str]:
     text = [f"{level} {escaped(name)}", ""]
     if isinstance(thing, property):
         return [*text, *said(thing.fget.__doc__ or "")]
-    out = any(
-        "Tensor out" in line
-        for line in signatures._table().get(f"{prefix}.{name}".removeprefix("torch."), ())
-    )
+    lines = signatures._table().get(f"{prefix}.{name}".removeprefix("torch."), [" out"])
+    out = any(" out" in line for line in lines)
     text += ["{.wrap}", "```python", f"{prefix}.{signature(name, thing, prefix == 'Tensor', out)}", "```", ""]
     doc = own_doc(thing)
     if path == "nbgrad.Tensor":
@@ -163,23 +161,17 @@ def own_doc(thing: Any) -> str:
     return inspect.cleandoc(getattr(thing, "__doc__", None) or "")
 
 
-def signature(name: str, thing: Any, bound: bool = False, out: bool = False) -> str:
-    """As one would write the call, with what kinds are known; of a method without the tensor itself."""
-    op = getattr(inspect.unwrap(thing), "op", None)
+def signature(name: str, thing: Any, bound: bool = False, out: bool = True) -> str:
+    """As one would write the call, with what kinds are known; of a method without the tensor; without `out` where that is refused."""
     try:
         found = inspect.signature(thing)
     except (TypeError, ValueError):
         return name
     parameters = list(found.parameters.values())
-    if "_surplus" in found.parameters and op is not None:  # the parameters by NumPy's names are no news
-        given = [p for p in parameters if p.name in op.params or (p.name == "out" and out)]
-        parameters = [
-            p.replace(default=p.empty) if p.name in op.params else p.replace(kind=p.KEYWORD_ONLY)
-            for p in given
-        ]
+    parameters = [p for p in parameters if p.name != "out" or (out and not bound)]
     if bound:
         first_is_self = parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL
-        parameters = [p for p in parameters[bool(first_is_self) :] if p.name != "out"]
+        parameters = parameters[bool(first_is_self) :]
     written: list[str] = []
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and not any(w.startswith("*") for w in written):

@@ -59,3 +59,8 @@ def test_signatures_are_as_one_calls(reference: Any) -> None:
     assert reference.signature("softmax", Tensor.softmax, bound=True).startswith(
         "softmax(dim: int, dtype=None)"
     )
+
+
+def test_out_is_shown_where_it_is_taken(reference: Any) -> None:
+    page = reference.page("nbgrad")
+    assert "torch.isreal(input)\n" in page and "torch.lcm(input, other, *, out=None)\n" in page
