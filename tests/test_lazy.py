@@ -45,3 +45,10 @@ assert {"Linear", "Module", "Parameter"} <= classes
 def test_modules_list_what_exists() -> None:
     done = subprocess.run([sys.executable, "-c", EVERY], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_all_of_nn_at_once() -> None:
+    """`from torch.nn import *` gives the modules too, which are loaded when they are asked for."""
+    code = "from nbgrad.nn import *; print(Sequential(Linear(2, 1)), functional.__name__, init.__name__, Parameter.__name__)"
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert shown.splitlines()[-1] == ") nbgrad.nn.functional nbgrad.nn.init Parameter", shown

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from nbgrad.nn.modules import *  # noqa: F403
 
 if not TYPE_CHECKING:  # for which all names are there
-    __all__ = ["Buffer", "Parameter", "functional"]
 
     def __getattr__(name: str) -> Any:
+        if name == "__all__":  # `from torch.nn import *` asks for them
+            return ["functional", "init", "modules", "utils", *_classes()]
         if name in ("init", "modules", "utils"):
             return import_module(f"nbgrad.nn.{name}")
         if name[:1].isupper():
@@ -29,6 +30,10 @@ if not TYPE_CHECKING:  # for which all names are there
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _classes() -> list[str]:
+    found = [name for name in dir(import_module("nbgrad.nn.modules")) if name[:1].isupper()]
+    return ["Buffer", "Parameter", *found]
+
+
 def __dir__() -> list[str]:
-    classes = [name for name in dir(import_module("nbgrad.nn.modules")) if name[:1].isupper()]
-    return sorted({*globals(), "init", "utils", *classes})
+    return sorted({*globals(), "init", "utils", *_classes()})

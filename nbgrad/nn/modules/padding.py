@@ -214,7 +214,19 @@ class CircularPad3d(_Circular):
 
 
 __all__ = [
-    f"{kind}Pad{k}d"
-    for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")
-    for k in (1, 2, 3)
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
 ]
