@@ -66,7 +66,7 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any =
     names = {"__call__": _UFUNCS, "reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})
     function = getattr(Tensor, names.get(ufunc.__name__, ""), None)
     if function is None or (words and method == "__call__"):
-        return NotImplemented
+        return NotImplemented if out else _on_arrays(getattr(ufunc, method), inputs, words)
     if out:  # which PyTorch's methods do not take
         words["out"] = out[0]
         op = getattr(function, "op", None)
@@ -136,44 +136,37 @@ _FUNCTIONS: dict[Any, tuple[str | Callable[..., Any], dict[str, str]]] = {
     np.zeros_like: (zeros_like, {}),
 }
 
-# They look at values and make no tensors.
-_ON_ARRAYS = {
-    *(
-        np.allclose,
-        np.array2string,
-        np.array_equal,
-        np.array_equiv,
-        np.array_repr,
-        np.array_str,
-        np.histogram,
-    ),
-    *(np.may_share_memory, np.save, np.savetxt, np.savez, np.savez_compressed, np.shares_memory),
-}
-
 
 def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: Any) -> Any:
-    """NumPy's functions of arrays that tensors have too, with their gradients; a few are NumPy's own, on the tensors' memory. The rest
-    is refused.
+    """NumPy's functions of arrays that tensors have too, with their gradients; the rest are NumPy's own, on the tensors' memory.
 
     >>> import nbgrad
     >>> import numpy as np
     >>> np.concatenate([nbgrad.ones(1), nbgrad.zeros(1)])
     tensor([1., 0.])
     """
-    if function in _ON_ARRAYS:
-        return function(*map(_held, args), **{name: _held(x) for name, x in words.items()})
+    result: Any = NotImplemented
     own = _OWN.get(function)
     if own is not None:
-        return own(*args, **words)
-    found, names = _FUNCTIONS.get(function, ("", {}))
-    op = getattr(Tensor, found, None) if isinstance(found, str) else found
-    if op is None:
+        result = own(*args, **words)
+    elif function in _FUNCTIONS:
+        found, names = _FUNCTIONS[function]
+        op = getattr(Tensor, found) if isinstance(found, str) else found
+        (_, first), *given = _bound(function, args, words).items()
+        result = _renamed(op, first, dict(given), names)
+    return _on_arrays(function, args, words) if result is NotImplemented else result
+
+
+def _on_arrays(function: Any, args: Any, words: Any) -> Any:
+    """What tensors have no counterpart of is NumPy's own, on their memory, and no tensor; one that requires grad is refused."""
+    if isinstance(words.get("out"), Tensor):  # whose writes are counted
         return NotImplemented
-    (_, first), *given = _bound(function, args, words).items()
-    return _renamed(op, first, dict(given), names)
+    return function(*_held(args), **{name: _held(x) for name, x in words.items()})
 
 
 def _held(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return type(x)([_held(item) for item in x]) if type(x) in (list, tuple) else x
     return x.numpy() if isinstance(x, Tensor) else x
 
 

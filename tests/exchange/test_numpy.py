@@ -124,17 +124,37 @@ def test_what_a_gradient_reads_is_not_the_users_array() -> None:
     np.testing.assert_array_equal(t.grad.numpy(), A)
 
 
-def test_without_a_counterpart_it_is_a_type_error() -> None:
+def test_without_a_counterpart_it_is_numpys_own() -> None:
+    t = T.tensor([3.0, 1.0, 2.0])
+    for call in (
+        np.spacing,
+        np.median,
+        np.unique,
+        lambda x: np.median([x, x]),
+        lambda x: np.add.outer(x, x),
+        lambda x: np.fft.fft(x),
+        lambda x: np.interp(x, x, x),
+        lambda x: np.linalg.norm(np.stack([x, x]), 2),  # of a matrix, not of its elements
+        lambda x: np.sum(x, where=np.array([True, False, True])),
+        lambda x: np.add(x, x, dtype=np.float64),
+        lambda x: np.percentile(a=x, q=50),
+    ):
+        got, want = call(t), call(t.numpy())
+        assert type(got) is type(want)
+        np.testing.assert_array_equal(got, want)
+        with pytest.raises(RuntimeError, match="requires grad"):
+            call(t.clone().requires_grad_())
+    counts = np.zeros(3)
+    np.add.at(counts, T.tensor([1, 1, 2]), 1)
+    assert counts.tolist() == [0, 2, 1]
+
+
+def test_what_is_no_operand_or_may_not_be_written_is_a_type_error() -> None:
     t = T.ones(3)
     for call in (
-        lambda: np.spacing(t),
-        lambda: np.add.outer(t, t),
-        lambda: np.fft.fft(t),
-        lambda: np.interp(t, t, t),
-        lambda: np.linalg.norm(T.ones(2, 2), 2),  # of a matrix, not of its elements
-        lambda: np.sum(t, where=np.array([True, False, True])),
         lambda: np.add(t, "a"),
-        lambda: np.add(t, t, dtype=np.float64),
+        lambda: np.spacing(t, out=T.zeros(3)),
+        lambda: np.median(t, out=T.zeros(())),
     ):
         with pytest.raises(TypeError, match=r"NotImplemented|no implementation found"):
             call()
