@@ -26,9 +26,6 @@ NON_LEAF_GRAD = (
     "leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
 )
 
-# ---------------------------------------------------------------- writes
-
-
 LEAF_WRITE = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF_WRITE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
 OVERLAP = (

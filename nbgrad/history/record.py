@@ -22,8 +22,6 @@ from nbgrad.history.saved import Packed, of_packed, save, versions_of
 from nbgrad.tape.modes import shared, state
 from nbgrad.tape.node import HELD, Node, sequence
 
-# ---------------------------------------------------------------- recording
-
 
 def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
     """Give `t`, a result of `args`, its history, if any of them wants a gradient."""

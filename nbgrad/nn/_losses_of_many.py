@@ -9,8 +9,6 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory import dtypes
 from nbgrad.memory.storage import Spec
-
-# ---------------------------------------------------------------- what losses share
 from nbgrad.nn._losses import _reduced, _tensors, legacy_reduction
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index import gather as at

@@ -10,8 +10,6 @@ from nbgrad.dispatch.stanza import stanza
 from nbgrad.expr import prims as p
 from nbgrad.history.record import check_untrained
 from nbgrad.memory import dtypes, layout
-
-# ---------------------------------------------------------------- what losses share
 from nbgrad.nn._losses import _no_integers, _pointwise, _reduced, legacy_reduction
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.pointwise.functions import log1p

@@ -12,14 +12,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.memory import dtypes
 from nbgrad.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
-from nbgrad.nn._dropouts import (
-    alpha_dropout,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    feature_alpha_dropout,
-)
+from nbgrad.nn._dropouts import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from nbgrad.nn._groups import group_norm, instance_norm
 from nbgrad.nn._losses import *  # noqa: F403
 from nbgrad.nn._losses import __all__ as _losses

@@ -9,14 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.ops.pointwise.choices import maximum
-from nbgrad.optim._update import (
-    Rule,
-    RuleOptimizer,
-    check_betas,
-    check_capturable,
-    check_options,
-    check_ways,
-)
+from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options, check_ways
 from nbgrad.optim.optimizer import Params
 
 

@@ -7,11 +7,7 @@ from nbgrad.nn.utils import parametrize as parametrize
 from nbgrad.nn.utils import rnn as rnn
 from nbgrad.nn.utils.clip_grad import _clip_grads_with_norm_ as clip_grads_with_norm_
 from nbgrad.nn.utils.clip_grad import _get_total_norm as get_total_norm
-from nbgrad.nn.utils.clip_grad import (
-    clip_grad_norm,
-    clip_grad_norm_,
-    clip_grad_value_,
-)
+from nbgrad.nn.utils.clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_
 from nbgrad.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
 __all__ = [

@@ -25,8 +25,6 @@ Run = Callable[[Tensor, Tensor], Tensor]
 Check = Callable[[Spec, Spec], None]
 Rule = Callable[..., Tensor]
 
-# ---------------------------------------------------------------- one product
-
 
 def _known(check: Check, turn: str) -> Any:
     """The product without history. What it comes to depends on specs only, so it is checked and worked out once: `find` tells."""

@@ -1,1 +1,1 @@
-"""Tensors from nothing: data, fills, ranges (`creation`, to be read first), random numbers with PyTorch's streams, windows."""
+"""Tensors from nothing: data, fills, ranges (`filled`, to be read first), random numbers with PyTorch's streams, windows."""

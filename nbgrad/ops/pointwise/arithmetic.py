@@ -12,16 +12,14 @@ from typing import Any
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.elementwise import (
-    inplace,
-)
+from nbgrad.dispatch.elementwise import inplace
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
+from nbgrad.ops.pointwise.comparisons import bitwise_or
 
 # ---------------------------------------------------------------- arithmetic
-from nbgrad.ops.pointwise.comparisons import bitwise_or
 
 
 def _no_bool_sub(compute: Any, operands: Any) -> None:

@@ -8,18 +8,12 @@ from typing import Any
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import dtypes_of
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.elementwise import (
-    check_out,
-    inplace,
-    operands_of,
-)
+from nbgrad.dispatch.elementwise import check_out, inplace, operands_of
 from nbgrad.dispatch.stanza import SAME, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr.prims import where as choose
 from nbgrad.memory import dtypes
 from nbgrad.memory.storage import Spec
-
-# ---------------------------------------------------------------- arithmetic
 
 
 @stanza(

@@ -7,8 +7,6 @@ from typing import Any
 from nbgrad.dispatch.stanza import SAME, refuse, stanza
 from nbgrad.expr import prims as p
 
-# ---------------------------------------------------------------- arithmetic
-
 
 def _comparison(name: str) -> Any:
     """An op whose result is a bool. Where it takes the place of floats, its gradients are zeros; logic there is no step of a graph."""

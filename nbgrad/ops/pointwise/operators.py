@@ -7,17 +7,10 @@ from typing import Any
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor, hooks
-from nbgrad.dispatch.elementwise import (
-    add_into,
-    elementwise_function,
-    inplace,
-    usually,
-)
+from nbgrad.dispatch.elementwise import add_into, elementwise_function, inplace, usually
 from nbgrad.dispatch.stanza import in_place_functions, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes
-
-# ---------------------------------------------------------------- arithmetic
 from nbgrad.ops.pointwise.arithmetic import (
     _add,
     _floor_divide,
