@@ -1,9 +1,9 @@
 """NumPy's functions of tensors: `np.sin(t)`, `np.sum(t, axis=0)`, `array + t` are the ops of the same meaning, and differentiate.
 
-Promises users that a function of NumPy either gives what PyTorch's counterpart gives, a tensor with its history, or raises NumPy's
-TypeError because it has none; that what only looks at values (saving, formatting, comparing) gets arrays, as in PyTorch; and that an
-array which is asked to hold the result (`array += t`) gets it, if no history is lost. Which op stands for what is a table of names,
-looked up when called: an op that Tensor gains is found.
+Promises users that a function of NumPy gives what PyTorch's counterpart gives, a tensor with its history; that one without a
+counterpart (saving, formatting and comparing are such) reads the tensors' memory as arrays and gives what NumPy gives, if no history
+is lost, and never writes there; and that an array which is asked to hold the result (`array += t`) gets it, if no history is lost.
+Which op stands for what is a table of names, looked up when called: an op that Tensor gains is found.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _tensor(x: Any) -> Tensor:
 
 # ---------------------------------------------------------------- other functions
 
-# NumPy's words and PyTorch's; a word that is not here, or in the entry of its function, is refused.
+# NumPy's words and PyTorch's; a call with a word that is not here, or in the entry of its function, is NumPy's own.
 _WORDS = {"axis": "dim", "keepdims": "keepdim", "dtype": "dtype", "out": "out"}
 
 _FUNCTIONS: dict[Any, tuple[str | Callable[..., Any], dict[str, str]]] = {
@@ -159,15 +159,18 @@ def _array_function(self: Tensor, function: Any, types: Any, args: Any, words: A
 
 def _on_arrays(function: Any, args: Any, words: Any) -> Any:
     """What tensors have no counterpart of is NumPy's own, on their memory, and no tensor; one that requires grad is refused."""
-    if isinstance(words.get("out"), Tensor):  # whose writes are counted
-        return NotImplemented
     return function(*_held(args), **{name: _held(x) for name, x in words.items()})
 
 
 def _held(x: Any) -> Any:
+    """With arrays for tensors, which NumPy may read only: nobody would count its writes."""
     if isinstance(x, (list, tuple)):
-        return type(x)([_held(item) for item in x]) if type(x) in (list, tuple) else x
-    return x.numpy() if isinstance(x, Tensor) else x
+        return (list if isinstance(x, list) else tuple)([_held(item) for item in x])
+    if not isinstance(x, Tensor):
+        return x
+    array = x.numpy().view()
+    array.flags.writeable = False
+    return array
 
 
 @cached(256)
