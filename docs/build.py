@@ -1,4 +1,4 @@
-"""Builds the site: `python docs/build.py [where]`, into `site/` unless told. A warning, as of a link that leads nowhere, is an error.
+"""Builds the site: `python -m docs.build [where]`, into `site/` unless told. A warning, as of a link that leads nowhere, is an error.
 
 Pages that come from the code are written beside the others in a directory of their own, which goes when the site stands.
 """
@@ -13,13 +13,10 @@ from pathlib import Path
 
 from sphinx.cmd.build import build_main
 
+from docs import kernel, pictures, reference
+
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
-sys.path[:0] = [str(ROOT), str(DOCS)]
-
-import kernel  # noqa: E402
-import pictures  # noqa: E402
-import reference  # noqa: E402
 
 
 def main() -> int:

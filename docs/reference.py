@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -221,12 +221,9 @@ def said(doc: str) -> list[str]:
     return [*text, *(["```"] if fenced else []), ""]
 
 
-_MARKUP: Callable[[re.Match[str]], str] = lambda m: m[0] if m[0].startswith("`") else "\\" + m[0]  # noqa: E731
-
-
 def escaped(line: str) -> str:
     """A line of prose in which only backticks mean something."""
-    return re.sub(r"`[^`]*`|[*_<\[\]]", _MARKUP, line)
+    return re.sub(r"(`[^`]*`)|([*_<\[\]])", lambda m: m[1] or f"\\{m[2]}", line)
 
 
 def slug(title: str) -> str:

@@ -1,11 +1,12 @@
 """What the pages for people show as Python runs, and gives what stands beside it; the pages of names can be made."""
 
-import importlib
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from docs import reference
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,14 +30,7 @@ def test_some_page_shows_values() -> None:
     assert sum(len(BESIDE.findall(page.read_text(encoding="utf-8"))) for page in PAGES) >= 3
 
 
-@pytest.fixture(scope="module")
-def reference() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        return importlib.import_module("reference")
-
-
-def test_every_public_name_is_on_a_page(reference: Any) -> None:
+def test_every_public_name_is_on_a_page() -> None:
     for path in reference.PAGES:
         page = reference.page(path)
         shown = set(page.splitlines())
@@ -51,7 +45,7 @@ def test_every_public_name_is_on_a_page(reference: Any) -> None:
         assert " object at 0x" not in page, "an address, another one at each build"
 
 
-def test_signatures_are_as_one_calls(reference: Any) -> None:
+def test_signatures_are_as_one_calls() -> None:
     from nbgrad import Tensor, hypot
 
     assert reference.signature("hypot", hypot, out=True) == "hypot(input, other, *, out=None)"
@@ -61,6 +55,6 @@ def test_signatures_are_as_one_calls(reference: Any) -> None:
     )
 
 
-def test_out_is_shown_where_it_is_taken(reference: Any) -> None:
+def test_out_is_shown_where_it_is_taken() -> None:
     page = reference.page("nbgrad")
     assert "torch.isreal(input)\n" in page and "torch.lcm(input, other, *, out=None)\n" in page

@@ -81,10 +81,10 @@ def stanza(
 
 
 @cached(None)
-def _shown(params: tuple[str, ...]) -> Signature:
+def _shown(params: tuple[str, ...], out: bool = True) -> Signature:
     """What `help` shows: the function has further parameters, for names and places that a call may use by PyTorch's other rules."""
     operands = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in params]
-    return Signature([*operands, Parameter("out", Parameter.KEYWORD_ONLY, default=None)])
+    return Signature([*operands, Parameter("out", Parameter.KEYWORD_ONLY, default=None)] if out else operands)
 
 
 def _plain_name(body: Callable[..., Any]) -> str:
@@ -147,7 +147,7 @@ def attach(f: Callable[..., Any], op: ElementwiseOp, in_place_too: bool = True) 
 
     in_place.__name__ = in_place.__qualname__ = op.name + "_"
     in_place.__doc__ = words_in_place(f)
-    in_place.__signature__ = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in op.params])  # type: ignore[attr-defined]
+    in_place.__signature__ = _shown(tuple(op.params), out=False)  # type: ignore[attr-defined]
     setattr(Tensor, op.name + "_", in_place)
 
 

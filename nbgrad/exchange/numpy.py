@@ -61,7 +61,10 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any =
     if any(isinstance(o, np.ndarray) for o in out):
         held = [x.numpy() if isinstance(x, Tensor) else x for x in inputs]  # refuses what requires grad
         return getattr(ufunc, method)(*held, out=out, **words)
-    if not all(_is_operand(x) for x in inputs):
+    writes = method == "at" and isinstance(
+        inputs[0], Tensor
+    )  # NumPy's `at` writes into read-only arrays, too
+    if writes or not all(_is_operand(x) for x in inputs):
         return NotImplemented
     names = {"__call__": _UFUNCS, "reduce": _REDUCED, "accumulate": _ACCUMULATED}.get(method, {})
     function = getattr(Tensor, names.get(ufunc.__name__, ""), None)

@@ -169,7 +169,7 @@ def test_numpys_own_never_write_into_a_tensor() -> None:
         lambda: np.fill_diagonal(square, 7),
         lambda: np.add.at(t, np.array([0]), 7),
     ):
-        with pytest.raises((ValueError, TypeError), match="read-only|WRITEBACKIFCOPY"):
+        with pytest.raises((ValueError, TypeError), match=r"read-only|WRITEBACKIFCOPY|NotImplemented"):
             call()
     assert (t.tolist(), square.tolist()) == ([0, 1, 2], np.eye(3).tolist())
     assert (t._version, square._version) == (0, 0)
