@@ -301,6 +301,17 @@ def collapse(shape: Ints, *strides: Ints) -> tuple[Ints, tuple[Ints, ...]]:
     return tuple(out), tuple(tuple(o) for o in outs)
 
 
+def by_rows(shape: Ints, *strides: Ints) -> tuple[int, list[int]]:
+    """How many rows the collapsed dimensions have but for the innermost, and how a kernel finds where each begins in operands with these
+    strides: number of outer dimensions, length of a row, sizes, steps of each operand; then its steps along a row."""
+    sizes, steps = collapse(shape, *strides)
+    d = max(len(sizes) - 1, 0)
+    meta = [d, sizes[-1] if sizes else 1, *sizes[:d][::-1]]
+    for st in steps:
+        meta += st[:d][::-1]
+    return prod(sizes[:d]), [*meta, *[st[-1] if st else 0 for st in steps]]
+
+
 def reduced_shape(shape: Ints, dims: Ints, keepdim: bool) -> Ints:
     if keepdim:
         return tuple(1 if d in dims else n for d, n in enumerate(shape))

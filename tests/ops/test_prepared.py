@@ -118,3 +118,41 @@ def test_products_of_many() -> None:
     np.testing.assert_allclose(x[:1000].cumprod(0).numpy(), exact[:1000].cumprod(), rtol=1e-6)
     x = T.cat([T.full((100,), 0.5), T.full((100,), 2.0)])
     assert x.prod() == 1.0  # which passes through what no float32 holds
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (2, 4, 4), (0, 3), (3, 0), (2, 0, 3, 2)])
+def test_triangles_of_all_layouts(shape: tuple[int, ...]) -> None:
+    values = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    for x in (T.tensor(values), T.tensor(values.mT.copy()).mT, T.tensor(values, dtype=T.int8)):
+        for k in (-(2**62), -3, -1, 0, 1, 2, 2**62):
+            near = max(-9, min(k, 9))
+            assert np.array_equal(x.tril(k).numpy(), np.tril(values, near))
+            assert np.array_equal(x.triu(k).numpy(), np.triu(values, near))
+            assert x.tril(k).is_contiguous()
+
+
+def test_a_kept_call_knows_settings_apart() -> None:
+    x = T.arange(6.0).view(2, 3)
+    for _ in range(2):
+        assert x.flip(0).tolist() == [[3, 4, 5], [0, 1, 2]]
+        assert x.flip(1).tolist() == x.flip([1]).tolist() == x.flip(-1).tolist() == [[2, 1, 0], [5, 4, 3]]
+        assert x.flip(()).tolist() == x.tolist()
+        assert x.repeat(1, 2).shape == (2, 6) and x.repeat(2, 1).shape == (4, 3)
+        assert x.repeat((2, 1)).shape == (4, 3) and x.repeat(0, 2).shape == (0, 6)
+        assert x.diag(1).tolist() == [1, 5] and x.diag().tolist() == [0, 4]
+        with pytest.raises(TypeError):
+            x.flip(1.0)
+        with pytest.raises(TypeError):
+            x.tril(1.0)
+        with pytest.warns(UserWarning, match="without specifying the dim"):
+            T.cross(x, x)
+
+
+def test_cross_of_what_broadcasts_and_of_examples() -> None:
+    a, b = T.arange(12.0).view(4, 3), T.tensor([[1.0, -2.0, 5.0]])
+    want = np.cross(a.numpy(), b.numpy())
+    assert np.array_equal(T.linalg.cross(a, b).numpy(), want)
+    assert np.array_equal(T.linalg.cross(a.t(), b.t(), dim=0).numpy(), want.T)
+    each = T.vmap(T.linalg.cross, in_dims=(0, None))(a, b[0])
+    assert np.array_equal(each.numpy(), want)
+    assert T.linalg.cross(T.ones(0, 3), T.ones(1, 3)).shape == (0, 3)

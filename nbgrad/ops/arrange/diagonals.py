@@ -12,13 +12,23 @@ from typing import Any
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.reduce.sums import _sum
-from nbgrad.ops.views.copy import clone, contiguous, copy_memory, to_dtype, zeros
+from nbgrad.ops.views.copy import (
+    clone,
+    clone_spec,
+    contiguous,
+    copier,
+    copy_memory,
+    copying,
+    to_dtype,
+    zeros,
+)
 from nbgrad.ops.views.join import _checked
 from nbgrad.ops.views.shape import expand, owned, reshape
 from nbgrad.ops.views.slices import (
@@ -43,20 +53,30 @@ def _of_diagonal(sp: Spec, offset: int, dim1: int, dim2: int) -> Spec:
     return spec(sp.dtype, tuple(shape), None, sp.device)
 
 
-@differentiable(
+@prepared(
     "DiagEmbed",
     tangent=LINEAR,
     batch=lambda x, offset, dim1, dim2: _diag_embed(x, offset=offset, dim1=dim1 + 1, dim2=dim2 + 1),
     input=lambda g, offset, dim1, dim2: _diagonal(g, offset=offset, dim1=dim1, dim2=dim2),
 )
-def _diag_embed(input: Tensor, *, offset: int, dim1: int, dim2: int) -> Tensor:
-    base = _of_diagonal(input._spec, offset, dim1, dim2)
-    at, start = _diagonal_geometry(base, offset=offset, dim1=dim1, dim2=dim2)
-    return _embed(input, base=base, at=at, offset=start)
+def _diag_embed(input: Spec, *, offset: int, dim1: int, dim2: int) -> Run:
+    out = _of_diagonal(input, offset, dim1, dim2)
+    at, start = _diagonal_geometry(out, offset=offset, dim1=dim1, dim2=dim2)
+    if not at.numel:
+        return lambda t: zeros(out)
+    k, look, skipped = copying(at, input), backend.of(out.device).view, start * out.itemsize
+
+    def run(t: Tensor) -> Tensor:
+        made = zeros(out)
+        k.launch(k.address, k.n, look(made._buf, skipped) if skipped else made._buf, t._buf)
+        return made
+
+    return run
 
 
 @method
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+@settled
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices of zeros in `dim1` and `dim2` with the last dimension of `input` on a diagonal, `offset` above the main one. The
     gradient is that diagonal's.
 
@@ -68,17 +88,18 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     a, b = (layout.wrap_dim(d, input.ndim + 1) for d in (dim1, dim2))
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return _diag_embed(input, offset=offset, dim1=a, dim2=b)
+    return call_of(_diag_embed, input, offset=offset, dim1=a, dim2=b)
 
 
-@differentiable(
+@prepared(
     "DiagonalBackward0",
     tangent=LINEAR,
     batch=lambda x, offset: clone(diagonal(x, offset, 1, 2)),
     input=lambda g, input_spec, offset: _put_diagonal(g, input_spec, offset),
 )
-def _diagonal_copy(input: Tensor, *, offset: int) -> Tensor:
-    return clone(_diagonal(input, offset=offset, dim1=0, dim2=1))
+def _diagonal_copy(input: Spec, *, offset: int) -> Run:
+    at, start = _diagonal_geometry(input, offset=offset, dim1=0, dim2=1)
+    return copier(at, clone_spec(at), start)
 
 
 _diagonal_copy.op.node_name = "DiagonalBackward0_copy"  # type: ignore[attr-defined]
@@ -94,7 +115,8 @@ _NOT_CAST = "diag: result type {want} can't be cast to the desired out= type {go
 
 
 @method
-def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+@settled
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Any:
     """Of a vector the matrix that has it on a diagonal, of a matrix a copy of that diagonal; `diagonal` counts above the main one.
 
     >>> torch.diag(torch.tensor([1, 2]))
@@ -105,18 +127,16 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     """
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    if input.ndim == 1:
-        result = diag_embed(input, diagonal)
-    else:
-        result = _diagonal_copy(input, offset=diagonal)
+    op, how = (_diag_embed, {"dim1": 0, "dim2": 1}) if input.ndim == 1 else (_diagonal_copy, {})
     if out is None:
-        return result
-    castable = input.ndim == 2 or dtypes.can_cast(result.dtype, out.dtype)
+        return call_of(op, input, offset=diagonal, **how)
+    castable = input.ndim == 2 or dtypes.can_cast(input.dtype, out.dtype)
+    result = op(input, offset=diagonal, **how)
     return into("diag", out, result, (input,), EXPECTED if castable else _NOT_CAST)
 
 
 @method
-def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+def diagflat(input: Tensor, offset: int = 0) -> Any:
     """A matrix of zeros with all elements of `input` on a diagonal, `offset` above the main one.
 
     >>> torch.diagflat(torch.tensor([1, 2]), 1)
@@ -124,7 +144,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
             [0, 0, 2],
             [0, 0, 0]])
     """
-    return diag_embed(reshape(input, (-1,)), offset)
+    return _diag_embed(reshape(input, (-1,)), offset=offset, dim1=0, dim2=1)
 
 
 def _trace_back(g: Tensor, input_spec: Spec) -> Tensor:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from nbgrad.core.arguments import unset
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor, empty, hooks, wrap
+from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
-from nbgrad.dispatch.prepared import Run, prepared
-from nbgrad.memory import dtypes, layout
+from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import triangle as _kernels
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.index.place import Place, _Array, _index_select, _of_array, _roll
-from nbgrad.ops.pointwise.choices import where as _where
-from nbgrad.ops.views.copy import clone, clone_spec, copier, copy_memory, full, in_place, zeros
+from nbgrad.ops.index.place import SIZES, Place, _index_select, _of_array, _roll
+from nbgrad.ops.views.copy import clone, clone_spec, copier, in_place, zeros
 from nbgrad.ops.views.order import transpose
-from nbgrad.ops.views.shape import broadcast_to, expand, reshape, unsqueeze
+from nbgrad.ops.views.shape import expand, reshape, unsqueeze
 from nbgrad.ops.views.views import _sizes
 
 # ---------------------------------------------------------------- the same elements turned, shifted, repeated
@@ -38,7 +41,8 @@ def _flip(input: Spec, *, dims: Ints) -> Run:
     return copier(input.like(strides=strides), clone_spec(input), last)
 
 
-def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
+@settled
+def flip(input: Tensor, *order: Any, dims: Any = None) -> Any:
     """A copy with the order along each of `dims` reversed. The gradient is reversed likewise.
 
     >>> torch.arange(6).view(2, 3).flip(1)
@@ -50,7 +54,7 @@ def flip(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     for d in wrapped:
         if wrapped.count(d) > 1:
             raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
-    return _flip(input, dims=wrapped if input.ndim else ())
+    return call_of(_flip, input, dims=wrapped if input.ndim else ())
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -62,7 +66,7 @@ def fliplr(input: Tensor) -> Tensor:
     """
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
-    return flip(input, 1)
+    return _flip(input, dims=(1,))
 
 
 def flipud(input: Tensor) -> Tensor:
@@ -74,7 +78,7 @@ def flipud(input: Tensor) -> Tensor:
     """
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
-    return flip(input, 0)
+    return _flip(input, dims=(0,))
 
 
 def _roll_each(x: Tensor, shifts: Ints, dims: Ints) -> Tensor:
@@ -119,38 +123,43 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     return _rolled(input, shifts=by, dims=tuple(layout.wrap_dim(d, input.ndim) for d in along))
 
 
-def _triangle(
-    name: str, node_name: str, keep: Callable[[int, int, int], _Array], words: str
-) -> Callable[..., Tensor]:
-    @differentiable(
+def _triangle(name: str, node_name: str, upper: bool, words: str) -> Callable[..., Any]:
+    @prepared(
         node_name,
         tangent=LINEAR,
         batch=lambda x, diagonal: part(x, diagonal=diagonal),
         input=lambda g, diagonal: part(g, diagonal=diagonal),
     )
-    def part(input: Tensor, *, diagonal: int) -> Tensor:
-        rows, columns = tuple(input.shape)[-2:]
-        if not input._spec.canonical:
-            whole = empty(input._spec.dense())
-            copy_memory(whole, input)
-            input = whole
-        return _where(_of_array(keep(rows, columns, diagonal)), input, full(input._spec.like(()), 0))
+    def part(input: Spec, *, diagonal: int) -> Run:
+        out, (*_, rows, columns) = input.dense(), tuple(input.shape)
+        above = min(max(diagonal + (not upper), -rows), columns)
+        outer = tuple(input.shape)[:-1]
+        meta = [len(outer), columns, *outer[::-1]]
+        for strides in (out.strides, input.strides):
+            meta += strides[-2::-1]
+        source, signature = _kernels.triangle(SIZES[input.itemsize], upper)
+        address = build.kernel(f"{name}_{SIZES[input.itemsize]}", source, signature).address
+        items = prod(outer) if columns else 0
+        launch = backend.of(out.device).launch(3, "", out.numel if items > 1 else items, out.numel < FEW)
+        how = np.array([*meta, input.strides[-1], above], np.int64).view(np.uint8)
+        return filled(launch, address, items, how, (out,))
 
-    def triangle(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    def triangle(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Any:
         if input.ndim < 2:
             raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-        result: Tensor = part(input, diagonal=diagonal)
-        return result if out is None else into(name, out, result, (input,))
+        if out is not None:
+            return into(name, out, part(input, diagonal=diagonal), (input,))
+        return call_of(part, input, diagonal=diagonal)
 
     triangle.__name__ = name
     triangle.__doc__ = words
-    return triangle
+    return settled(triangle)
 
 
 tril = _triangle(
     "tril",
     "Tril",
-    lambda n, m, k: np.tri(n, m, k, bool),
+    False,
     """Copies of the matrices in the last two dimensions with 0 above a diagonal, `diagonal` above the main one. So is the gradient.
 
     >>> torch.ones(2, 3).tril()
@@ -161,7 +170,7 @@ tril = _triangle(
 triu = _triangle(
     "triu",
     "Triu",
-    lambda n, m, k: ~np.tri(n, m, k - 1, bool),
+    True,
     """Copies of the matrices in the last two dimensions with 0 below a diagonal, `diagonal` above the main one. So is the gradient.
 
     >>> torch.ones(2, 3).triu(1)
@@ -192,14 +201,18 @@ def _repeat_each(x: Tensor, times: Ints) -> Tensor:
     return _repeat(reshape(x, (n, *(1,) * (len(times) - len(shape)), *shape)), times=(1, *times))
 
 
-@differentiable("Repeat", tangent=LINEAR, batch=_repeat_each, input=_repeat_back)
-def _repeat(input: Tensor, *, times: Ints) -> Tensor:
+@prepared("Repeat", tangent=LINEAR, batch=_repeat_each, input=_repeat_back)
+def _repeat(input: Spec, *, times: Ints) -> Run:
     ones, wide, shape = _alternating(tuple(input.shape), times)
-    out = clone(broadcast_to(reshape(input, ones), wide).contiguous())
-    return wrap(out._buf, spec(input.dtype, shape, None, input.device))
+    more = (0,) * (len(times) - input.ndim)
+    strides = tuple([step for s in (*more, *input.strides) for step in (0, s)])
+    return copier(
+        input.like(ones, strides), input.like(wide), shown=spec(input.dtype, shape, None, input.device)
+    )
 
 
-def repeat(self: Tensor, *repeats: Any) -> Tensor:
+@settled
+def repeat(self: Tensor, *repeats: Any) -> Any:
     """Copies of the tensor side by side, as often along each dimension as `repeats` says; more numbers than dimensions make new ones
     in front. The gradient is the sum over the copies.
 
@@ -217,7 +230,7 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
             f"Trying to create tensor with negative dimension {min(times)}: "
             f"{list(_alternating(tuple(self.shape), times)[2])}"
         )
-    return _repeat(self, times=times)
+    return call_of(_repeat, self, times=times)
 
 
 def tile(input: Tensor, *dims: Any) -> Tensor:
@@ -228,7 +241,8 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
             [3, 4, 3, 4]])
     """
     times = _sizes(dims)
-    return repeat(input, (1,) * (input.ndim - len(times)) + times)
+    repeated: Tensor = repeat(input, (1,) * (input.ndim - len(times)) + times)
+    return repeated
 
 
 def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:

@@ -152,7 +152,7 @@ class Place:
 
 
 _addresses: Table[tuple[str, str, bool], int] = Table("ops.index.place.addresses", None)
-_by_size = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
+SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}  # the codes by which plain moves know what they move
 
 
 def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> None:
@@ -164,7 +164,7 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
         if code == "b1":
             move, code = "or" if move == "add" else move, "u1"
     else:
-        code = _by_size[sp.itemsize]
+        code = SIZES[sp.itemsize]
     key = (move, code, how.points)
     address = _addresses.get(key)
     if address is None:

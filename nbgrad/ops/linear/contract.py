@@ -7,28 +7,37 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from nbgrad.core.op import PRODUCT, ElementwiseOp
+import numpy as np
+
 from nbgrad.core.plan import number_type
 from nbgrad.core.signatures import check, kind_name
-from nbgrad.core.tensor import Tensor, hooks
-from nbgrad.dispatch.elementwise import apart, differentiable, elementwise_function, into, no_overlap
+from nbgrad.core.tensor import Tensor, hooks, wrap
+from nbgrad.dispatch.elementwise import apart, differentiable, into, no_overlap
+from nbgrad.dispatch.prepared import call_of, prepared_several, settled_by
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
-from nbgrad.memory import dtypes, layout
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu import cross as _crossing
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.linear.products import _bmm, _dot, _mm, _mv, _unsafe_view
 from nbgrad.ops.linear.sums_of_products import _addmm
 from nbgrad.ops.pointwise.arithmetic import mul
-from nbgrad.ops.pointwise.operators import add, sub
+from nbgrad.ops.pointwise.operators import add
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import clone, in_place, to_dtype
-from nbgrad.ops.views.join import _checked, stack
+from nbgrad.ops.views.join import _checked
 from nbgrad.ops.views.order import _permute, movedim
 from nbgrad.ops.views.shape import _view, expand, reshape, unsqueeze
-from nbgrad.ops.views.slices import diagonal, select
+from nbgrad.ops.views.slices import diagonal
+
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
 
 # ---------------------------------------------------------------- two tensors, over dimensions that they share
 
@@ -472,33 +481,64 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     return result if out is None else into("linalg_vecdot", out, result, (x, y))
 
 
-def _rounded_minor(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
-    """As PyTorch computes it in float16: each product is rounded."""
-    return sub(mul(a, b), mul(c, d))
+def _cross_each(has: Sequence[bool], input: Tensor, other: Tensor, dim: int) -> tuple[Tensor]:
+    """`dim` counts from the end, and all have as many dimensions."""
+    return _cross(*[t if h else unsqueeze(t, 0) for h, t in zip(has, (input, other))], dim=dim)
 
 
-_minor = elementwise_function(ElementwiseOp("minor", lambda a, b, c, d: a * b - c * d))
+def _cross_moved(
+    input: Tensor, other: Tensor, input_t: Tensor | None, other_t: Tensor | None, dim: int
+) -> tuple[Tensor]:
+    parts = [_cross(input_t, other, dim=dim)[0]] if input_t is not None else []
+    parts += [_cross(input, other_t, dim=dim)[0]] if other_t is not None else []
+    return (reduce(add, parts),)
 
 
-@differentiable(
+@prepared_several(
     "LinalgCross",
-    tangent=PRODUCT,
-    input=lambda g, other, input_spec, dim: hooks.sum_to(_cross(other, g, dim=dim), input_spec.shape),
-    other=lambda g, input, other_spec, dim: hooks.sum_to(_cross(g, input, dim=dim), other_spec.shape),
+    tangent=_cross_moved,
+    batch=_cross_each,
+    input=lambda g, other, input_spec, dim: hooks.sum_to(_cross(other, g, dim=dim)[0], input_spec.shape),
+    other=lambda g, input, other_spec, dim: hooks.sum_to(_cross(g, input, dim=dim)[0], other_spec.shape),
 )
-def _cross(input: Tensor, other: Tensor, *, dim: int) -> Tensor:
+def _cross(input: Spec, other: Spec, *, dim: int) -> Callable[..., tuple[Tensor]]:
     """`dim` counts from the end."""
-    a, b = ([select(t, dim, k) for k in range(3)] for t in (input, other))
-    minor = _rounded_minor if input.dtype is dtypes.float16 else _minor
-    return stack([minor(a[i], b[j], a[j], b[i]) for i, j in ((1, 2), (2, 0), (0, 1))], dim)
+    d = input.dtype
+    shape = tuple(layout.broadcast_shapes(input.shape, other.shape))
+    out = spec(d, shape, None, input.device)
+    every = [out.strides] + [layout.broadcast_strides(sp.shape, sp.strides, shape) for sp in (input, other)]
+    at = len(shape) + dim
+    rows, meta = layout.by_rows(shape[:at] + shape[at + 1 :], *[(*st[:at], *st[at + 1 :]) for st in every])
+    source, signature = _crossing.cross(d.code, d.kind)
+    address = build.kernel(f"cross_{d.code}", source, signature).address
+    launch = backend.of(out.device).launch(4, "", out.numel if rows > 1 else rows, out.numel < FEW)
+    how = np.array([*meta, *[st[at] for st in every]], np.int64).view(np.uint8)
+    nbytes = out.nbytes
+
+    def run(a: Tensor, b: Tensor) -> tuple[Tensor]:
+        buf = _empty(nbytes, _bytes)
+        launch(address, rows, how, buf, a._buf, b._buf)
+        return (wrap(buf, out),)
+
+    return run
 
 
-def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+@settled_by("other")
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Any:
     """The cross product of vectors of 3 along `dim`, of tensors that broadcast. The gradients are `cross(other, g)` and `cross(g, input)`.
 
     >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
+    d = _crossed(input, other, dim)
+    if out is None:
+        return call_of(_cross, input, other, dim=d)
+    no_overlap(out, input, other)
+    return into("linalg_cross", out, _cross(input, other, dim=d)[0], (input, other), EXPECTED)
+
+
+def _crossed(input: Tensor, other: Tensor, dim: int) -> int:
+    """The dimension, counted from the end."""
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     d = layout.wrap_dim(dim, input.ndim)
@@ -513,15 +553,12 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
         raise RuntimeError(
             f"expected scalar type {input.dtype.scalar_name} but found {other.dtype.scalar_name}"
         )
-    result = _cross(input, other, dim=d - input.ndim)
-    if out is None:
-        return result
-    no_overlap(out, input, other)
-    return into("linalg_cross", out, result, (input, other), EXPECTED)
+    return d - input.ndim
 
 
 @method
-def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+@settled_by("other")
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Any:
     """The cross product of vectors of 3 along `dim`, or, where none is given, along the first dimension of size 3. The gradients are
     `cross(other, g)` and `cross(g, input)`.
 
@@ -541,7 +578,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-    return linalg_cross(input, other, dim=dim, out=out)
+        return linalg_cross(input, other, dim=dim, out=out)  # and the next call is warned of again
+    if out is not None:
+        return linalg_cross(input, other, dim=dim, out=out)
+    return call_of(_cross, input, other, dim=_crossed(input, other, dim))
 
 
 # ---------------------------------------------------------------- products added to something

@@ -109,17 +109,18 @@ def clone_spec(sp: Spec) -> Spec:
     return sp.like(strides=layout.kept_strides(sp.shape, sp.strides))
 
 
-def copier(source: Spec, to: Spec, start: int = 0) -> Run:
-    """A copy of what lies as `source` from an element on, laid out and cast to what `to` says."""
+def copier(source: Spec, to: Spec, start: int = 0, shown: Spec | None = None) -> Run:
+    """A copy of what lies as `source` from an element on, laid out and cast to what `to` says, and read as `shown`."""
+    made = to if shown is None else shown
     if to.numel == 0:
-        return lambda t: empty(to)
+        return lambda t: empty(made)
     k, size, new_memory = copying(to, source), to.extent * to.itemsize, backend.of(to.device).empty
     look, skipped = backend.of(to.device).view, start * source.itemsize
 
     def run(t: Tensor) -> Tensor:
         buf = new_memory(size)
         k.launch(k.address, k.n, buf, look(t._buf, skipped) if skipped else t._buf)
-        return wrap(buf, to)
+        return wrap(buf, made)
 
     return run
 
