@@ -7,7 +7,6 @@ and its rule is an op itself, so that every derivative exists.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes, layout
+from nbgrad.nn._reduction import check_reduction, reduced, reducing, told, warn
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.make.filled import ones_like
 from nbgrad.ops.reduce import sums as r
@@ -23,36 +23,6 @@ from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.shape import broadcast_to, unsqueeze
 
 # ---------------------------------------------------------------- what losses share
-
-
-def legacy_reduction(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
-    if size_average is not None or reduce is not None:
-        average, each = (True if v is None else bool(v) for v in (size_average, reduce))
-        found = ("mean" if average else "sum") if each else "none"
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.",
-            stacklevel=4,
-        )
-        return found
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return reduction
-
-
-def _tensors(function: str, input: Any, target: Any) -> None:
-    if isinstance(input, Tensor) and isinstance(target, Tensor):
-        return
-    name, position, t = ("target", 2, target) if isinstance(input, Tensor) else ("input", 1, input)
-    raise TypeError(
-        f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(t).__name__}"
-    )
-
-
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
-    if reduction == "none":
-        return loss
-    return r.mean(loss) if reduction == "mean" else r.sum(loss)
-
 
 Rule = Callable[..., Tensor]
 
@@ -72,7 +42,7 @@ def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
 
     @differentiable(node, batch=batch, input=by_input, target=by_target)
     def total(input: Tensor, target: Tensor, *, scale: float, reduction: str, **numbers: float) -> Tensor:
-        return _reduced(each(input, target, *numbers.values()), reduction)
+        return reduced(each(input, target, *numbers.values()), reduction)
 
     def loss(input: Tensor, target: Tensor, reduction: str, **numbers: float) -> Tensor:
         if reduction == "none":
@@ -87,15 +57,19 @@ def _pointwise(node: str, each: Rule, by_input: Rule, by_target: Rule) -> Any:
 def _paired(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both in their common shape and dtype."""
     if target.size() != input.size():
-        warnings.warn(
+        warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will "
-            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=3,
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
         )
         shape = layout.broadcast_shapes(input.shape, target.shape)
         input, target = broadcast_to(input, shape), broadcast_to(target, shape)
     d = dtypes.promote_types(input.dtype, target.dtype)
     return to_dtype(input, d), to_dtype(target, d)
+
+
+def _no_integers(input: Tensor, kernel: str) -> None:
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input.dtype.scalar_name}'")
 
 
 # ---------------------------------------------------------------- regression
@@ -118,11 +92,10 @@ _mse = _pointwise(
 )
 
 
+@reducing()
 def mse_loss(
     input: Tensor,
     target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
@@ -135,19 +108,17 @@ def mse_loss(
     tensor([1., 3.])
     """
     input, target = _paired(input, target)
-    reduction = legacy_reduction(reduction, size_average, reduce)
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(f"\"mse_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    check_reduction(reduction)
+    _no_integers(input, "mse_cpu")
     if weight is not None:
         return _weighted(_squared(input, target), weight, reduction)
     return _mse(input, target, reduction)
 
 
+@reducing()
 def l1_loss(
     input: Tensor,
     target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
@@ -161,9 +132,9 @@ def l1_loss(
     tensor([1., 3.])
     """
     input, target = _paired(input, target)
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     loss = e.abs(e.sub(input, target))
-    return _reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
+    return reduced(loss, reduction) if weight is None else _weighted(loss, weight, reduction)
 
 
 _smooth = stanza(
@@ -232,16 +203,10 @@ _huber_of = _pointwise(
 )
 
 
-def _no_integers(input: Tensor, kernel: str) -> None:
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input.dtype.scalar_name}'")
-
-
+@reducing()
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
@@ -252,7 +217,7 @@ def smooth_l1_loss(
     tensor([0.1250, 3.5000])
     """
     input, target = _paired(input, target)
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     if beta == 0.0:
         return l1_loss(input, target, reduction=reduction)
     _no_integers(input, "smooth_l1_cpu")
@@ -279,7 +244,7 @@ def huber_loss(
     d = input.dtype
     input, target = _paired(input, target)
     if weight is None:
-        legacy_reduction(reduction, None, None)
+        check_reduction(reduction)
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if input.dtype is not d and not d.is_floating_point:
@@ -290,15 +255,15 @@ def huber_loss(
     if weight is not None:
         if weight.size() != input.size():
             raise ValueError("Weights and input must have the same size.")
-        return _reduced(e.mul(_huber(input, target, float(delta)), weight), reduction)
-    return to_dtype(_huber_of(input, target, legacy_reduction(reduction, None, None), delta=float(delta)), d)
+        return reduced(e.mul(_huber(input, target, float(delta)), weight), reduction)
+    return to_dtype(_huber_of(input, target, reduction, delta=float(delta)), d)
 
 
 def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
     if weight.size() != loss.size():
         raise ValueError("Weights and input must have the same size.")
     loss = e.mul(loss, weight)
-    return e.div(r.sum(loss), r.sum(weight)) if reduction == "mean" else _reduced(loss, reduction)
+    return e.div(r.sum(loss), r.sum(weight)) if reduction == "mean" else reduced(loss, reduction)
 
 
 # ---------------------------------------------------------------- distributions
@@ -329,13 +294,12 @@ def kl_div(
     tensor(0.1308)
     """
     if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(reduction, size_average, reduce)
+        reduction = told(size_average, reduce)
     elif reduction == "mean":
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
-            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
-            stacklevel=2,
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release."
         )
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise RuntimeError("kl_div: Integral inputs not supported.")
@@ -345,7 +309,7 @@ def kl_div(
         loss = e.sub(_self_information(target), e.mul(target, input))
     if reduction == "batchmean":
         return e.div(r.sum(loss), input.shape[0]) if input.ndim else r.sum(loss)
-    return _reduced(loss, legacy_reduction(reduction, None, None))
+    return reduced(loss, check_reduction(reduction))
 
 
 def gaussian_nll_loss(
@@ -384,17 +348,16 @@ def gaussian_nll_loss(
     loss = e.mul(e.add(e.log(var), e.div(e.mul(off, off), var)), 0.5)
     if full:
         loss = e.add(loss, 0.5 * math.log(2 * math.pi))
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
+@reducing("eps")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
     log_input: bool = True,
     full: bool = False,
-    size_average: bool | None = None,
     eps: float = 1e-8,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """The negative log-likelihood of counts drawn from Poisson distributions: `exp(input) - target * input` where `input` is the
@@ -404,7 +367,7 @@ def poisson_nll_loss(
     >>> F.poisson_nll_loss(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]), reduction="none")
     tensor([ 1.0000, -0.2817])
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     if log_input:
         loss = e.sub(e.exp(input), e.mul(target, input))
     else:
@@ -413,7 +376,7 @@ def poisson_nll_loss(
         half_log = e.mul(e.log(e.mul(target, 2 * math.pi)), 0.5)
         factorial = e.add(e.sub(e.mul(target, e.log(target)), target), half_log)
         loss = e.add(loss, e.where(e.gt(target, 1), factorial, 0.0))
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
 __all__ = [

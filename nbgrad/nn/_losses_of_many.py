@@ -9,7 +9,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory import dtypes
 from nbgrad.memory.storage import Spec
-from nbgrad.nn._losses import _reduced, _tensors, legacy_reduction
+from nbgrad.nn._reduction import check_reduction, reduced, told
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index import gather as at
 from nbgrad.ops.reduce import sums as r
@@ -17,6 +17,15 @@ from nbgrad.ops.rows import classes as class_losses
 from nbgrad.ops.rows import softmax
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.shape import reshape
+
+
+def _tensors(function: str, input: Any, target: Any) -> None:
+    if isinstance(input, Tensor) and isinstance(target, Tensor):
+        return
+    name, position, t = ("target", 2, target) if isinstance(input, Tensor) else ("input", 1, input)
+    raise TypeError(
+        f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(t).__name__}"
+    )
 
 
 def _class_dim(input: Spec) -> int:
@@ -41,8 +50,8 @@ def nll_loss(
     >>> F.nll_loss(logp, torch.tensor([1, 0]), reduction="none")
     tensor([0.2231, 0.6931])
     """
-    told = size_average is not None or reduce is not None
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    older = size_average is not None or reduce is not None
+    reduction = told(size_average, reduce) if older else check_reduction(reduction)
     _tensors("nll_loss_nd", input, target)
     _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
     return _of_classes(
@@ -52,7 +61,7 @@ def nll_loss(
         weight,
         ignore_index,
         reduction,
-        told,
+        older,
     )
 
 
@@ -143,8 +152,8 @@ def cross_entropy(
     tensor([[ 0.5000, -0.5000],
             [-0.1192,  0.1192]])
     """
-    told = size_average is not None or reduce is not None
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    older = size_average is not None or reduce is not None
+    reduction = told(size_average, reduce) if older else check_reduction(reduction)
     _tensors("cross_entropy_loss", input, target)
     if label_smoothing > 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
@@ -154,7 +163,7 @@ def cross_entropy(
     if plain:
         _check_classes(input._spec.plain, target._spec.plain, None if weight is None else weight._spec.plain)
     if plain and input.ndim <= 2:
-        return _of_classes(class_losses.cross_entropy, input, target, weight, ignore_index, reduction, told)
+        return _of_classes(class_losses.cross_entropy, input, target, weight, ignore_index, reduction, older)
     dim = _class_dim(input._spec)
     low = softmax.log_softmax(input, dim)
     loss = nll_loss(low, target, weight, ignore_index=ignore_index, reduction=reduction)
@@ -174,7 +183,7 @@ def cross_entropy(
             each = e.mul(each, reshape(at.index_select(weight.detach(), 0, index), target.shape))
         smooth = e.div(r.sum(smooth), r.sum(each))
     else:
-        smooth = _reduced(smooth, reduction)
+        smooth = reduced(smooth, reduction)
     return e.add(e.mul(loss, 1 - label_smoothing), e.mul(smooth, label_smoothing / classes))
 
 

@@ -10,7 +10,8 @@ from nbgrad.dispatch.stanza import stanza
 from nbgrad.expr import prims as p
 from nbgrad.history.record import check_untrained
 from nbgrad.memory import dtypes, layout
-from nbgrad.nn._losses import _no_integers, _pointwise, _reduced, legacy_reduction
+from nbgrad.nn._losses import _no_integers, _pointwise
+from nbgrad.nn._reduction import check_reduction, reduced, reducing
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.pointwise.functions import log1p
 from nbgrad.ops.views.copy import to_dtype
@@ -39,11 +40,10 @@ _soft_margin_of = _pointwise(
 )
 
 
+@reducing()
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """`log(1 + exp(-target * input))` for targets of 1 and -1, its mean by default. The gradient is `-target / (1 + exp(target *
@@ -52,7 +52,7 @@ def soft_margin_loss(
     >>> F.soft_margin_loss(torch.tensor([2.0, 2.0]), torch.tensor([1.0, -1.0]), reduction="none")
     tensor([0.1269, 2.1269])
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     check_untrained("soft_margin_loss", target=target)
     if input.dtype is dtypes.bool_:
         raise RuntimeError(
@@ -73,12 +73,11 @@ def soft_margin_loss(
     return _soft_margin_of(input, target, reduction)
 
 
+@reducing()
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
     margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """The input where the target is 1, and where that is -1 how much the input falls short of the margin: `max(0, margin - input)`.
@@ -87,20 +86,19 @@ def hinge_embedding_loss(
     >>> F.hinge_embedding_loss(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]), reduction="none")
     tensor([0.2500, 0.7500])
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     # As in PyTorch, which writes it into a tensor like the input.
     margin = float(margin) if input.dtype.is_floating_point else int(margin)
     short = e.where(e.ne(target, 1), e.clamp_min(e.sub(margin, input), 0), 0)
-    return _reduced(e.add(short, e.where(e.ne(target, -1), input, 0)), reduction)
+    return reduced(e.add(short, e.where(e.ne(target, -1), input, 0)), reduction)
 
 
+@reducing()
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
     target: Tensor,
     margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """How much is missing until the one that should be higher is so by `margin`: `max(0, -target * (input1 - input2) + margin)`,
@@ -109,14 +107,14 @@ def margin_ranking_loss(
     >>> F.margin_ranking_loss(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]), reduction="none")
     tensor([0., 1.])
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
     lead = e.mul(e.neg(target), e.sub(input1, input2))
-    return _reduced(e.clamp_min(e.add(lead, float(margin)), 0), reduction)
+    return reduced(e.clamp_min(e.add(lead, float(margin)), 0), reduction)
 
 
 # ---------------------------------------------------------------- two classes
@@ -170,15 +168,14 @@ _binary_of = _pointwise(
 def _binary_weighted(
     input: Tensor, target: Tensor, weight: Tensor, *, scale: float, reduction: str
 ) -> Tensor:
-    return _reduced(e.mul(_binary(input, target), weight), reduction)
+    return reduced(e.mul(_binary(input, target), weight), reduction)
 
 
+@reducing()
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """`-(target * log(input) + (1 - target) * log(1 - input))` for probabilities between 0 and 1, each logarithm counting as at
@@ -188,7 +185,7 @@ def binary_cross_entropy(
     >>> F.binary_cross_entropy(torch.tensor([0.9, 0.9]), torch.tensor([1.0, 0.0]), reduction="none")
     tensor([0.1054, 2.3026])
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     if target.size() != input.size():
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
@@ -248,12 +245,11 @@ _bce = _pointwise(
 )
 
 
+@reducing()
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
@@ -266,11 +262,10 @@ def binary_cross_entropy_with_logits(
     >>> x.grad
     tensor([-0.5000,  1.0000])
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    _no_integers(input, "log_sigmoid_cpu")
     if not target.dtype.is_floating_point:
         raise RuntimeError(
             f"result type {input.dtype.scalar_name} can't be cast to the desired output type {target.dtype.scalar_name}"
@@ -286,7 +281,7 @@ def binary_cross_entropy_with_logits(
             f"output with shape {list(loss.shape)} doesn't match the broadcast shape "
             f"{list(layout.broadcast_shapes(loss.shape, weight.shape))}"
         )
-    return _reduced(loss if weight is None else e.mul(loss, weight), reduction)
+    return reduced(loss if weight is None else e.mul(loss, weight), reduction)
 
 
 __all__ = [

@@ -11,7 +11,8 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.history.record import check_untrained
 from nbgrad.memory import dtypes
-from nbgrad.nn._losses import _reduced, legacy_reduction
+from nbgrad.nn._losses import _no_integers
+from nbgrad.nn._reduction import check_reduction, reduced, reducing
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index import gather as at
@@ -25,13 +26,12 @@ from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 # ---------------------------------------------------------------- of pairs and triplets
 
 
+@reducing()
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
     target: Tensor,
     margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """1 less the cosine between two vectors where the target is 1, and `max(0, cosine - margin)` where that is -1. The inputs are
@@ -41,7 +41,7 @@ def cosine_embedding_loss(
     >>> F.cosine_embedding_loss(a, b, torch.tensor([1, -1]), reduction="none")
     tensor([0.2929, 0.7071])
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     ndim = target.ndim
     if ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -54,9 +54,10 @@ def cosine_embedding_loss(
     cosine = e.div(r.sum(e.mul(input1, input2), ndim), e.sqrt(e.mul(*sizes)))
     near = e.where(e.eq(target, 1), e.sub(1, cosine), 0.0)
     far = e.where(e.eq(target, -1), e.clamp_min(e.sub(cosine, float(margin)), 0), 0.0)
-    return _reduced(e.add(near, far), reduction)
+    return reduced(e.add(near, far), reduction)
 
 
+@reducing()
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -65,8 +66,6 @@ def triplet_margin_loss(
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """How much is missing until `negative` lies farther from `anchor` than `positive` does, by `margin`: `max(0, |anchor - positive|
@@ -77,7 +76,7 @@ def triplet_margin_loss(
     >>> F.triplet_margin_loss(a, b, c)
     tensor(0.5000)
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return pairwise_distance(a, b, p, eps)
@@ -101,7 +100,7 @@ def triplet_margin_with_distance_loss(
     >>> F.triplet_margin_with_distance_loss(a, b, c, distance_function=lambda x, y: (x - y).abs().amax(-1))
     tensor(0.5000)
     """
-    legacy_reduction(reduction, None, None)
+    check_reduction(reduction)
     distance = distance_function or pairwise_distance
     return _of_triplets(anchor, positive, negative, distance, margin, swap, reduction)
 
@@ -125,7 +124,7 @@ def _of_triplets(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = e.minimum(far, distance(positive, negative))
-    return _reduced(e.clamp_min(e.sub(e.add(near, margin), far), 0), reduction)
+    return reduced(e.clamp_min(e.sub(e.add(near, margin), far), 0), reduction)
 
 
 # ---------------------------------------------------------------- of classes
@@ -138,11 +137,6 @@ def _rows(input: Tensor) -> Tensor:
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
         )
     return input if input.ndim == 2 else reshape(input, (1, -1))
-
-
-def _float_needed(input: Tensor, kernel: str) -> None:
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input.dtype.scalar_name}'")
 
 
 def _long_needed(target: Tensor) -> None:
@@ -179,17 +173,16 @@ def _multi_margin(
     each = short if p == 1 else e.mul(short, short)
     if weights is not None:
         each = e.mul(each, weights)
-    return _reduced(e.div(r.sum(each, 1), input.shape[1]), reduction)
+    return reduced(e.div(r.sum(each, 1), input.shape[1]), reduction)
 
 
+@reducing()
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
     p: int = 1,
     margin: float = 1.0,
     weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """By how much each other class comes nearer to the right one than the margin: of a row of [batch, classes], the sum over the
@@ -199,7 +192,7 @@ def multi_margin_loss(
     >>> F.multi_margin_loss(torch.tensor([[0.1, 0.2, 0.4]]), torch.tensor([2]))
     tensor(0.5000)
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
@@ -213,7 +206,7 @@ def multi_margin_loss(
         )
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
-    _float_needed(input, "multi_margin_loss_cpu_kernel")
+    _no_integers(input, "multi_margin_loss_cpu_kernel")
     _long_needed(target)
     if weight is not None and weight.dtype is not input.dtype:
         raise RuntimeError(
@@ -249,14 +242,13 @@ def _multilabel_rule(
 def _multilabel_margin(
     input: Tensor, index: Tensor, valid: Tensor, other: Tensor, *, reduction: str
 ) -> Tensor:
-    return _reduced(e.div(r.sum(_missing(input, index, valid, other), (1, 2)), input.shape[1]), reduction)
+    return reduced(e.div(r.sum(_missing(input, index, valid, other), (1, 2)), input.shape[1]), reduction)
 
 
+@reducing()
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """By how much the right classes, which a row of `target` lists up to the first -1, lead the others by less than 1: the sum over
@@ -266,13 +258,13 @@ def multilabel_margin_loss(
     >>> F.multilabel_margin_loss(torch.tensor([2.0, 0.5, 1.5]), torch.tensor([0, -1, -1]))
     tensor(0.1667)
     """
-    reduction = legacy_reduction(reduction, size_average, reduce)
+    check_reduction(reduction)
     rows = _rows(input)
     if target.numel() != input.numel() or target.ndim != input.ndim or target.shape != input.shape:
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
-    _float_needed(input, "multilabel_margin_loss_forward_out_frame")
+    _no_integers(input, "multilabel_margin_loss_forward_out_frame")
     _long_needed(target)
     count, classes = tuple(rows.shape)
     listed = target._host().reshape(count, classes)
@@ -289,12 +281,11 @@ def multilabel_margin_loss(
     return reshape(got, ()) if reduction == "none" and input.ndim < 2 else got
 
 
+@reducing()
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """The `binary_cross_entropy_with_logits` of each class, as a mean over classes (the last dimension), then over what is left by
@@ -303,8 +294,6 @@ def multilabel_soft_margin_loss(
     >>> F.multilabel_soft_margin_loss(torch.tensor([[2.0, -1.0]]), torch.tensor([[1.0, 0.0]]))
     tensor(0.2201)
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(reduction, size_average, reduce)
     loss: Any = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
@@ -312,7 +301,7 @@ def multilabel_soft_margin_loss(
     loss = loss.sum(dim=dim) / input.size(dim)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
 __all__ = [

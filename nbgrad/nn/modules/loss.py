@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
-from nbgrad.nn._losses import legacy_reduction
+from nbgrad.nn._reduction import told
 from nbgrad.nn.modules.distance import PairwiseDistance
 from nbgrad.nn.modules.module import Module
 
@@ -18,8 +18,8 @@ class _Loss(Module):
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        old = size_average is not None or reduce is not None
-        self.reduction = legacy_reduction(reduction, size_average, reduce) if old else reduction
+        older = size_average is not None or reduce is not None
+        self.reduction = told(size_average, reduce) if older else reduction
 
 
 class _WeightedLoss(_Loss):
