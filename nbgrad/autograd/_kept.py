@@ -80,7 +80,7 @@ def _output(
 
 def _same_view(t: Tensor) -> Tensor:
     """An input that is returned as it is; of a class that wants to know of calls, it stays of that class."""
-    view = view_of(t, t._buf, t._spec, "function", "")
+    view = view_of(t, t._buf, t._spec, "function")
     return as_subclass(view, type(t)) if hasattr(t, "__torch_function__") else view
 
 

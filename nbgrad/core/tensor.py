@@ -50,18 +50,13 @@ class AutogradMeta:
 
 class View:
     """Where a view comes from. `version` is the base's when the view's history was last read, `leaf` says that the user made
-    the view itself require grad."""
+    the view itself require grad. Who makes one fills it: an `__init__` takes as long again."""
 
-    __slots__ = ("base", "created", "leaf", "made_by", "version")
-
-    def __init__(self, base: Tensor, version: int, created: str, made_by: str) -> None:
-        self.base, self.version, self.created, self.made_by, self.leaf = (
-            base,
-            version,
-            created,
-            made_by,
-            False,
-        )
+    __slots__ = ("base", "created", "leaf", "version")
+    base: Tensor
+    created: str
+    leaf: bool
+    version: int
 
 
 if TYPE_CHECKING:
@@ -713,7 +708,7 @@ def move(t: Tensor, to: Tensor) -> None:
     t._buf, t._spec = to._buf, to._spec if type(to._buf) is Batched else to._spec.plain
 
 
-def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Tensor:
+def view_of(base: Tensor, buf: Any, sp: Spec, created: str) -> Tensor:
     """A view of `base` with its own reading of the memory; the caller records its history."""
     out = wrap(buf, sp)
     storage = out._storage = storage_of(base)
@@ -724,7 +719,9 @@ def view_of(base: Tensor, buf: Any, sp: Spec, created: str, made_by: str) -> Ten
         root = base._view.base
         if base._view.created != "default" and created == "default":
             created = base._view.created
-    out._view = View(root, storage.version, created, made_by)
+    view: View = new(View)
+    view.base, view.version, view.created, view.leaf = root, storage.version, created, False
+    out._view = view
     out._rg = 2
     return out
 

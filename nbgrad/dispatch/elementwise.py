@@ -544,12 +544,12 @@ def undifferentiable(
     return make
 
 
-def make_view(base: Tensor, sp: Spec, offset: int, made_by: str, multi: bool = False) -> Tensor:
+def make_view(base: Tensor, sp: Spec, offset: int, multi: bool = False) -> Tensor:
     """A view of `base` as `sp`, from `offset` elements on; without history."""
     buf = base._buf
     if offset:
         buf = backend.of(sp.device).view(buf, offset * sp.itemsize)
-    return view_of(base, buf, sp, created(multi), made_by)
+    return view_of(base, buf, sp, created(multi))
 
 
 def created(multi: bool = False) -> str:

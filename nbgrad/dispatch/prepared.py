@@ -21,6 +21,7 @@ from nbgrad.core import arguments
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, as_inference, empty, new, wrap
 from nbgrad.dispatch import transforms
+from nbgrad.dispatch.look import ANY, SCOPE, Look, looking
 from nbgrad.history.record import recorder
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Marked, Spec
@@ -34,12 +35,19 @@ _bytes = np.dtype(np.uint8)
 
 class Prepared:
     """An op, with settings, on tensors of one Spec (or several): `run` computes it. The rest is for the record: `recorders` by which
-    tensors want a gradient, what each node keeps beside tensors, and which of several results can have a gradient."""
+    tensors want a gradient, what each node keeps beside tensors, and which of several results can have a gradient. `look` is a view's."""
 
-    __slots__ = ("kept", "op", "recorders", "results", "run", "spec", "static")
+    __slots__ = ("kept", "look", "op", "recorders", "results", "run", "spec", "static")
 
-    def __init__(self, op: Op, sp: tuple[Any, ...], static: dict[str, Any], run: Callable[..., Any]) -> None:
-        self.op, self.spec, self.static, self.run = op, sp, static, run
+    def __init__(
+        self,
+        op: Op,
+        sp: tuple[Any, ...],
+        static: dict[str, Any],
+        run: Callable[..., Any],
+        look: Look | None = None,
+    ) -> None:
+        self.op, self.spec, self.static, self.run, self.look = op, sp, static, run, look
         self.recorders: dict[int, Any] = {}
         self.kept: Any = None
         self.results: tuple[bool, ...] | None = ()  # none of one result, None if not even that has one
@@ -208,6 +216,7 @@ def {name}({definition}):
         plan = find(({key}))
     except (AttributeError, TypeError):
         plan = None
+    {view}
     try:
         if plan is None{named}:
             if {missing}:
@@ -237,12 +246,25 @@ def settled(function: Callable[..., Any]) -> Any:
     return _settled(function, ())
 
 
+def viewed(function: Callable[..., Any]) -> Any:
+    """The same for a function whose answer is a view, or what is none."""
+    return _settled(function, (), views=True)
+
+
 def settled_by(*others: str) -> Callable[[Callable[..., Any]], Any]:
     """The same for a function of several tensors; `others` names those after the first. A tuple of ints may be a setting here."""
     return partial(_settled, others=others)
 
 
-def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
+def _from_plan(base: str, more: Sequence[str]) -> list[Any]:
+    usual = "".join([f" and not ({text})" for text in more])
+    return [
+        f"if plan is not None and plan.look is not None{usual}:",
+        ["shown, byte, rule, kept, more = plan.look", *looking(base, "kept", ANY)],
+    ]
+
+
+def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool = False) -> Any:
     plans: Table[Any, Prepared] = Table("dispatch.prepared.settled", PLANS, DEFAULT_DTYPE)
 
     def keep(key: tuple[Any, ...], plan: Prepared, more: bool) -> None:
@@ -288,6 +310,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         key=", ".join([f"{first.name}._spec", *key]) + ",",
         named="".join(f" or {text}" for text in more),
         more=" or ".join(more) or "False",
+        view=_from_plan(first.name, more) if views else [],
         call=", ".join(
             [
                 first.name,
@@ -301,7 +324,8 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...]) -> Any:
         first_result="[0]" * bool(others),
         values="".join([f"{'all_' * (p in spread)}{p.name}, " for p in every]),
     )
-    scope: dict[str, Any] = dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
+    scope: dict[str, Any] = SCOPE if views else {}
+    scope = scope | dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
     scope |= dict(sequences=(tuple, list, Size), _unset=arguments.unset)
     scope |= {f"_{p.name}": arguments.unset if p.default is p.empty else p.default for p in every}
     scope["__name__"] = function.__module__

@@ -291,9 +291,9 @@ def view(op: Op, function: Callable[..., Any], input: Tensor, static: dict[str, 
     level, ids = survey((input,), views=True)
     result = _result(op, function, (input,), static, level)
     if isinstance(result, Tensor):
-        result = view_of(input, result._buf, result._spec, created, op.node_name)
+        result = view_of(input, result._buf, result._spec, created)
     else:
-        result = tuple([view_of(input, r._buf, r._spec, created, op.node_name) for r in result])
+        result = tuple([view_of(input, r._buf, r._spec, created) for r in result])
     return _finish(op, function, (input,), static, result, level, ids)
 
 

@@ -67,7 +67,7 @@ def _of_op(owner: Any, asked: int) -> Callable[..., None]:
     mask = tuple([flag in (1, 2) for flag in flags])
     found: Callable[..., None] = _nothing
     if any(mask) and op.rules and results is not None:
-        rule = _op_rule(op, mask, tuple([flag != 3 for flag in flags]), bool(results))
+        rule = op_rule(op, mask, tuple([flag != 3 for flag in flags]), bool(results))
         saved = [f"a{k}" for k in rule.inputs]
         saved += [f"{'r' if k and op.statistics else 'y'}{k}" for k in rule.outputs]
         saved = saved or ["HELD"] * rule.holds
@@ -104,7 +104,8 @@ def _written(
     for k, flag in enumerate(flags):
         if flag == 2:
             lines += [
-                f"if a{k}._node is None and not requires(a{k}):",
+                f"e{k} = a{k}._node",
+                f"if e{k} is None and not requires(a{k}):",
                 [f"return recorder(owner, asked - {2 << 2 * k})({result}, {given})"],
             ]
     lines.append("node = Node()")
@@ -112,7 +113,11 @@ def _written(
     for k in asking:
         held = f"a{k}" if k == asking[0] else f"(a{k}, node.leaves)"
         if flags[k] == 2:
-            lines += [f"e{k}, n{k} = edge(a{k})", f"if a{k}._node is None: node.leaves = {held}"]
+            lines += [  # `edge` brings a view up to date
+                f"if e{k} is not None and a{k}._view.version == a{k}._storage.version: n{k} = a{k}._nr",
+                "else:",
+                [f"e{k}, n{k} = edge(a{k})", f"if a{k}._node is None: node.leaves = {held}"],
+            ]
         else:
             lines += [
                 f"e{k} = a{k}._node",
@@ -203,7 +208,7 @@ def _nothing(*_: Any) -> None:
     """The record of what nobody wants a gradient of."""
 
 
-def _op_rule(op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> OpRule:
+def op_rule(op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> OpRule:
     found = op.rules_of.get((mask, given))
     if found is None:
         found = op.rules_of[mask, given] = OpRule(op, mask, given, several)
@@ -236,7 +241,7 @@ def _record_step_by_step(op: Op, result: Any, tensors: Sequence[Any], static: di
     mask = tuple([t is not None and requires(t) for t in tensors])
     if True not in mask:
         return
-    rule = _op_rule(op, mask, tuple([t is not None for t in tensors]), not single)
+    rule = op_rule(op, mask, tuple([t is not None for t in tensors]), not single)
     node = Node()
     edges: list[Node | None] = []
     numbers, layout = [], []

@@ -50,7 +50,7 @@ def _constant(input: Tensor, *, pad: Ints, value: Any) -> Tensor:
     fill_memory(out, value)
     inner, part = out, input
     for d, begin, cut, length in _inside(tuple(input.shape), pad):
-        inner = make_view(inner, *_slice_geometry(inner._spec, dim=d, start=begin, length=length, step=1), "")
+        inner = make_view(inner, *_slice_geometry(inner._spec, dim=d, start=begin, length=length, step=1))
         part = narrow(part, d, cut, length)
     if part.numel():
         inner.copy_(part)

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.source import Lines, fill, function
 from nbgrad.base.tables import Table
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import OVERLAP
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.elementwise import make_view, no_overlap
+from nbgrad.dispatch.elementwise import no_overlap
+from nbgrad.dispatch.look import ANY, SCOPE, Look, following, learn, looking, rule_of
 from nbgrad.dispatch.stanza import method
-from nbgrad.history.record import record_op
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Marked, Spec
@@ -43,9 +44,9 @@ from nbgrad.ops.index.place import (
 )
 from nbgrad.ops.views.copy import copy_, fill_, scalar, to_dtype
 from nbgrad.ops.views.shape import _unsqueeze, expand, reshape
-from nbgrad.ops.views.slices import _select, _select_geometry, _slice, _slice_geometry
+from nbgrad.ops.views.slices import _select, _select_geometry, _slice
 from nbgrad.ops.views.views import alias
-from nbgrad.tape.modes import state
+from nbgrad.tape.modes import shared, state
 
 # ---------------------------------------------------------------- what stands between the brackets
 
@@ -70,7 +71,7 @@ def _as_items(index: Any) -> tuple[Any, ...]:
             "2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
             "x[torch.tensor(seq)], which will result either in an error or a different result",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return tuple(index)
     return (index,)
@@ -129,7 +130,7 @@ def _masked_bytes(x: Tensor) -> Tensor:
         warnings.warn(
             "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return to_dtype(x, dtypes.bool_)
 
@@ -212,7 +213,7 @@ def _select_at(t: Tensor, dim: int, i: int, position: int) -> Tensor:
 
 
 def _slice_of(x: slice, size: int) -> tuple[int, int, int]:
-    start, stop, step = x.indices(size)
+    start, stop, step = map(int, x.indices(size))
     if step < 0:
         raise ValueError("step must be greater than zero")
     return start, max(0, (stop - start + step - 1) // step), step
@@ -299,16 +300,167 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
 
 # ---------------------------------------------------------------- x[...]
 
-# What a basic index of a spec shows, from where, and the record's statics: x[i] in a loop over a long dimension makes many.
-Shown = tuple[Spec, int, Any]
-_views: Table[tuple[Any, ...], Shown] = Table("ops.index.brackets.views", 8192)
-_view_of = _views.get
-_PLAIN = frozenset((int, type(None)))
+# Of a layout, what one integer shows, and what two do: for x[i] in a loop over a long dimension one plan serves.
+Row = tuple[Spec, int, int, Any, tuple[Spec]]
+Element = tuple[Row, int, int, Any, tuple[Spec], Spec]
+_rows: Table[Spec, Row] = Table("ops.index.brackets.rows", 4096)
+_elements: Table[Spec, Element] = Table("ops.index.brackets.elements", 4096)
+_views: Table[tuple[Any, ...], Look] = Table("ops.index.brackets.views", 8192)  # of any other index
+
+# What stands for the end of a dimension while an index is looked up: `slice.indices` makes a key of a slice in one call, in which -1 and
+# this less 1 are the same. So it is a number that no program has, and above the size of any dimension that has a plan.
+_END = 0x2B7E151628AED2A6
+_LONGEST = 1 << 60
+
+_GETITEM = """
+def __getitem__(self, index):
+    kind = index.__class__
+    if kind is int:
+        row = row_of(self._spec)
+        if row is not None:
+            shown, size, step, rule, layouts = row
+            at = index + size if index < 0 else index
+            if 0 <= at < size:
+                byte = at * step
+                {row}
+    elif kind is tuple or kind is slice:
+        try:
+            {key}
+        except (TypeError, ValueError):
+            return anew(self, index)
+        look = view_of(key)
+        if look is not None:
+            shown, byte, rule, kept, more = look
+            {view}
+    return anew(self, index)
+"""
+_SELECTED = '({{"dim": 0, "index": {}}}, {}, {})'.format
+_ELEMENT: Lines = [
+    "element = element_of(self._spec)",
+    "if element is not None:",
+    [
+        "(row, size, step, rule, layouts), columns, width, further, lower, shown = element",
+        "at = first + size if first < 0 else first",
+        "to = second + columns if second < 0 else second",
+        "if 0 <= at < size and 0 <= to < columns:",
+        [
+            "byte = at * step + to * width",
+            *looking(
+                "self",
+                _SELECTED("at", "layouts", "row"),
+                following("further", _SELECTED("to", "lower", "shown")),
+            ),
+        ],
+    ],
+    "return anew(self, index)",
+]
+_DOUBTFUL = "elif kind is not int and {0} is not None and {0} is not ...:"
+_KEY: Lines = [
+    "if kind is slice:",
+    ["key = self._spec, index.indices(end)"],
+    "elif len(index) == 2:",
+    [
+        "first, second = index",
+        "kind = first.__class__",
+        "if kind is slice:",
+        ["first = first.indices(end)"],
+        _DOUBTFUL.format("first"),
+        ["return anew(self, index)"],
+        "one, kind = kind, second.__class__",
+        "if kind is slice:",
+        ["second = second.indices(end)"],
+        "elif kind is int:",
+        ["if one is int:", _ELEMENT],
+        "elif second is not None and second is not ...:",
+        ["return anew(self, index)"],
+        "key = self._spec, first, second",
+    ],
+    "else:",
+    ["key = key_of(self._spec, index)"],
+]
 
 
-def _getitem(self: Tensor, index: Any) -> Tensor:
-    """What the index shows. Numbers, slices, `...` and None give a view; index tensors, lists and masks a copy, in which their common
-    shape takes the place of the dimensions they read. The gradient goes back to where it was read, and adds up there.
+def _key_of(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What a tuple of plain integers, slices, None and ... is known by: no key of a single index is."""
+    items: list[Any] = [sp, *[None] * 4] if len(index) < 2 else [sp]
+    for x in index:
+        kind = type(x)
+        if kind is slice:
+            items.append(x.indices(_END))
+        elif kind is int or x is None or x is Ellipsis:
+            items.append(x)
+        else:
+            return None
+    return tuple(items)
+
+
+def _anew(self: Tensor, index: Any) -> Tensor:
+    """What has no plan, or none yet."""
+    kind = type(index)
+    if kind is int or kind is slice or kind is tuple:
+        if _planned(self, index):
+            return _getitem(self, index)
+    elif kind is Tensor and index._spec.ndim and index._spec.dtype is dtypes.int64 and self._spec.ndim:
+        return _index(self, place=_place(self, (index,), _kept(self)))
+    elif isinstance(index, np.integer):
+        return _getitem(self, int(index))
+    out, rest = _basic(self, index)
+    if rest:
+        return _index(out, place=_place(out, rest, _kept(out)))
+    return alias(out) if out is self else out
+
+
+def _planned(t: Tensor, index: Any) -> bool:
+    """Make the plan of an index, if there was none; whether there is one now."""
+    sp = t._spec
+    if type(sp) is Marked or shared.rare or not t._spec.numel or max(sp.shape, default=0) >= _LONGEST:
+        return False
+    if t._storage is not None and t._storage.inference:
+        return False
+    if type(index) is int:
+        return sp.ndim > 0 and sp not in _rows and bool(_rows.keep(sp, _row(sp)))
+    if type(index) is slice:
+        key: Any = (sp, index.indices(_END))
+    elif len(index) == 2 and type(index[0]) is type(index[1]) is int:
+        return sp.ndim > 1 and sp not in _elements and bool(_elements.keep(sp, _element(sp)))
+    else:
+        key = _key_of(sp, index)
+    if key is None or key in _views:
+        return False
+    look = learn(t, lambda leaf: _shown(leaf, index))
+    return look is not None and bool(_views.keep(key, look))
+
+
+def _shown(t: Tensor, index: Any) -> Tensor:
+    out, _ = _basic(t, index)
+    return alias(out) if out is t else out
+
+
+def _row(sp: Spec) -> Row:
+    out, step = _select_geometry(sp, dim=0, index=1)
+    return out, tuple.__getitem__(sp.shape, 0), step * sp.itemsize, rule_of(_select.op, sp), (sp,)  # type: ignore[attr-defined]
+
+
+def _element(sp: Spec) -> Element:
+    out, size, step, rule, layouts = _row(_row(sp)[0])
+    return _row(sp), size, step, rule, layouts, out
+
+
+_scope = {**SCOPE, "row_of": _rows.get, "element_of": _elements.get, "view_of": _views.get}
+_getitem = function(
+    "__getitem__",
+    fill(
+        _GETITEM,
+        row=looking("self", _SELECTED("at", "layouts", "shown")),
+        key=_KEY,
+        view=looking("self", "kept", ANY),
+    ),
+    _scope | {"anew": _anew, "end": _END, "key_of": _key_of, "__name__": __name__},
+    "x[...]",
+    "basic indices",
+)
+_getitem.__doc__ = """What the index shows. Numbers, slices, `...` and None give a view; index tensors, lists and masks a copy, in which their
+    common shape takes the place of the dimensions they read. The gradient goes back to where it was read, and adds up there.
 
     >>> x = torch.arange(6).view(2, 3)
     >>> x[:, 1], x[torch.tensor([1, 0]), 2], x[x > 3]
@@ -318,78 +470,6 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
     >>> y.grad
     tensor([2., 0., 1.])
     """
-    kind: Any = type(index)
-    if type(self._spec) is Marked:
-        kind = None  # what a transform looks after goes through the ops, one by one
-    if kind is int:
-        found = _view_of((self._spec, index)) or _picked(self._spec, index)
-        out = make_view(self, found[0], found[1], "SelectBackward0")
-        if self._rg and state.grad:
-            record_op(_select.op, out, (self,), found[2])  # type: ignore[attr-defined]
-        return out
-    if kind is slice:
-        if type(index.start) in _PLAIN and type(index.stop) in _PLAIN and type(index.step) in _PLAIN:
-            found = _view_of((self._spec, index.start, index.stop, index.step)) or _sliced(self._spec, index)
-            out = make_view(self, found[0], found[1], "SliceBackward0")
-            if self._rg and state.grad:
-                record_op(_slice.op, out, (self,), found[2])  # type: ignore[attr-defined]
-            return out
-    elif kind is tuple and not (self._rg and state.grad):
-        key = _key(self._spec, index)
-        if key is not None:
-            return _unrecorded(self, key, index)
-    elif kind is Tensor and index._spec.ndim and index._spec.dtype is dtypes.int64 and self._spec.ndim:
-        return _index(self, place=_place(self, (index,), _kept(self)))
-    out, rest = _basic(self, index)
-    if rest:
-        return _index(out, place=_place(out, rest, _kept(out)))
-    return alias(out) if out is self else out
-
-
-def _unrecorded(self: Tensor, key: tuple[Any, ...], index: Any) -> Tensor:
-    """A chain of views in one step, where there is no history to show the chain."""
-    found = _view_of(key)
-    if found is None:
-        out, _ = _basic(self, index)
-        found = _remember(key, out._spec, out.storage_offset() - self.storage_offset(), None)
-    return make_view(self, found[0], found[1], "SliceBackward0")
-
-
-def _key(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What a tuple of plain integers, slices, None and ... is known by."""
-    key: list[Any] = [sp, None, None]  # longer than the keys of single indices
-    for x in index:
-        kind = type(x)
-        if kind is int or x is None or x is Ellipsis:
-            key.append(x)
-        elif kind is slice and type(x.start) in _PLAIN and type(x.stop) in _PLAIN and type(x.step) in _PLAIN:
-            key.append((x.start, x.stop, x.step))
-        else:
-            return None
-    key.append(...)
-    return tuple(key)
-
-
-def _picked(sp: Spec, index: int) -> Shown:
-    if not sp.ndim:
-        raise _no_item(index)
-    n = tuple.__getitem__(sp.shape, 0)
-    if not -n <= index < n:
-        raise _out_of_bounds(index, 0, n)
-    static = {"dim": 0, "index": index % n}
-    return _remember((sp, index), *_select_geometry(sp, **static), static)
-
-
-def _sliced(sp: Spec, index: slice) -> Shown:
-    if not sp.ndim:
-        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    start, length, step = _slice_of(index, tuple.__getitem__(sp.shape, 0))
-    static = {"dim": 0, "start": start, "length": length, "step": step}
-    return _remember((sp, index.start, index.stop, index.step), *_slice_geometry(sp, **static), static)
-
-
-def _remember(key: tuple[Any, ...], sp: Spec, offset: int, static: Any) -> Shown:
-    return _views.keep(key, (sp, offset, static))
 
 
 def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
@@ -410,15 +490,8 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
         raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
     rest: list[Tensor | None] = []
     kind = type(index)
-    key = None
     if type(self._spec) is Marked:
         out, rest = _basic(self, index)
-    elif kind is tuple and not (self._rg or (isinstance(value, Tensor) and value._rg)):
-        key = _key(self._spec, index)
-    if type(self._spec) is Marked:
-        pass
-    elif key is not None:
-        out = _unrecorded(self, key, index)
     elif kind is int or (kind is slice and not (index.start is None and index.stop is None)):
         out = _getitem(self, index)
     elif kind is bool:

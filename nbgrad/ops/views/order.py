@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.core.tensor import Tensor, fix, hooks
-from nbgrad.dispatch.prepared import call_of, settled
+from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import layout
 from nbgrad.memory.layout import Ints
@@ -51,7 +51,7 @@ def _swapped(sp: Spec, a: int, b: int) -> Spec:
 
 
 @method
-@settled
+@viewed
 def permute(input: Tensor, *dims: Any) -> Any:
     """A view with the dimensions in the order of `dims`. The gradient has them put back.
 
@@ -73,7 +73,7 @@ def permute(input: Tensor, *dims: Any) -> Any:
 
 
 @method
-@settled
+@viewed
 def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
     """A view with the dimensions `dim0` and `dim1` exchanged. The gradient has them exchanged back.
 
@@ -90,7 +90,8 @@ swapaxes = swapdims = Tensor.swapaxes = Tensor.swapdims = transpose  # type: ign
 
 
 @method
-def t(input: Tensor) -> Tensor:
+@viewed
+def t(input: Tensor) -> Any:
     """A view of a matrix with rows and columns exchanged; a tensor of fewer dimensions is shown as it is.
 
     >>> torch.arange(6).view(2, 3).t()
@@ -100,7 +101,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return _t(input)
+    return call_of(_t, input)
 
 
 def _deprecated(text: str) -> None:
@@ -121,15 +122,22 @@ def _T(self: Tensor) -> Tensor:
             [1, 4],
             [2, 5]])
     """
+    if self._spec.ndim == 2:
+        return _turned(self)
     if self.ndim == 0:
         _deprecated(f"Tensor.T is deprecated on 0-D tensors. {_IDENTITY}")
-    elif self.ndim != 2:
+    else:
         _deprecated(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
             "error in a future release. Consider `x.mT` to transpose batches of matrices or "
             "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
         )
-    return _permute(self, dims=tuple(range(self.ndim))[::-1])
+    return _turned(self)
+
+
+@viewed
+def _turned(input: Tensor) -> Any:
+    return call_of(_permute, input, dims=tuple(range(input.ndim))[::-1])
 
 
 def _H(self: Tensor) -> Tensor:

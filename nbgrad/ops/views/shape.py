@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.base.tables import Table
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, hooks, share, storage_of, wrap
-from nbgrad.dispatch.prepared import call_of, settled
+from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
@@ -120,7 +120,7 @@ def _as_dtype(self: Tensor, d: dtypes.dtype) -> Tensor:
     return out
 
 
-@settled
+@viewed
 def _t_view(self: Tensor, *shape: Any) -> Any:
     """The same memory in another shape; one size may be -1, which is worked out. Refused where the memory's order has no such
     reading, of which `reshape` makes a copy. A dtype in place of sizes reads the bytes as that.
@@ -138,7 +138,7 @@ Tensor.view = _t_view  # type: ignore[method-assign]
 
 
 @method
-@settled
+@viewed
 def reshape(input: Tensor, *shape: Any) -> Any:
     """The elements in order in another shape; one size may be -1, which is worked out. A view where the memory allows it, else a
     copy. The gradient is reshaped back.
@@ -178,7 +178,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @method
-@settled
+@viewed
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from `start_dim` to `end_dim` as one. A view where the memory allows it, else a copy.
 
@@ -239,7 +239,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 
 
 @method
-@settled
+@viewed
 def squeeze(input: Tensor, dim: Any = None) -> Any:
     """A view without the dimensions of size 1; with `dim` (one or several) only those are left out, where they are of size 1. The
     gradient has them back.
@@ -262,7 +262,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Any:
 
 
 @method
-@settled
+@viewed
 def unsqueeze(input: Tensor, dim: int) -> Any:
     """A view with a new dimension of size 1 at `dim`.
 
@@ -299,7 +299,7 @@ def _expand(sp: Spec, *, shape: Ints) -> tuple[Spec, int]:
 
 
 @method
-@settled
+@viewed
 def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
     """A view in which dimensions of size 1 are shown as often as `sizes` says, without a copy; -1 leaves a size as it is, and new
     dimensions come in front. The gradient is the sum over what was repeated.

@@ -10,7 +10,7 @@ from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, hooks, requires, share
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import created, make_view
-from nbgrad.dispatch.prepared import call_of, settled
+from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op
 from nbgrad.memory import backend, layout
@@ -99,7 +99,7 @@ def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int
 
 
 @method
-@settled
+@viewed
 def select(input: Tensor, dim: int, index: int) -> Any:
     """A view of what `index` shows along `dim`, which is left out: `x.select(0, 1)` is `x[1]`. The gradient is zero elsewhere.
 
@@ -121,7 +121,7 @@ def select(input: Tensor, dim: int, index: int) -> Any:
 
 
 @method
-@settled
+@viewed
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
     """A view of `length` elements along `dim`, from `start` on. The gradient is zero elsewhere.
 
@@ -147,7 +147,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Any:
 
 
 @method
-@settled
+@viewed
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A view of the diagonals of the matrices in `dim1` and `dim2`, as the last dimension; `offset` counts above the main one, below
     if negative. The gradient is zero beside them.
@@ -212,7 +212,7 @@ def _several(
             if apart:
                 outs = tuple([_part(input, sp, offset) for sp, offset in found])
             else:
-                outs = tuple([make_view(input, sp, offset, op.node_name, multi=True) for sp, offset in found])
+                outs = tuple([make_view(input, sp, offset, multi=True) for sp, offset in found])
             if outs and state.grad and input._rg and requires(input):
                 record_op(op, outs, (input,), {"parts": parts})
             return outs

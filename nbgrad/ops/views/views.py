@@ -15,6 +15,7 @@ from nbgrad.core.plan import Kernel
 from nbgrad.core.tensor import Tensor, hooks, view_of, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import created, differentiable, make_view
+from nbgrad.dispatch.look import look_of
 from nbgrad.dispatch.prepared import Prepared
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_view
@@ -61,8 +62,9 @@ def view(
             key = (sp, *static.values())
             found = find(key)
             if found is None:
-                made = Prepared(op, (sp,), static, _looking(*geometry(sp, **static), name))
-                found = known.keep(key, made)
+                out, offset = geometry(sp, **static)
+                look = look_of(op, sp, static, out, offset)
+                found = known.keep(key, Prepared(op, (sp,), static, _looking(out, offset), look))
             return found
 
         def function(input: Tensor, **static: Any) -> Tensor:
@@ -80,13 +82,13 @@ def view(
     return make
 
 
-def _looking(sp: Spec, offset: int, name: str) -> Callable[[Tensor], Tensor]:
+def _looking(sp: Spec, offset: int) -> Callable[[Tensor], Tensor]:
     """What makes the view."""
     look, start = backend.of(sp.device).view, offset * sp.itemsize
 
     def run(base: Tensor) -> Tensor:
         buf = look(base._buf, start) if start else base._buf
-        return view_of(base, buf, sp, "default" if state.grad else created(), name)
+        return view_of(base, buf, sp, "default" if state.grad else created())
 
     return run
 
@@ -256,9 +258,9 @@ def _strided(input: Tensor, *, at: Spec, offset: int) -> Tensor:
         return transforms.view(_strided_op, _strided, input, {"at": at, "offset": offset}, created())
     _check_room(input, at, input.storage_offset() + offset)
     if offset >= 0:
-        out = make_view(input, at, offset, "AsStridedBackward0")
+        out = make_view(input, at, offset)
     else:
-        out = make_view(input, at, 0, "AsStridedBackward0")
+        out = make_view(input, at, 0)
         storage = input._storage
         assert storage is not None
         out._buf = storage.memory[(input.storage_offset() + offset) * at.itemsize :]
