@@ -459,8 +459,9 @@ _getitem = function(
     "x[...]",
     "basic indices",
 )
-_getitem.__doc__ = """What the index shows. Numbers, slices, `...` and None give a view; index tensors, lists and masks a copy, in which their
-    common shape takes the place of the dimensions they read. The gradient goes back to where it was read, and adds up there.
+_getitem.__doc__ = """What the index shows. Numbers, slices, `...` and None give a view; index tensors, lists and masks a copy,
+    in which their common shape takes the place of the dimensions they read. The gradient goes back to where it was read, and adds up
+    there.
 
     >>> x = torch.arange(6).view(2, 3)
     >>> x[:, 1], x[torch.tensor([1, 0]), 2], x[x > 3]
