@@ -194,10 +194,27 @@ _ADDED: dict[str, bool | None] = {"foreach": None, "fused": None} | dict.fromkey
 
 
 class RuleOptimizer(Optimizer):
-    """An optimiser whose step is a rule for one element. A subclass says which (`_rule`), with what numbers, and `_init`."""
+    """An optimiser whose step is a rule for one element. A subclass says which (`_rule`), with what numbers, and `_init`. Its constructor
+    is but a signature: what becomes of the arguments is said by two lists of their names."""
 
+    _judged: str  # options that have bounds, in the order in which PyTorch looks at them
+    _options: str  # all of them, in the order of PyTorch's state dicts
     _begun = "step"  # what the state of a parameter has once it has been stepped
     _differs = False  # whether some of the rule's numbers are of a parameter, and not of its group
+
+    def _begin(self, given: dict[str, Any]) -> None:
+        """The constructor, of its `locals()`."""
+        self._judge(given)
+        super().__init__(given["params"], {name: given[name] for name in self._options.split()})
+        if given.get("fused"):
+            if given["differentiable"]:
+                raise RuntimeError("`fused` does not support `differentiable`")
+            if given["foreach"]:
+                raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+    def _judge(self, given: dict[str, Any]) -> None:
+        for name in self._judged.split():
+            check_option(name, given[name])
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -293,29 +310,33 @@ def number(x: float | Tensor) -> float:
     return float(x.detach()) if isinstance(x, Tensor) else float(x)
 
 
-def check_options(**options: Any) -> None:
-    """Refuse options that PyTorch refuses, named as its messages name them; only those that are given."""
-    words = {"lr": "learning rate", "eps": "epsilon value"}
-    lr = options.get("lr")
-    if isinstance(lr, Tensor) and lr.numel() != 1:
+_WORDS = {"lr": "learning rate", "eps": "epsilon value"}
+
+
+def check_option(name: str, value: Any) -> None:
+    """Refuse an option that PyTorch refuses, named as its messages name it."""
+    if name == "betas":
+        for k in range(2):
+            if not 0.0 <= value[k] < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {k}: {value[k]}")
+    elif name == "etas":
+        if not 0.0 < value[0] < 1.0 < value[1]:
+            raise ValueError(f"Invalid eta values: {value[0]}, {value[1]}")
+    elif name == "rho":
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"Invalid rho value: {value}")
+    elif name == "lr" and isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
-    for name, value in options.items():
-        if not 0.0 <= value:  # noqa: SIM300  in this order Python's own refusal reads as under PyTorch
-            raise ValueError(f"Invalid {words.get(name, name + ' value')}: {value}")
+    elif not 0.0 <= value:  # noqa: SIM300  in this order Python's own refusal reads as under PyTorch
+        raise ValueError(f"Invalid {_WORDS.get(name, name + ' value')}: {value}")
 
 
-def check_betas(betas: Sequence[Any]) -> None:
-    for k in range(2):
-        if not 0.0 <= betas[k] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
-
-
-def check_ways(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
-    if fused:
-        if differentiable:
-            raise RuntimeError("`fused` does not support `differentiable`")
-        if foreach:
-            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+def downhill(p: Any, g: Any, n: Any, decays: bool, maximize: bool, decoupled: bool = False) -> Any:
+    """The parameter and the gradient that a body goes on with: turned round to go up, and with weight decay in one or the other."""
+    g = -g if maximize else g
+    if decays and decoupled:
+        return p * n.keep, g
+    return p, g + p * n.decay if decays else g
 
 
 def check_capturable(

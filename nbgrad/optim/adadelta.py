@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -18,8 +18,7 @@ def _rule(decays: bool, maximize: bool) -> Rule:
         return dict(rate=lr, rho=rho, fresh=1 - rho, eps=eps, decay=weight_decay)
 
     def body(p: Any, g: Any, square_avg: Any, acc_delta: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        g = g + p * n.decay if decays else g
+        p, g = downhill(p, g, n, decays, maximize)
         square = square_avg * n.rho + g * g * n.fresh
         delta = sqrt(acc_delta + n.eps) / sqrt(square + n.eps) * g
         return p - delta * n.rate, square, acc_delta * n.rho + delta * delta * n.fresh
@@ -38,6 +37,9 @@ class Adadelta(RuleOptimizer):
     tensor([0.9684])
     """
 
+    _judged = "lr rho eps weight_decay"
+    _options = "lr rho eps weight_decay maximize capturable foreach differentiable"
+
     def __init__(
         self,
         params: Params,
@@ -51,21 +53,7 @@ class Adadelta(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr=lr)
-        if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
-        check_options(eps=eps, weight_decay=weight_decay)
-        defaults = dict(
-            lr=lr,
-            rho=rho,
-            eps=eps,
-            weight_decay=weight_decay,
-            maximize=maximize,
-            capturable=capturable,
-            foreach=foreach,
-            differentiable=differentiable,
-        )
-        super().__init__(params, defaults)
+        self._begin(locals())
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group, devices=())

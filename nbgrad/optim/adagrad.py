@@ -9,7 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.filled import full_like
 from nbgrad.ops.pointwise.arithmetic import sqrt
-from nbgrad.optim._update import Rule, RuleOptimizer, check_options, check_ways
+from nbgrad.optim._update import Rule, RuleOptimizer, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -19,8 +19,7 @@ def _rule(decays: bool, maximize: bool) -> Rule:
         return dict(rate=lr / (1 + (step - 1) * lr_decay), eps=eps, decay=weight_decay)
 
     def body(p: Any, g: Any, sum: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        g = g + p * n.decay if decays else g
+        p, g = downhill(p, g, n, decays, maximize)
         total = sum + g * g
         return p - g * n.rate / (sqrt(total) + n.eps), total
 
@@ -38,6 +37,9 @@ class Adagrad(RuleOptimizer):
     tensor([0.9000])
     """
 
+    _judged = "lr lr_decay weight_decay initial_accumulator_value eps"
+    _options = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
+
     def __init__(
         self,
         params: Params,
@@ -52,21 +54,7 @@ class Adagrad(RuleOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_options(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay)
-        check_options(initial_accumulator_value=initial_accumulator_value, eps=eps)
-        defaults = dict(
-            lr=lr,
-            lr_decay=lr_decay,
-            eps=eps,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            fused=fused,
-        )
-        super().__init__(params, defaults)
-        check_ways(fused, foreach, differentiable)
+        self._begin(locals())
         for group in self.param_groups:  # PyTorch's Adagrad has its state from the start
             for p in group["params"]:
                 self.state[p] = self._init(p, group, self._rule(group, True))

@@ -9,7 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.ops.pointwise.choices import maximum
-from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options, check_ways
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -28,11 +28,7 @@ def _rule(decays: bool, decoupled: bool, amsgrad: bool, maximize: bool) -> Rule:
         )
 
     def moments(p: Any, g: Any, m: Any, v: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        if decays and decoupled:
-            p = p * n.keep
-        elif decays:
-            g = g + p * n.decay
+        p, g = downhill(p, g, n, decays, maximize, decoupled)
         return p, m + (g - m) * n.fresh1, v * n.beta2 + g * g * n.fresh2
 
     def stepped(p: Any, m: Any, v: Any, n: Any) -> Any:
@@ -63,6 +59,9 @@ class Adam(RuleOptimizer):
     tensor([0.9000, 1.1000])
     """
 
+    _judged = "lr eps betas weight_decay"
+    _options = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
+
     def __init__(
         self,
         params: Params,
@@ -79,36 +78,24 @@ class Adam(RuleOptimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        if isinstance(lr, Tensor) and foreach and not capturable:
+        self._begin(locals())
+
+    def _judge(self, given: dict[str, Any]) -> None:
+        captured = given["capturable"] or not given["foreach"]
+        if isinstance(given["lr"], Tensor) and not captured:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-        check_options(lr=lr, eps=eps)
-        check_betas(betas)
-        check_options(weight_decay=weight_decay)
+        super()._judge(given)
+        betas = given["betas"]
         if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
             raise ValueError("betas must be either both floats or both Tensors")
         for k, beta in enumerate(betas):
             if isinstance(beta, Tensor):
-                if foreach and not capturable:
+                if not captured:
                     raise ValueError(
                         f"betas[{k}] as a Tensor is not supported for capturable=False and foreach=True"
                     )
                 if beta.numel() != 1:
                     raise ValueError(f"Tensor betas[{k}] must be 1-element")
-        defaults = dict(
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            amsgrad=amsgrad,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=decoupled_weight_decay,
-        )
-        super().__init__(params, defaults)
-        check_ways(fused, foreach, differentiable)
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)
@@ -147,20 +134,7 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+        self._begin(locals() | {"decoupled_weight_decay": True})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -9,7 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import abs
 from nbgrad.ops.pointwise.choices import maximum
-from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -19,8 +19,7 @@ def _rule(decays: bool, maximize: bool) -> Rule:
         return dict(rate=lr / (1 - beta1**step), fresh=1 - beta1, beta2=beta2, eps=eps, decay=weight_decay)
 
     def body(p: Any, g: Any, exp_avg: Any, exp_inf: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        g = g + p * n.decay if decays else g
+        p, g = downhill(p, g, n, decays, maximize)
         m = exp_avg + (g - exp_avg) * n.fresh
         top = maximum(exp_inf * n.beta2, abs(g) + n.eps)
         return p - m * n.rate / top, m, top
@@ -39,6 +38,9 @@ class Adamax(RuleOptimizer):
     tensor([0.9000])
     """
 
+    _judged = "lr eps betas weight_decay"
+    _options = "lr betas eps weight_decay foreach maximize differentiable capturable"
+
     def __init__(
         self,
         params: Params,
@@ -52,20 +54,7 @@ class Adamax(RuleOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_options(lr=lr, eps=eps)
-        check_betas(betas)
-        check_options(weight_decay=weight_decay)
-        defaults = dict(
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            capturable=capturable,
-        )
-        super().__init__(params, defaults)
+        self._begin(locals())
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)

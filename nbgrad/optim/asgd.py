@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.views.copy import scalar
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, count_dtype, number
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, count_dtype, downhill, number
 from nbgrad.optim.optimizer import Params
 
 
@@ -18,8 +18,7 @@ def _rule(decays: bool, maximize: bool) -> Rule:
         return dict(rate=eta, keep=1 - lambd * eta, decay=weight_decay, fresh=mu, stale=1 - mu)
 
     def body(p: Any, g: Any, ax: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        g = g + p * n.decay if decays else g
+        p, g = downhill(p, g, n, decays, maximize)
         p = p * n.keep - g * n.rate
         return p, ax * n.stale + p * n.fresh
 
@@ -37,6 +36,9 @@ class ASGD(RuleOptimizer):
     tensor([0.5000])
     """
 
+    _judged = "lr weight_decay"
+    _options = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+
     _differs = True
 
     def __init__(
@@ -52,19 +54,7 @@ class ASGD(RuleOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_options(lr=lr, weight_decay=weight_decay)
-        defaults = dict(
-            lr=lr,
-            lambd=lambd,
-            alpha=alpha,
-            t0=t0,
-            weight_decay=weight_decay,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            capturable=capturable,
-        )
-        super().__init__(params, defaults)
+        self._begin(locals())
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group, "params, mus, etas, and state_steps")

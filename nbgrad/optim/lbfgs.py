@@ -10,7 +10,7 @@ from nbgrad.autograd.grad_mode import enable_grad, no_grad
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.filled import zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.optim._update import check_options
+from nbgrad.optim._update import check_option
 from nbgrad.optim.optimizer import Optimizer, Params
 
 
@@ -51,7 +51,7 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check_options(lr=lr)
+        check_option("lr", lr)
         defaults = dict(
             lr=lr,
             max_iter=max_iter,

@@ -9,14 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
 from nbgrad.ops.views.copy import scalar
-from nbgrad.optim._update import (
-    Rule,
-    RuleOptimizer,
-    check_betas,
-    check_capturable,
-    check_options,
-    count_dtype,
-)
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, count_dtype, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -50,11 +43,7 @@ def _rule(decays: bool, decoupled: bool, maximize: bool) -> Rule:
         )
 
     def body(p: Any, g: Any, exp_avg: Any, exp_avg_sq: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        if decays and decoupled:
-            p = p * n.keep
-        elif decays:
-            g = g + p * n.decay
+        p, g = downhill(p, g, n, decays, maximize, decoupled)
         m = exp_avg + (g - exp_avg) * n.fresh1
         v = exp_avg_sq * n.beta2 + g * g * n.fresh2
         below = sqrt(v / n.spread) + n.eps
@@ -74,6 +63,9 @@ class NAdam(RuleOptimizer):
     tensor([0.8944])
     """
 
+    _judged = "lr eps betas weight_decay momentum_decay"
+    _options = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable"
+
     _differs = True
 
     def __init__(
@@ -91,22 +83,7 @@ class NAdam(RuleOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr=lr, eps=eps)
-        check_betas(betas)
-        check_options(weight_decay=weight_decay, momentum_decay=momentum_decay)
-        defaults = dict(
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum_decay=momentum_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            differentiable=differentiable,
-        )
-        super().__init__(params, defaults)
+        self._begin(locals())
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group, "params, mu_products and state_steps")

@@ -9,7 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.expr import prims
 from nbgrad.ops.pointwise.arithmetic import sqrt
-from nbgrad.optim._update import Rule, RuleOptimizer, check_betas, check_capturable, check_options
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -39,11 +39,7 @@ def _rule(decays: bool, decoupled: bool, maximize: bool) -> Rule:
         )
 
     def body(p: Any, g: Any, exp_avg: Any, exp_avg_sq: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        if decays and decoupled:
-            p = p * n.keep
-        elif decays:
-            g = g + p * n.decay
+        p, g = downhill(p, g, n, decays, maximize, decoupled)
         m = exp_avg + (g - exp_avg) * n.fresh1
         v = exp_avg_sq * n.beta2 + g * g * n.fresh2
         return p - m * n.rate * (n.scaled / (sqrt(v) + n.eps) + n.plain), m, v
@@ -62,6 +58,9 @@ class RAdam(RuleOptimizer):
     tensor([0.5000])
     """
 
+    _judged = "lr eps betas weight_decay"
+    _options = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
+
     def __init__(
         self,
         params: Params,
@@ -76,21 +75,7 @@ class RAdam(RuleOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr=lr, eps=eps)
-        check_betas(betas)
-        check_options(weight_decay=weight_decay)
-        defaults = dict(
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            decoupled_weight_decay=decoupled_weight_decay,
-            differentiable=differentiable,
-        )
-        super().__init__(params, defaults)
+        self._begin(locals())
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)

@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.pointwise.arithmetic import sqrt
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -16,10 +16,6 @@ from nbgrad.optim.optimizer import Params
 def _rule(decays: bool, momentum: bool, centered: bool, maximize: bool) -> Rule:
     def prepare(lr: Any, alpha: Any, eps: Any, weight_decay: Any, momentum: Any, step: Any) -> dict[str, Any]:
         return dict(rate=lr, alpha=alpha, fresh=1 - alpha, eps=eps, decay=weight_decay, momentum=momentum)
-
-    def downhill(p: Any, g: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        return g + p * n.decay if decays else g
 
     def scaled(g: Any, square: Any, n: Any) -> Any:
         return g / (sqrt(square) + n.eps)
@@ -31,23 +27,23 @@ def _rule(decays: bool, momentum: bool, centered: bool, maximize: bool) -> Rule:
         return average * n.alpha + g * g * n.fresh
 
     def plain(p: Any, g: Any, square_avg: Any, n: Any) -> Any:
-        g = downhill(p, g, n)
+        p, g = downhill(p, g, n, decays, maximize)
         square = mean_square(square_avg, g, n)
         return p - scaled(g, square, n) * n.rate, square
 
     def heavy(p: Any, g: Any, square_avg: Any, momentum_buffer: Any, n: Any) -> Any:
-        g = downhill(p, g, n)
+        p, g = downhill(p, g, n, decays, maximize)
         square = mean_square(square_avg, g, n)
         kept = momentum_buffer * n.momentum + scaled(g, square, n)
         return p - kept * n.rate, square, kept
 
     def plain_centered(p: Any, g: Any, square_avg: Any, grad_avg: Any, n: Any) -> Any:
-        g = downhill(p, g, n)
+        p, g = downhill(p, g, n, decays, maximize)
         square, average = mean_square(square_avg, g, n), mean(grad_avg, g, n)
         return p - scaled(g, square - average * average, n) * n.rate, square, average
 
     def heavy_centered(p: Any, g: Any, square_avg: Any, momentum_buffer: Any, grad_avg: Any, n: Any) -> Any:
-        g = downhill(p, g, n)
+        p, g = downhill(p, g, n, decays, maximize)
         square, average = mean_square(square_avg, g, n), mean(grad_avg, g, n)
         kept = momentum_buffer * n.momentum + scaled(g, square - average * average, n)
         return p - kept * n.rate, square, kept, average
@@ -69,6 +65,9 @@ class RMSprop(RuleOptimizer):
     tensor([0.9000])
     """
 
+    _judged = "lr eps momentum weight_decay alpha"
+    _options = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+
     def __init__(
         self,
         params: Params,
@@ -83,20 +82,7 @@ class RMSprop(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        defaults = dict(
-            lr=lr,
-            momentum=momentum,
-            alpha=alpha,
-            eps=eps,
-            centered=centered,
-            weight_decay=weight_decay,
-            capturable=capturable,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-        )
-        super().__init__(params, defaults)
+        self._begin(locals())
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)

@@ -10,7 +10,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.filled import full_like
 from nbgrad.ops.pointwise.arithmetic import sign
 from nbgrad.ops.pointwise.choices import _where, clamp
-from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, check_options, number
+from nbgrad.optim._update import Rule, RuleOptimizer, check_capturable, number
 from nbgrad.optim.optimizer import Params
 
 
@@ -42,6 +42,9 @@ class Rprop(RuleOptimizer):
     tensor([0.9000, 1.1000])
     """
 
+    _judged = "lr etas"
+    _options = "lr etas step_sizes foreach maximize differentiable capturable"
+
     def __init__(
         self,
         params: Params,
@@ -54,19 +57,7 @@ class Rprop(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_options(lr=lr)
-        if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = dict(
-            lr=lr,
-            etas=etas,
-            step_sizes=step_sizes,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            capturable=capturable,
-        )
-        super().__init__(params, defaults)
+        self._begin(locals())
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         check_capturable(group)

@@ -7,7 +7,7 @@ from typing import Any
 
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
-from nbgrad.optim._update import Rule, RuleOptimizer, check_ways
+from nbgrad.optim._update import Rule, RuleOptimizer, check_option, downhill
 from nbgrad.optim.optimizer import Params
 
 
@@ -21,15 +21,12 @@ def _rule(decays: bool, momentum: bool, nesterov: bool, maximize: bool, first: b
     def prepare(lr: Any, weight_decay: Any, momentum: Any, dampening: Any) -> dict[str, Any]:
         return dict(rate=lr, decay=weight_decay, momentum=momentum, fresh=1 - dampening)
 
-    def downhill(p: Any, g: Any, n: Any) -> Any:
-        g = -g if maximize else g
-        return g + p * n.decay if decays else g
-
     def plain(p: Any, g: Any, n: Any) -> Any:
-        return (p - downhill(p, g, n) * n.rate,)
+        p, g = downhill(p, g, n, decays, maximize)
+        return (p - g * n.rate,)
 
     def heavy(p: Any, g: Any, momentum_buffer: Any, n: Any) -> Any:
-        g = downhill(p, g, n)
+        p, g = downhill(p, g, n, decays, maximize)
         kept = _detached(g) if first else momentum_buffer * n.momentum + g * n.fresh
         return p - (g + kept * n.momentum if nesterov else kept) * n.rate, kept
 
@@ -50,6 +47,9 @@ class SGD(RuleOptimizer):
     tensor([0.7100])
     """
 
+    _judged = "lr momentum weight_decay"
+    _options = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+
     _begun = "momentum_buffer"
 
     def __init__(
@@ -66,27 +66,15 @@ class SGD(RuleOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        named = (("learning rate", lr), ("momentum value", momentum), ("weight_decay value", weight_decay))
-        for name, value in named:
-            if value < 0.0:
-                raise ValueError(f"Invalid {name}: {value}")
-        if nesterov and (momentum <= 0 or dampening != 0):
+        self._begin(locals())
+
+    def _judge(self, given: dict[str, Any]) -> None:
+        for name in self._judged.split():
+            value = given[name]
+            if (isinstance(value, Tensor) and value.numel() != 1) or value < 0.0:  # which NaN is not
+                check_option(name, value)
+        if given["nesterov"] and (given["momentum"] <= 0 or given["dampening"] != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = dict(
-            lr=lr,
-            momentum=momentum,
-            dampening=dampening,
-            weight_decay=weight_decay,
-            nesterov=nesterov,
-            maximize=maximize,
-            foreach=foreach,
-            differentiable=differentiable,
-            fused=fused,
-        )
-        super().__init__(params, defaults)
-        check_ways(fused, foreach, differentiable)
 
     def _rule(self, group: dict[str, Any], first: bool) -> Rule:
         momentum = group["momentum"] != 0
