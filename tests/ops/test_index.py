@@ -325,3 +325,91 @@ def test_of_as_strided_scatter_the_input_counts_where_nothing_was_written() -> N
     x, src = T.ones(6, requires_grad=True), T.ones(2, requires_grad=True)
     T.as_strided_scatter(x, src, (2,), (2,), 1).sum().backward()
     assert x.grad.tolist() == [1.0, 0.0, 1.0, 0.0, 1.0, 1.0] and src.grad.tolist() == [1.0, 1.0]
+
+
+def _twice(read: Callable[[Any, Any], Any], x: Any, at: Any) -> Any:
+    """What a call gives that finds what the first one kept."""
+    first, second = read(x, at), read(x, at)
+    assert first.tolist() == second.tolist()
+    return second
+
+
+READS: dict[str, Callable[[Any, Any], Any]] = {
+    "one": lambda x, at: x[at],
+    "second": lambda x, at: x[:, at],
+    "both": lambda x, at: x[at, at],
+    "gather": lambda x, at: (
+        x.gather(1, at.view(-1, 1))
+        if isinstance(x, T.Tensor)
+        else np.take_along_axis(x, at.reshape(-1, 1), 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_kept_read(name: str) -> None:
+    read = READS[name]
+    values = np.arange(12.0).reshape(3, 4)
+    places = [2, 0, 1] if name == "gather" else [2, -1, 0]
+    for x in (
+        T.tensor(values),
+        T.tensor(values.T.copy()).t(),
+        T.tensor(values, dtype=T.int16),
+        T.tensor(values, dtype=T.half),
+    ):
+        for at in (
+            T.tensor(places),
+            T.tensor(places, dtype=T.int32),
+            T.tensor([p for p in places for _ in (0, 1)])[::2],
+        ):
+            assert np.array_equal(
+                _twice(read, x, at).numpy(), read(values, np.array(places)).astype(x.numpy().dtype)
+            )
+    x, at = T.tensor(values, requires_grad=True), T.tensor(places)
+    y = _twice(read, x, at)
+    (g,) = T.autograd.grad((y * y).sum(), x, create_graph=True)
+    want = np.zeros((3, 4))
+    grid = np.arange(12).reshape(3, 4)
+    np.add.at(want.reshape(-1), read(grid, np.array(places)).reshape(-1), 2 * y.detach().numpy().reshape(-1))
+    assert np.array_equal(g.detach().numpy(), want)
+    counts = np.zeros((3, 4))
+    np.add.at(counts.reshape(-1), read(grid, np.array(places)).reshape(-1), 2)
+    assert np.array_equal(T.autograd.grad(g.sum(), x)[0].numpy(), counts)
+    with T.inference_mode():
+        assert read(x, at).is_inference()
+    with T.no_grad():
+        assert not read(x, at).requires_grad
+    mapped = T.vmap(lambda row: read(x.detach(), row))(T.stack([at, at]))
+    assert mapped.tolist() == [y.tolist()] * 2
+    moved = T.func.jvp(lambda x: read(x, at), (x.detach(),), (x.detach(),))
+    assert moved[1].tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("bad", [3, -4, 2**40])
+def test_a_kept_read_refuses_what_points_nowhere(bad: int) -> None:
+    x, at = T.zeros(3, 3), T.tensor([2, 1, 0])
+    x[at], x[:, at], x[at, at], x.gather(0, at.view(-1, 1))
+    at[1] = bad
+    text = f"index {bad} is out of bounds for dimension "
+    for call in (lambda: x[at], lambda: x[:, at], lambda: x[at, at]):
+        with pytest.raises(IndexError, match=text):
+            call()
+    with pytest.raises(RuntimeError, match=text + "0 with size 3"):
+        x.gather(0, at.view(-1, 1))
+    assert x[T.tensor([2, 1, 0])].shape == (3, 3)  # and the next call is judged by itself
+
+
+def test_gather_along_an_expanded_index_and_of_many() -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    at = np.array([[2], [0]])
+    for _ in range(2):
+        got = T.tensor(values).gather(0, T.tensor(at).expand(2, 4))
+        assert np.array_equal(got.numpy(), values[at[:, 0]])
+        with pytest.raises(RuntimeError, match="Size does not match at dimension 1"):
+            T.tensor(values).gather(0, T.tensor(at).expand(2, 5))
+        with pytest.raises(TypeError):
+            T.tensor(values).gather(True, T.tensor(at), 1)
+    line, many = np.arange(50000.0), np.arange(50000)[::-1].copy()
+    for _ in range(2):
+        assert np.array_equal(T.tensor(line).gather(0, T.tensor(many)).numpy(), line[many])
+        assert np.array_equal(T.tensor(line)[T.tensor(many)].numpy(), line[many])

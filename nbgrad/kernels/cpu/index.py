@@ -1,9 +1,9 @@
-"""Reading and writing at places that an array of offsets gives, as source.
+"""Reading and writing at places that an array of offsets gives, or indices do, as source.
 
 Promises the ops: a tensor is walked as outer dimensions, then the places, then inner dimensions; the other
 side of the copy is contiguous in that order. Offsets are in elements of the walked tensor and have been
-checked: a kernel cannot fail. Writes run on one thread in the order of the places, so what several of them
-write adds up in that order, and of plain writes the last stays.
+checked, as have indices, by a kernel that says whether one is out of bounds: none here can fail. Writes run on one thread in the order
+of the places, so what several of them write adds up in that order, and of plain writes the last stays.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _COMBINED = {
 _WALK = '''"""{title}."""
 {imports}
 
-def @NAME@(start, stop, meta, o, x, at):
+def @NAME@(start, stop, meta, o, x, {names}):
     d_out = meta[0]
     places = meta[1]
     d_in = meta[2]
     rows = meta[3]
     n = meta[4]
     step = meta[5]
-    b = start % places
+{settled}    b = start % places
     outer = start // places
     begin = 0
     fresh = True
@@ -51,7 +51,7 @@ def @NAME@(start, stop, meta, o, x, at):
 
 _ROWS = """\
         for k in range(rows):
-            p = begin + at[b]
+            p = begin + {spot}
             rest = k
             for e in range(d_in):
                 size = meta[6 + 2 * d_out + e]
@@ -63,7 +63,7 @@ _ROWS = """\
 """
 
 _POINTS = """\
-        p = begin + at[b]
+        p = begin + {spot}
         {move}
         q += 1
 """
@@ -76,22 +76,126 @@ _MOVES = {
 }
 
 
-@cached(64)
-def walk(move: str, code: str, points: bool) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
-    `points` there are no inner dimensions, which halves the time of a scatter."""
+_INDEX = """\
+    size{k} = meta[6 + 2 * (d_out + d_in) + {even}]
+    step{k} = meta[7 + 2 * (d_out + d_in) + {even}]
+"""
+
+
+def _statement(move: str, code: str, at: str) -> tuple[str, str]:
+    """A title and the line that moves an element."""
     title, statement = _MOVES[move]
-    at = "p" if points else "p + j * step"
     kind = "f4" if code == "f2" else code
     both = {"a": read(f"x[{at}]", code, kind, False), "b": read("o[q]", code, kind, False)}
     total = write(_COMBINED.get(move, ("", ""))[1].format(**both), code, kind)
-    inner = (_POINTS if points else _ROWS).format(move=statement.format(p=at, sum=total))
-    pointer = "*" + code
-    return _WALK.format(title=title, imports=halves((code,)), inner=inner), (
-        "i8",
-        "i8",
-        "*i8",
-        pointer,
-        pointer,
-        "*i8",
+    return title, statement.format(p=at, sum=total)
+
+
+@cached(64)
+def walk(move: str, code: str, points: bool, indices: int = 0) -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
+    `points` there are no inner dimensions, which halves the time of a scatter. In place of offsets there may be so many `indices`, of
+    which negative ones count from the end."""
+    title, statement = _statement(move, code, "p" if points else "p + j * step")
+    every = range(indices)
+    names = [f"at{k}" for k in every] or ["at"]
+    spot = " + ".join(f"(at{k}[b] + (size{k} if at{k}[b] < 0 else 0)) * step{k}" for k in every) or "at[b]"
+    source = _WALK.format(
+        title=title,
+        imports=halves((code,)),
+        names=", ".join(names),
+        settled="".join(_INDEX.format(k=k, even=2 * k) for k in every),
+        inner=(_POINTS if points else _ROWS).format(move=statement, spot=spot),
     )
+    pointer = "*" + code
+    return source, ("i8", "i8", "*i8", pointer, pointer, *["*i8"] * len(names))
+
+
+_GRID = '''"""{title}, which an index for each element of o says along one dimension."""
+{imports}from nbgrad.kernels.cpu.places import places
+
+
+def @NAME@(start, stop, meta, o, x, at):
+    n = meta[1]
+    end = 2 + meta[0] * 4
+    o_step, x_step, at_step, step = meta[end], meta[end + 1], meta[end + 2], meta[end + 3]
+    first, last = 0, n
+    if meta[0] == 0:  # one row, of which this is a part
+        first, last, start, stop = start, stop, 0, 1
+    for row in range(start, stop):
+        q, p, a = places(meta, row, (0, 1, 2))
+        q += first * o_step
+        p += first * x_step
+        a += first * at_step
+        for k in range(first, last):
+            {move}
+            q += o_step
+            p += x_step
+            a += at_step
+'''
+
+
+@cached(64)
+def grid(move: str, code: str) -> tuple[str, tuple[str, ...]]:
+    """The same where each element has an index of its own; `meta` is that of a rows kernel (`places.py`), then the step that an index of 1
+    makes in x."""
+    title, statement = _statement(move, code, "p + at[a] * step")
+    pointer = "*" + code
+    source = _GRID.format(title=title, imports=halves((code,)), move=statement)
+    return source, ("i8", "i8", "*i8", pointer, pointer, "*i8")
+
+
+def bounds() -> tuple[str, tuple[str, ...]]:
+    """What sets `fault` if an index lies outside."""
+    return _BOUNDS, ("i8", "i8", "*i8", "*u1", "i8", "i8")
+
+
+_BOUNDS = '''"""Whether all indices lie from low to under high."""
+
+
+def @NAME@(start, stop, at, fault, low, high):
+    bad = 0
+    for k in range(start, stop):
+        bad |= (at[k] < low) | (at[k] >= high)
+    if bad:
+        fault[0] = 1
+'''
+
+_COUNT = '''"""How many elements are not 0."""
+{imports}
+
+def @NAME@(start, stop, x, found):
+    total = 0
+    for k in range(start, stop):
+        total += {true}
+    found[0] = total
+'''
+
+_TRUE = '''"""Where the elements are that are not 0."""
+{imports}
+
+def @NAME@(start, stop, meta, x, found):
+    d = meta[0]
+    n = meta[1]
+    apart = meta[2]
+    for k in range(start, stop):
+        if {true}:
+            rest = k
+            q = n
+            for e in range(d):
+                size = meta[3 + e]
+                q -= apart
+                found[q] = rest % size
+                rest //= size
+            n += meta[3 + d]
+'''
+
+
+@cached(64)
+def true(code: str, count: bool) -> tuple[str, tuple[str, ...]]:
+    """Of what lies without gaps. `meta` holds the number of dimensions, where in `found` the first element's indices end, how far apart an
+    element's indices lie, the sizes, the last first, and how far apart elements lie."""
+    value = "from_half(x[k])" if code == "f2" else "x[k]"
+    source = (_COUNT if count else _TRUE).format(imports=halves((code,)), true=f"({value} != 0)")
+    meta = () if count else ("*i8",)
+    return source, ("i8", "i8", *meta, f"*{code}", "*i8")

@@ -25,6 +25,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Marked, Spec
+from nbgrad.ops.index import named
 from nbgrad.ops.index.gather import _fill_marked, _masked_put
 from nbgrad.ops.index.place import (
     Place,
@@ -397,16 +398,19 @@ def _key_of(sp: Spec, index: tuple[Any, ...]) -> tuple[Any, ...] | None:
 def _anew(self: Tensor, index: Any) -> Tensor:
     """What has no plan, or none yet."""
     kind = type(index)
+    if (kind is Tensor or kind is tuple) and (found := named.read(self, index)) is not None:
+        return found
     if kind is int or kind is slice or kind is tuple:
         if _planned(self, index):
             return _getitem(self, index)
-    elif kind is Tensor and index._spec.ndim and index._spec.dtype is dtypes.int64 and self._spec.ndim:
-        return _index(self, place=_place(self, (index,), _kept(self)))
     elif isinstance(index, np.integer):
         return _getitem(self, int(index))
     out, rest = _basic(self, index)
     if rest:
-        return _index(out, place=_place(out, rest, _kept(out)))
+        result = _index(out, place=_place(out, rest, _kept(out)))
+        if kind is Tensor or kind is tuple:
+            named.learn(self, index)
+        return result
     return alias(out) if out is self else out
 
 

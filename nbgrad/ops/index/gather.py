@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import PLANS, Table
+from nbgrad.core import arguments
 from nbgrad.core.plan import number_type
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import Batched
+from nbgrad.memory.storage import Batched, Marked, Spec, spec
 from nbgrad.ops.index.place import (
     _SCATTERED,
+    Grid,
     Place,
     _as_kind,
     _bounds,
@@ -36,6 +40,10 @@ from nbgrad.ops.index.place import (
     _scatter_src,
     _scatter_value,
     _take,
+    checking,
+    held_copy,
+    moving,
+    record_at,
     warn_expanded,
     warn_once,
 )
@@ -44,6 +52,7 @@ from nbgrad.ops.reduce.sums import any as any_of
 from nbgrad.ops.views.copy import clone, scalar, to_dtype
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.ops.views.slices import narrow
+from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- an index per element: gather, scatter
 
@@ -70,6 +79,9 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     if max(len(at), 1) != max(len(shape), 1):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {word} tensor")
     n = shape[d] if shape else 1
+    found = _simple_grid(input._spec, d, index, kept)
+    if found is not None:
+        return found
     array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
     if len(at) != len(shape) or not shape:  # one of the two has no dimension, and stands for a vector of one
         array = array.reshape((*[v.size for v in levels], *at))
@@ -81,6 +93,72 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     return Place(every, indices, at, levels, index)
 
 
+def _simple_grid(sp: Spec, dim: int, index: Tensor, kept: bool) -> Grid | None:
+    """The place as a kernel finds it, if all indices are within bounds."""
+    at = index._spec
+    if type(at) is Marked or at.dtype is not dtypes.int64 or not 0 < sp.ndim == at.ndim:
+        return None
+    if not checking(at.extent, 0, tuple.__getitem__(sp.shape, dim))(index._buf):
+        return None
+    return Grid(dim, held_copy(index._buf, at.nbytes) if kept else index._buf, at)
+
+
+# By how the input and the index lie: what gathers, of two tensors that do.
+_gathers: Table[tuple[Spec, int, Spec], Callable[[Tensor, Tensor], Tensor | None]] = Table(
+    "ops.index.gather.gathers", PLANS
+)
+
+
+def _gathering(sp: Spec, dim: int, at: Spec) -> Callable[[Tensor, Tensor], Tensor | None]:
+    """None where an index is out of bounds."""
+    out = spec(sp.dtype, at.shape, None, sp.device)
+    fine = checking(at.extent, 0, tuple.__getitem__(sp.shape, dim))
+    move = moving("read", sp, dim, at, out, out.numel)
+    held = at.nbytes
+
+    def run(input: Tensor, index: Tensor) -> Tensor | None:
+        if not fine(index._buf):
+            return None
+        made = empty(out)
+        move(made._buf, input._buf, index._buf)
+        if input._rg and state.grad:
+            record_at(_gather, made, input, Grid(dim, held_copy(index._buf, held), at))
+        return made
+
+    return run
+
+
+def _gathered_before(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    find = _gathers.get
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if len(args) == 3 and not more and args[1].__class__ is int:
+            input, dim, index = args
+            try:
+                run = find((input._spec, dim, index._spec))
+            except AttributeError:
+                run = None
+            if run is not None:
+                found = run(input, index)
+                if found is not None:
+                    return found
+            else:
+                result = function(*args)
+                sp, at = input._spec, index._spec
+                if (
+                    type(sp) is Spec
+                    and type(at) is Spec
+                    and at.dtype is dtypes.int64
+                    and at.numel
+                    and 0 < sp.ndim == at.ndim
+                ):
+                    _gathers.keep((sp, dim, at), _gathering(sp, layout.wrap_dim(dim, sp.ndim), at))
+                return result
+        return function(*args, **more)
+
+    return short
+
+
 def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tensor) -> Tensor:
     """`out=` of what reads in another order than it writes, so that the two must share no memory."""
     if isinstance(out, Tensor):
@@ -88,6 +166,7 @@ def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tenso
     return into(name, out, result, (input,))
 
 
+@partial(arguments.before_guard, _gathered_before)
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
 ) -> Tensor:

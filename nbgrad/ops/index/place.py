@@ -7,22 +7,24 @@ adding there are each other's gradients.
 from __future__ import annotations
 
 import builtins
+import threading
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from nbgrad.base.tables import Table, cached
+from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, no_overlap
 from nbgrad.dispatch.transforms import innermost, level_of
-from nbgrad.history.record import written_by
+from nbgrad.history.record import recorder, written_by
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import index as _kernels
+from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Level, Spec, spec
@@ -58,6 +60,8 @@ class Geometry:
         self.points = rows * n == 1
         meta = [len(outer), places, len(loops), rows, n, step, *(n for n, _ in outer), *(s for _, s in outer)]
         meta += [*(n for n, _ in loops[::-1]), *(s for _, s in loops[::-1])]
+        for d in dims:
+            meta += [tuple(sp.shape)[d], sp.strides[d]]
         self.meta = np.array(meta, _int64).view(np.uint8)
 
 
@@ -151,30 +155,117 @@ class Place:
         return np.ascontiguousarray(total).reshape(-1).view(np.uint8)
 
 
-_addresses: Table[tuple[str, str, bool], int] = Table("ops.index.place.addresses", None)
+class _Raw(Place):
+    """A place that kernels find by indices as they lie in a tensor's memory, which have been checked. What else is asked of a place is
+    worked out then."""
+
+    __slots__ = ()
+    levels = ()
+    by = None
+
+
+class Named(_Raw):
+    """Where index tensors point, one for each of `dims`, of `sizes`, contiguous in `buffers`. Negative ones count from the end."""
+
+    __slots__ = ("buffers", "sizes")
+
+    def __init__(self, dims: Ints, sizes: Ints, buffers: Sequence[Any], block: Ints) -> None:
+        self.dims, self.sizes, self.buffers, self.block = dims, sizes, buffers, block
+
+    @property
+    def indices(self) -> Sequence[_Array]:  # type: ignore[override]
+        arrays = [buf.view(_int64).reshape(self.block) for buf in self.buffers]
+        return [np.where(i < 0, i + n, i) for i, n in zip(arrays, self.sizes)]
+
+
+class Grid(_Raw):
+    """The places that have an index along `dim`, each its own, and stand along other dimensions where their index stands. `at` is how the
+    indices lie in `buffer`."""
+
+    __slots__ = ("at", "buffer", "dim")
+
+    def __init__(self, dim: int, buffer: Any, at: Spec) -> None:
+        self.dim, self.buffer, self.at = dim, buffer, at
+
+    @property
+    def block(self) -> Ints:  # type: ignore[override]
+        return self.at.shape
+
+    @property
+    def dims(self) -> Ints:  # type: ignore[override]
+        return tuple(builtins.range(self.at.ndim))
+
+    @property
+    def indices(self) -> Sequence[_Array]:  # type: ignore[override]
+        own = backend.of(self.at.device).to_host(self.buffer, self.at)
+        return [
+            own if d == self.dim else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (self.at.ndim - d - 1))
+            for d, n in enumerate(self.at.shape)
+        ]
+
+
+_addresses: Table[tuple[str, str, bool, int], int] = Table("ops.index.place.addresses", None)
 SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}  # the codes by which plain moves know what they move
 
 
-def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> None:
-    if not how.items:
-        return
-    sp = memory._spec
+def _address(move: str, sp: Spec, points: bool, indices: int) -> int:
+    """Of the kernel that makes this move where offsets say (of no `indices`), or so many indices, or (-1) one for each element."""
     if move in ("add", "mul", "max", "min"):
         code = sp.dtype.code
         if code == "b1":
             move, code = "or" if move == "add" else move, "u1"
     else:
         code = SIZES[sp.itemsize]
-    key = (move, code, how.points)
+    key = (move, code, points, indices)
     address = _addresses.get(key)
     if address is None:
-        source, params = _kernels.walk(*key)
-        address = _addresses[key] = build.kernel(
-            f"index_{move}_{code}{'' if how.points else '_rows'}", source, params
-        ).address
+        source, params = _kernels.grid(move, code) if indices < 0 else _kernels.walk(*key)
+        form = "_grid" if indices < 0 else "" if points else "_rows"
+        name = f"index_{move}_{code}{form}{indices if indices > 0 else ''}"
+        address = _addresses[key] = build.kernel(name, source, params).address
+    return address
+
+
+def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> None:
+    if not how.items:
+        return
+    sp = memory._spec
     # Places may repeat, so only reads are cut over threads.
-    launch = backend.of(sp.device).launch(4, "", how.elements if move == "read" else 1)
-    launch(address, how.items, how.meta, other, memory._buf, place.offsets(sp))
+    about = how.elements if move == "read" else 1
+    if type(place) is Grid:
+        moving(move, sp, place.dim, place.at, how.out, about)(other, memory._buf, place.buffer)
+        return
+    buffers = place.buffers if type(place) is Named else (place.offsets(sp),)
+    address = _address(move, sp, how.points, len(buffers) if type(place) is Named else 0)
+    launch = backend.of(sp.device).launch(3 + len(buffers), "", about)
+    launch(address, how.items, how.meta, other, memory._buf, *buffers)
+
+
+_grids: Table[Any, Callable[..., None]] = Table("ops.index.place.grids", 4096)
+
+
+def moving(move: str, sp: Spec, dim: int, at: Spec, other: Spec, about: int) -> Callable[..., None]:
+    """What makes a move between `other` and a tensor laid out as `sp`, where indices that lie as `at` say along `dim`: a function of the
+    memory of the three."""
+    key = (move, sp, dim, at, other, about)
+    found = _grids.get(key)
+    if found is not None:
+        return found
+    shape = tuple(at.shape)
+    still = tuple([0 if d == dim else s for d, s in enumerate(sp.strides)])
+    order = layout.contiguous_strides(shape)  # in which elements are written
+    rows, meta = layout.by_rows(shape, order, other.strides, still, at.strides)
+    d = meta[0]
+    del meta[2 + d : 2 + 2 * d], meta[-4]
+    how = np.array([*meta, sp.strides[dim]], _int64).view(np.uint8)
+    address = _address(move, sp, True, -1)
+    launch = backend.of(sp.device).launch(4, "", about)
+    items = rows if d else at.numel
+
+    def run(other: Any, memory: Any, indices: Any) -> None:
+        launch(address, items, how, other, memory, indices)
+
+    return _grids.keep(key, run)
 
 
 def _read(input: Tensor, place: Place) -> Tensor:
@@ -182,6 +273,17 @@ def _read(input: Tensor, place: Place) -> Tensor:
     out = empty(how.out)
     _run("read", input, out._buf, place, how)
     return out
+
+
+def held_copy(buffer: Any, nbytes: int) -> Any:
+    """A copy for a graph to keep, as the owner of an index may write to it."""
+    return buffer.copy() if len(buffer) == nbytes else buffer[:nbytes].copy()
+
+
+def record_at(op_function: Any, result: Tensor, input: Tensor, place: Place) -> None:
+    """Give what was read at a place its history."""
+    op, asked = op_function.op, input._rg
+    (op.recorders.get(asked) or recorder(op, asked))(result, {"place": place}, input)
 
 
 def _write(memory: Tensor, value: Tensor, place: Place, move: str) -> None:
@@ -465,6 +567,34 @@ def _zeroed(g: Tensor, place: Place) -> Tensor:
 
 
 # ---------------------------------------------------------------- checking indices
+
+
+class _Fault(threading.local):
+    """A byte of this thread's that a kernel sets: as it is given to one, and as it is read."""
+
+    def __init__(self) -> None:
+        byte = np.zeros(1, np.uint8)
+        self.both: tuple[Any, Any] = byte, byte.data
+
+
+_fault = _Fault()
+
+
+@cached(PLANS)
+def checking(count: int, low: int, high: int) -> Callable[[Any], bool]:
+    """What says whether so many indices in a buffer are all within bounds; which one is not, `_checked` finds."""
+    address = build.kernel("bounds", *_kernels.bounds()).address
+    launch = backend.cpu.launch(2, "qq", count, count < FEW)
+
+    def fine(indices: Any) -> bool:
+        fault, seen = _fault.both
+        launch(address, count, indices, fault, low, high)
+        if seen[0]:
+            seen[0] = 0
+            return False
+        return True
+
+    return fine
 
 
 def _checked(
