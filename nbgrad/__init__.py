@@ -94,12 +94,15 @@ from nbgrad.ops.index.gather import *  # noqa: F403
 from nbgrad.ops.index.put import *  # noqa: F403
 from nbgrad.ops.index.reduce_at import *  # noqa: F403
 from nbgrad.ops.linear.calculus import *  # noqa: F403
+from nbgrad.ops.linear.cholesky import *  # noqa: F403
 from nbgrad.ops.linear.contract import *  # noqa: F403
 from nbgrad.ops.linear.decompositions import *  # noqa: F403
+from nbgrad.ops.linear.determinants import *  # noqa: F403
 from nbgrad.ops.linear.distances import *  # noqa: F403
 from nbgrad.ops.linear.lu import *  # noqa: F403
 from nbgrad.ops.linear.matmul import *  # noqa: F403
 from nbgrad.ops.linear.matrix_norms import *  # noqa: F403
+from nbgrad.ops.linear.powers import *  # noqa: F403
 from nbgrad.ops.linear.products import *  # noqa: F403
 from nbgrad.ops.linear.sums_of_products import *  # noqa: F403
 from nbgrad.ops.linear.systems import *  # noqa: F403
@@ -124,6 +127,7 @@ from nbgrad.ops.pointwise.arithmetic import *  # noqa: F403
 from nbgrad.ops.pointwise.choices import *  # noqa: F403
 from nbgrad.ops.pointwise.comparisons import *  # noqa: F403
 from nbgrad.ops.pointwise.functions import *  # noqa: F403
+from nbgrad.ops.pointwise.gamma import *  # noqa: F403
 from nbgrad.ops.pointwise.numeric import *  # noqa: F403
 from nbgrad.ops.pointwise.operators import *  # noqa: F403
 from nbgrad.ops.reduce.extremes import *  # noqa: F403

@@ -1,12 +1,16 @@
 """Linear algebra under PyTorch's names: `torch.linalg`."""
 
 from nbgrad.ops.arrange.parts import linalg_vander as vander
+from nbgrad.ops.linear.cholesky import cholesky_ex
+from nbgrad.ops.linear.cholesky import linalg_cholesky as cholesky
 from nbgrad.ops.linear.contract import linalg_cross as cross
 from nbgrad.ops.linear.contract import multi_dot, vecdot
-from nbgrad.ops.linear.decompositions import eigvalsh, lstsq, matrix_rank, pinv, svdvals
+from nbgrad.ops.linear.decompositions import eigvalsh, householder_product, lstsq, matrix_rank, pinv, svdvals
 from nbgrad.ops.linear.decompositions import linalg_eigh as eigh
 from nbgrad.ops.linear.decompositions import linalg_qr as qr
 from nbgrad.ops.linear.decompositions import linalg_svd as svd
+from nbgrad.ops.linear.determinants import det
+from nbgrad.ops.linear.determinants import linalg_slogdet as slogdet
 from nbgrad.ops.linear.lu import linalg_lu as lu
 from nbgrad.ops.linear.lu import linalg_lu_solve as lu_solve
 from nbgrad.ops.linear.lu import lu_factor, lu_factor_ex
@@ -14,11 +18,10 @@ from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.matrix_norms import cond, matrix_norm
 from nbgrad.ops.linear.matrix_norms import linalg_norm as norm
 from nbgrad.ops.linear.norms import vector_norm
+from nbgrad.ops.linear.powers import linalg_matrix_exp as matrix_exp
+from nbgrad.ops.linear.powers import linalg_matrix_power as matrix_power
 from nbgrad.ops.linear.systems import (
     LinAlgError,
-    cholesky_ex,
-    det,
-    householder_product,
     inv,
     inv_ex,
     solve,
@@ -27,10 +30,6 @@ from nbgrad.ops.linear.systems import (
     tensorinv,
     tensorsolve,
 )
-from nbgrad.ops.linear.systems import linalg_cholesky as cholesky
-from nbgrad.ops.linear.systems import linalg_matrix_exp as matrix_exp
-from nbgrad.ops.linear.systems import linalg_matrix_power as matrix_power
-from nbgrad.ops.linear.systems import linalg_slogdet as slogdet
 from nbgrad.ops.views.slices import linalg_diagonal as diagonal
 
 __all__ = [

@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nbgrad.optim import lr_scheduler as lr_scheduler
 from nbgrad.optim.adadelta import Adadelta as Adadelta
 from nbgrad.optim.adagrad import Adagrad as Adagrad
 from nbgrad.optim.adam import Adam as Adam
@@ -19,6 +18,7 @@ from nbgrad.optim.rprop import Rprop as Rprop
 from nbgrad.optim.sgd import SGD as SGD
 
 if TYPE_CHECKING:
+    from nbgrad.optim import lr_scheduler as lr_scheduler
     from nbgrad.optim import swa_utils as swa_utils
 
 __all__ = [
@@ -42,6 +42,9 @@ __all__ = [
 if not TYPE_CHECKING:  # for which all names are there
 
     def __getattr__(name: str) -> Any:
-        if name == "swa_utils":  # which brings the modules with it
-            return import_module("nbgrad.optim.swa_utils")
+        if name in ("lr_scheduler", "swa_utils"):  # the second brings the modules with it
+            return import_module(f"nbgrad.optim.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), "lr_scheduler", "swa_utils"})

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.core.plan import number_type
 from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks, wrap
-from nbgrad.dispatch.elementwise import apart, differentiable, into, no_overlap
+from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.prepared import call_of, prepared_several, settled_by
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
@@ -25,15 +24,13 @@ from nbgrad.kernels.cpu import cross as _crossing
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.linear.products import _bmm, _dot, _mm, _mv, _unsafe_view
-from nbgrad.ops.linear.sums_of_products import _addmm
+from nbgrad.ops.linear.products import _bmm, _dot, _mm, _unsafe_view
 from nbgrad.ops.pointwise.arithmetic import mul
 from nbgrad.ops.pointwise.operators import add
 from nbgrad.ops.reduce.sums import sum as _sum
-from nbgrad.ops.views.copy import clone, in_place, to_dtype
 from nbgrad.ops.views.join import _checked
 from nbgrad.ops.views.order import _permute, movedim
-from nbgrad.ops.views.shape import _view, expand, reshape, unsqueeze
+from nbgrad.ops.views.shape import _view, reshape, unsqueeze
 from nbgrad.ops.views.slices import diagonal
 
 _empty = np.empty
@@ -584,107 +581,4 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
     return call_of(_cross, input, other, dim=_crossed(input, other, dim))
 
 
-# ---------------------------------------------------------------- products added to something
-
-
-def _scaled(t: Tensor, number: Any) -> Tensor:
-    return t if number == 1 else mul(t, number)
-
-
-@differentiable(
-    "Addr",
-    input=lambda g, input_spec, beta: hooks.sum_to(_scaled(g, beta), input_spec.shape),
-    vec1=lambda g, vec2, alpha: _scaled(_mv(g, vec2), alpha),
-    vec2=lambda g, vec1, alpha: _scaled(_mv(g.t(), vec1), alpha),
-)
-def _addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any, alpha: Any) -> Tensor:
-    product = _scaled(mul(unsqueeze(vec1, 1), vec2), alpha)
-    if beta == 0:  # an input times 0 is not looked at: its NaN do not count
-        return clone(product)
-    return add(_scaled(input, beta), product)
-
-
-@method
-def addr(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
-) -> Tensor:
-    """`beta * input + alpha * outer(vec1, vec2)`; `input` is broadcast to the product's shape.
-
-    >>> torch.addr(torch.ones(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
-    tensor([[ 2., 11.],
-            [ 3., 21.]])
-    """
-    for word, t in (("vec1", vec1), ("vec2", vec2)):
-        if t.ndim != 1:
-            raise RuntimeError(f"addr: Expected 1-D argument {word}, but got {t.ndim}-D")
-    d = reduce(dtypes.promote_types, (t.dtype for t in (input, vec1, vec2)))
-    for word, number in (("beta", beta), ("alpha", alpha)):
-        if not d.is_floating_point and number_type(number) is float:
-            raise RuntimeError(
-                f"For integral input tensors, argument {word} must not be a floating point number."
-            )
-        if d is not dtypes.bool_ and number_type(number) is bool:
-            raise RuntimeError(f"Boolean {word} only supported for Boolean results.")
-    if d is dtypes.bool_:
-        beta, alpha = bool(beta), bool(alpha)
-    shape = (vec1.shape[0], vec2.shape[0])
-    expand(input, shape)
-    operands = [to_dtype(t, d) for t in (input, vec1, vec2)]
-    result = _addr(*operands, beta=beta, alpha=alpha)
-    inputs = (input, vec1, vec2)
-    return result if out is None else into("addr", out, result, inputs, apart=inputs)
-
-
-_ADDBMM_OUT = "self and mat2 must have the same dtype, but got {got} and {want}"
-
-
-def _addbmm_back(g: Tensor, other: Tensor, alpha: Any, second: bool) -> Tensor:
-    wide = expand(g, (other.shape[0], *g.shape))
-    return _scaled(_bmm(other.mT, wide) if second else _bmm(wide, other.mT), alpha)
-
-
-@differentiable(
-    "Addbmm",
-    input=lambda g, input_spec, beta: hooks.sum_to(_scaled(g, beta), input_spec.shape),
-    batch1=lambda g, batch2, alpha: _addbmm_back(g, batch2, alpha, False),
-    batch2=lambda g, batch1, alpha: _addbmm_back(g, batch1, alpha, True),
-)
-def _addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any, alpha: Any) -> Tensor:
-    n, rows, inner = batch1.shape
-    wide = reshape(_permute(batch1, dims=(1, 0, 2)), (rows, n * inner))
-    return _addmm(input, wide, reshape(batch2, (n * inner, batch2.shape[2])), beta, alpha)
-
-
-@method
-def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
-) -> Tensor:
-    """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: the products of all pairs of a batch, added up; `input` is broadcast to their
-    shape.
-
-    >>> torch.addbmm(torch.zeros(2, 2), torch.ones(5, 2, 3), torch.ones(5, 3, 2))
-    tensor([[15., 15.],
-            [15., 15.]])
-    """
-    layout.wrap_dim(1, batch1.ndim)
-    layout.wrap_dim(2, batch2.ndim)
-    if batch1.ndim != 3:
-        raise RuntimeError("batch1 must be a 3D tensor")
-    shape = (batch1.shape[1], batch2.shape[layout.wrap_dim(2, batch2.ndim)])
-    if batch1.shape[0] != batch2.shape[0]:
-        raise RuntimeError(
-            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
-        )
-    if batch1.shape[2] != batch2.shape[1]:
-        sizes = [f"{t.shape[1]}x{t.shape[2]}" for t in (batch1, batch2)]
-        raise RuntimeError(f"Incompatible matrix sizes for bmm ({sizes[0]} and {sizes[1]})")
-    result = _addbmm(expand(input, shape), batch1, batch2, beta=beta, alpha=alpha)
-    if out is None:
-        return result
-    return into("addbmm", out, result, (input, batch1, batch2), _ADDBMM_OUT, apart=(input,))
-
-
-in_place(addr, apart)
-in_place(addbmm)
-
-__all__ = ["addbmm", "addr", "chain_matmul", "cross", "einsum", "kron", "tensordot"]
+__all__ = ["chain_matmul", "cross", "einsum", "kron", "tensordot"]

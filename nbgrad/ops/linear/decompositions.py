@@ -1,4 +1,4 @@
-"""QR, eigenvalues, singular values of batches of matrices, by NumPy's LAPACK; and what is made of them: the
+"""QR and its reflections, eigenvalues, singular values of batches of matrices, by NumPy's LAPACK; and what is made of them: the
 pseudoinverse, least squares, rank.
 
 Gradients are products of the factors, so those of every order exist; where factors are not unique (equal eigenvalues) they are not finite,
@@ -21,7 +21,7 @@ from nbgrad.memory import dtypes
 from nbgrad.memory.storage import spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.diagonals import diag_embed
-from nbgrad.ops.arrange.orders import triu
+from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index.gather import masked_fill
 from nbgrad.ops.linear import lapack
@@ -36,9 +36,9 @@ from nbgrad.ops.linear.systems import (
 )
 from nbgrad.ops.reduce.extremes import amax
 from nbgrad.ops.reduce.sums import sum as _sum
-from nbgrad.ops.views.copy import full, to_dtype, zeros
+from nbgrad.ops.views.copy import clone, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
-from nbgrad.ops.views.shape import squeeze, unsqueeze
+from nbgrad.ops.views.shape import expand, squeeze, unsqueeze
 from nbgrad.ops.views.slices import diagonal, narrow
 
 _ILL_CONDITIONED = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
@@ -142,6 +142,91 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
         stacklevel=2,
     )
     return results("qr", linalg_qr(input, "reduced" if some else "complete"), out, (input,))
+
+
+# ---------------------------------------------------------------- reflections
+
+
+def _reflections(input: Tensor, tau: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """What is reflected, and each reflection's vector and factor."""
+    unit = of_array(np.eye(*input.shape[-2:], dtype=input.dtype.np))
+    below = e.add(tril(input, -1), unit)
+    each = [
+        (narrow(below, -1, j, 1), unsqueeze(narrow(tau, -1, j, 1), -1))
+        for j in range(tuple.__getitem__(tau.shape, -1))
+    ]
+    return expand(unit, input.shape), each
+
+
+def _along(v: Tensor, t: Tensor) -> Tensor:
+    return matmul(v.transpose(-2, -1), t)
+
+
+def _reflect_back(g: Tensor, input: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+    after, each = _reflections(input, tau)
+    done = []
+    for v, scale in reversed(each):  # what each of them reflected
+        done.append(after)
+        after = e.sub(after, e.mul(scale, matmul(v, _along(v, after))))
+    vectors, factors = [], []
+    for (v, scale), before in zip(each, reversed(done)):
+        a, b = _along(v, g), _along(v, before)
+        factors.append(squeeze(e.neg(_sum(e.mul(a, b), -1, True)), -1))
+        both = e.add(matmul(g, b.transpose(-2, -1)), matmul(before, a.transpose(-2, -1)))
+        vectors.append(e.neg(e.mul(scale, both)))
+        g = e.sub(g, e.mul(scale, matmul(v, a)))
+    if not each:
+        return full(input._spec.dense(), 0), full(tau._spec.dense(), 0)
+    rest = input.shape[-1] - len(vectors)
+    vectors += [full(vectors[0]._spec.dense(), 0)] * rest
+    return tril(cat(vectors, -1), -1), cat(factors, -1)
+
+
+@differentiable(
+    "LinalgHouseholderProductBackward0",
+    input=lambda g, input, tau: _reflect_back(g, input, tau)[0],
+    tau=lambda g, input, tau: _reflect_back(g, input, tau)[1],
+)
+def _reflect(input: Tensor, tau: Tensor) -> Tensor:
+    result, each = _reflections(input, tau)
+    for v, scale in reversed(each):
+        result = e.sub(result, e.mul(scale, matmul(v, _along(v, result))))
+    return result if each else clone(result)
+
+
+def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns of the product of reflections `I - tau * outer(v, v)`, whose vectors stand in the columns of `input`, below the
+    diagonal: above it they are 0, on it 1. So LAPACK keeps the `Q` of a `qr`.
+
+    >>> torch.linalg.householder_product(torch.tensor([[5.0], [1.0]]), torch.tensor([1.0]))
+    tensor([[ 0.],
+            [-1.]])
+    """
+    words = "torch.linalg.householder_product:"
+    if input.ndim < 2:
+        raise RuntimeError(f"{words} input must have at least 2 dimensions.")
+    (m, n), k = tuple(input.shape)[-2:], tau.shape[-1] if tau.ndim else 0
+    if m < n:
+        raise RuntimeError(f"{words} input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if n < k:
+        raise RuntimeError(f"{words} input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if input.ndim - tau.ndim != 1:
+        raise RuntimeError(
+            f"{words} Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and input.ndim is "
+            f"equal to {input.ndim}"
+        )
+    if tuple(tau.shape[:-1]) != tuple(input.shape[:-2]):
+        raise RuntimeError(
+            f"{words} Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
+        )
+    if tau.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{words} tau dtype {tau.dtype.scalar_name} does not match input dtype {input.dtype.scalar_name}"
+        )
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"orgqr_cpu\" not implemented for '{input.dtype.scalar_name}'")
+    result = _reflect(input, tau)
+    return result if out is None else into("linalg_householder_product", out, result, (input, tau))
 
 
 # ---------------------------------------------------------------- eigenvalues of symmetric matrices

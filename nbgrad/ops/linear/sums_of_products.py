@@ -8,10 +8,11 @@ from typing import Any
 
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.op import ElementwiseOp, Op
-from nbgrad.core.plan import Plan, plan_for
+from nbgrad.core.plan import Plan, number_type, plan_for
 from nbgrad.core.tensor import Tensor, hooks, requires
 from nbgrad.core.writes import check_write
 from nbgrad.dispatch import transforms
+from nbgrad.dispatch.elementwise import apart, differentiable, into
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op, written_by
 from nbgrad.memory import dtypes, layout
@@ -30,9 +31,9 @@ from nbgrad.ops.linear.refusals import (
 )
 from nbgrad.ops.pointwise.arithmetic import _add, mul
 from nbgrad.ops.pointwise.operators import add
-from nbgrad.ops.views.copy import copy_memory, to_dtype
-from nbgrad.ops.views.order import _t
-from nbgrad.ops.views.shape import reshape
+from nbgrad.ops.views.copy import clone, copy_memory, in_place, to_dtype
+from nbgrad.ops.views.order import _permute, _t
+from nbgrad.ops.views.shape import expand, reshape, unsqueeze
 from nbgrad.tape.modes import state
 
 
@@ -306,4 +307,103 @@ def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     return _in_place(_addmv, self, mat, vec, beta, alpha)
 
 
-__all__ = ["addmm", "addmv", "baddbmm"]
+# ---------------------------------------------------------------- sums over outer products, and over a batch
+
+
+@differentiable(
+    "Addr",
+    input=_addend,
+    vec1=lambda g, vec2, alpha: _times(_mv(g, vec2), alpha),
+    vec2=lambda g, vec1, alpha: _times(_mv(g.t(), vec1), alpha),
+)
+def _addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any, alpha: Any) -> Tensor:
+    product = _times(mul(unsqueeze(vec1, 1), vec2), alpha)
+    if beta == 0:  # an input times 0 is not looked at: its NaN do not count
+        return clone(product)
+    return add(_times(input, beta), product)
+
+
+@method
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    """`beta * input + alpha * outer(vec1, vec2)`; `input` is broadcast to the product's shape.
+
+    >>> torch.addr(torch.ones(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+    tensor([[ 2., 11.],
+            [ 3., 21.]])
+    """
+    for word, t in (("vec1", vec1), ("vec2", vec2)):
+        if t.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {word}, but got {t.ndim}-D")
+    d = reduce(dtypes.promote_types, (t.dtype for t in (input, vec1, vec2)))
+    for word, number in (("beta", beta), ("alpha", alpha)):
+        if not d.is_floating_point and number_type(number) is float:
+            raise RuntimeError(
+                f"For integral input tensors, argument {word} must not be a floating point number."
+            )
+        if d is not dtypes.bool_ and number_type(number) is bool:
+            raise RuntimeError(f"Boolean {word} only supported for Boolean results.")
+    if d is dtypes.bool_:
+        beta, alpha = bool(beta), bool(alpha)
+    shape = (vec1.shape[0], vec2.shape[0])
+    expand(input, shape)
+    operands = [to_dtype(t, d) for t in (input, vec1, vec2)]
+    result = _addr(*operands, beta=beta, alpha=alpha)
+    inputs = (input, vec1, vec2)
+    return result if out is None else into("addr", out, result, inputs, apart=inputs)
+
+
+_ADDBMM_OUT = "self and mat2 must have the same dtype, but got {got} and {want}"
+
+
+def _addbmm_back(g: Tensor, other: Tensor, alpha: Any, second: bool) -> Tensor:
+    wide = expand(g, (other.shape[0], *g.shape))
+    return _times(_bmm(other.mT, wide) if second else _bmm(wide, other.mT), alpha)
+
+
+@differentiable(
+    "Addbmm",
+    input=_addend,
+    batch1=lambda g, batch2, alpha: _addbmm_back(g, batch2, alpha, False),
+    batch2=lambda g, batch1, alpha: _addbmm_back(g, batch1, alpha, True),
+)
+def _addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any, alpha: Any) -> Tensor:
+    n, rows, inner = batch1.shape
+    wide = reshape(_permute(batch1, dims=(1, 0, 2)), (rows, n * inner))
+    return _addmm(input, wide, reshape(batch2, (n * inner, batch2.shape[2])), beta, alpha)
+
+
+@method
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    """`beta * input + alpha * bmm(batch1, batch2).sum(0)`: the products of all pairs of a batch, added up; `input` is broadcast to their
+    shape.
+
+    >>> torch.addbmm(torch.zeros(2, 2), torch.ones(5, 2, 3), torch.ones(5, 3, 2))
+    tensor([[15., 15.],
+            [15., 15.]])
+    """
+    layout.wrap_dim(1, batch1.ndim)
+    layout.wrap_dim(2, batch2.ndim)
+    if batch1.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    shape = (batch1.shape[1], batch2.shape[layout.wrap_dim(2, batch2.ndim)])
+    if batch1.shape[0] != batch2.shape[0]:
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {batch1.shape[0]} and {batch2.shape[0]}"
+        )
+    if batch1.shape[2] != batch2.shape[1]:
+        sizes = [f"{t.shape[1]}x{t.shape[2]}" for t in (batch1, batch2)]
+        raise RuntimeError(f"Incompatible matrix sizes for bmm ({sizes[0]} and {sizes[1]})")
+    result = _addbmm(expand(input, shape), batch1, batch2, beta=beta, alpha=alpha)
+    if out is None:
+        return result
+    return into("addbmm", out, result, (input, batch1, batch2), _ADDBMM_OUT, apart=(input,))
+
+
+in_place(addr, apart)
+in_place(addbmm)
+
+__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]

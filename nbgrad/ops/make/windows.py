@@ -10,7 +10,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.counted import arange
 from nbgrad.ops.make.filled import empty, ones
-from nbgrad.ops.pointwise.functions import i0
+from nbgrad.ops.pointwise.gamma import i0
 from nbgrad.ops.views.join import cat
 
 

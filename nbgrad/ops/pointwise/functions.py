@@ -1,4 +1,4 @@
-"""Functions of analysis, elementwise: exponentials and logarithms, trigonometry, the error, gamma and Bessel functions.
+"""Functions of analysis, elementwise: exponentials and logarithms, trigonometry, the logistic and the error function.
 
 A derivative stands here only where PyTorch saves another value than the primitive's own reads; what a function is, stands in `expr`.
 """
@@ -8,12 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nbgrad.base.tables import cached
 from nbgrad.core.plan import number_type
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
-from nbgrad.dispatch.stanza import in_place_functions, method, no_tensor, refuse, stanza
-from nbgrad.expr import loops as q
+from nbgrad.dispatch.stanza import in_place_functions, method, refuse, stanza
 from nbgrad.expr import prims as p
 from nbgrad.expr import special as s
 from nbgrad.expr.prims import where as choose
@@ -541,245 +539,6 @@ def log_ndtr(input):
     return s.log_ndtr(input)
 
 
-# ---------------------------------------------------------------- the gamma function
-
-
-@stanza(promote="float")
-def lgamma(input):
-    """The logarithm of |gamma|, for which `gamma(n) == (n - 1)!`. The gradient is `g * digamma(input)`.
-
-    >>> torch.lgamma(torch.tensor([1.0, 0.5, 5.0])).exp()
-    tensor([ 1.0000,  1.7725, 24.0000])
-    """
-    return s.lgamma(input)
-
-
-@stanza(promote="float")
-def digamma(input):
-    """The derivative of `lgamma`; -inf at 0, NaN at negative whole numbers. The gradient is `g * polygamma(1, input)`.
-
-    >>> torch.digamma(torch.tensor([1.0, 0.5, 0.0]))
-    tensor([-0.5772, -1.9635,    -inf])
-    """
-    return s.digamma(input)
-
-
-_WRITTEN_OUT = 64  # up to this order as a sum of so many terms and ten, which is compiled; PyTorch's own way is as good beyond
-
-
-def _derivative_of_digamma(n: int, x: Any) -> Any:
-    if n < _WRITTEN_OUT:
-        return s.polygamma(x, n) if n else s.digamma(x)
-    factorial = math.exp(math.lgamma(n + 1)) if n < 171 else math.inf  # float64 holds no more
-    return (factorial if n % 2 else -factorial) * q.zeta(n + 1.0, x)
-
-
-@cached(64)
-def _polygamma(n: int) -> Any:
-    """An op for each order: the order is part of the formula."""
-    function = stanza(
-        lambda input: _derivative_of_digamma(n, input),
-        name="polygamma",
-        promote="float",
-        method=False,
-        shared=False,
-        vjp=lambda g, input: g * _derivative_of_digamma(n + 1, input),
-    )
-    function.op.shown = {"n": n}
-    return function
-
-
-def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The `n`-th derivative of `digamma`; `n` is an int from 0 upwards. The gradient is `g * polygamma(n + 1, input)`.
-
-    >>> torch.polygamma(1, torch.tensor([1.0, 0.5]))
-    tensor([1.6449, 4.9348])
-    """
-    return _order(n)(input, out=out)
-
-
-def _order(n: int) -> Any:
-    if type(n) is not int:
-        raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
-    if n < 0:
-        raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return _polygamma(n)
-
-
-@cached(64)
-def _mvlgamma(dimensions: int) -> Any:
-    """An op for each number of dimensions, which is that of its terms."""
-    constant = math.log(math.pi) * dimensions * (dimensions - 1) / 4
-
-    def body(input):
-        total = s.lgamma(input)
-        for k in range(1, dimensions):
-            total = total + s.lgamma(input - 0.5 * k)
-        return total + constant
-
-    function = stanza(body, name="mvlgamma", promote="float", method=False, shared=False)
-    function.op.shown = {"p": dimensions}
-    return function
-
-
-def _mvlgamma_of(input: Tensor, p: int, into: Tensor | None) -> Any:
-    if p < 1:
-        raise RuntimeError("p has to be greater than or equal to 1")
-    if input.dtype is dtypes.bool_:
-        raise RuntimeError("The input tensor may not be a boolean tensor.")
-    if into is not None and not into.dtype.is_floating_point:
-        result = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
-        words = f"{input.dtype.scalar_name} can't be cast to the desired output type {result.scalar_name}"
-        raise RuntimeError(f"mvlgamma: result type {words}")
-    return _mvlgamma(p)
-
-
-@method
-def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the gamma function of `p` dimensions: `log(pi) * p * (p - 1) / 4` plus the sum of `lgamma(input - k / 2)` over `k`
-    from 0 to `p - 1`. The gradient is `g` times the sum of `digamma(input - k / 2)`.
-
-    >>> torch.mvlgamma(torch.tensor([2.0, 3.5]), p=2)
-    tensor([0.4516, 2.4665])
-    """
-    return _mvlgamma_of(input, p, out)(input, out=out)
-
-
-@method
-def mvlgamma_(input: Tensor, p: int) -> Tensor:
-    return write(_mvlgamma_of(input, p, input).op, (input,))
-
-
-@method
-def _t_polygamma(self: Tensor, n: int) -> Tensor:
-    """`torch.polygamma(n, self)`: the `n`-th derivative of `digamma`.
-
-    >>> torch.tensor([1.0, 0.5]).polygamma(1)
-    tensor([1.6449, 4.9348])
-    """
-    return polygamma(n, self)
-
-
-@method
-def _t_polygamma_(self: Tensor, n: int) -> Tensor:
-    return write(_order(n).op, (self,))
-
-
-# ---------------------------------------------------------------- incomplete gamma functions, Hurwitz's zeta function
-
-
-def _part(name: str, body: Any, words: str) -> Any:
-    """A regularised incomplete gamma function, in its second argument; PyTorch has no gradient of the first."""
-
-    def part(input, other):
-        return body(input, other)
-
-    part.__doc__ = words
-    return stanza(
-        part,
-        name=name,
-        tensors=("input", "other"),
-        kernel=refuse(f"{name}_cpu", ints=True, bools=True),
-        lacks={"input": f"{name}: input"},
-        unmoved=name,
-    )
-
-
-igamma = _part(
-    "igamma",
-    q.gammainc,
-    """The part of the integral of `t ** (input - 1) * exp(-t)` from 0 upwards that lies below `other`: from 0 to 1. The gradient in
-    `other` is `g * other ** (input - 1) * exp(-other) / gamma(input)`; one in `input` is refused.
-
-    >>> torch.igamma(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 3.0]))
-    tensor([0.6321, 0.3528])
-    """,
-)
-igammac = _part(
-    "igammac",
-    q.gammaincc,
-    """`1 - igamma(input, other)`, exact also where that is tiny: the part of the integral that lies above `other`. Its gradients are
-    those of `igamma` with the sign turned.
-
-    >>> torch.igammac(torch.tensor([1.0, 4.0]), torch.tensor([1.0, 3.0]))
-    tensor([0.3679, 0.6472])
-    """,
-)
-
-
-_ZETA: dict[str, Any] = {
-    "name": "special_zeta",
-    "promote": "float",
-    "method": False,
-    "lacks": {"input": "zeta"},
-    "unmoved": "special_zeta",
-    "kernel": _no_half("zeta_cpu"),
-}
-_zeta = stanza(
-    lambda input, other: q.zeta(input, other),
-    node="SpecialZetaBackward0",
-    number_node="SpecialZetaBackward1",
-    **_ZETA,
-)
-_zeta_number = stanza(lambda input, other: q.zeta(input, other), node="SpecialZetaBackward2", **_ZETA)
-
-
-def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """Hurwitz's zeta function: the sum of `(k + other) ** -input` over `k` from 0 upwards. One of the two may be a number. The gradient in
-    `other` is `-g * input * zeta(input + 1, other)`; one in `input` is refused.
-
-    >>> torch.special.zeta(torch.tensor([2.0, 4.0]), 1.0)
-    tensor([1.6449, 1.0823])
-    """
-    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
-        raise no_tensor("special_zeta", input, other, ("input", "other"))
-    return (_zeta if isinstance(other, Tensor) else _zeta_number)(input, other, out=out)
-
-
-# ---------------------------------------------------------------- Bessel functions
-
-
-@stanza(promote="float")
-def i0(input):
-    """The modified Bessel function of the first kind, of order 0. The gradient is `g * i1(input)`.
-
-    >>> torch.i0(torch.tensor([0.0, 1.0, 2.0]))
-    tensor([1.0000, 1.2661, 2.2796])
-    """
-    return s.i0(input)
-
-
-@stanza(name="special_i0e", node="SpecialI0EBackward0", promote="float", method=False)
-def i0e(input):
-    """`exp(-abs(input)) * i0(input)`, which does not overflow. The gradient is `g * (i1e(input) - sign(input) * y)` with the result `y`.
-
-    >>> torch.special.i0e(torch.tensor([0.0, 1.0, 500.0]))
-    tensor([1.0000, 0.4658, 0.0178])
-    """
-    return s.i0e(input)
-
-
-@stanza(name="special_i1", node="SpecialI1Backward0", promote="float", method=False)
-def i1(input):
-    """The modified Bessel function of the first kind, of order 1. The gradient is `g * (i0(input) - y / input)` with the result `y`.
-
-    >>> torch.special.i1(torch.tensor([0.0, 1.0, 2.0]))
-    tensor([0.0000, 0.5652, 1.5906])
-    """
-    return s.i1(input)
-
-
-@stanza(name="special_i1e", node="SpecialI1EBackward0", promote="float", method=False)
-def i1e(input):
-    """`exp(-abs(input)) * i1(input)`, which does not overflow. The gradient is `g * (i0e(input) - y * (sign(input) + 1 / input))` with the
-    result `y`.
-
-    >>> torch.special.i1e(torch.tensor([0.0, 1.0, 500.0]))
-    tensor([0.0000, 0.2079, 0.0178])
-    """
-    return s.i1e(input)
-
-
 # ---------------------------------------------------------------- powers in float64
 
 
@@ -815,8 +574,7 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
 # ---------------------------------------------------------------- PyTorch's other names
 
 arcsin, arccos, arctan, arctan2, arcsinh, arccosh, arctanh = asin, acos, atan, atan2, asinh, acosh, atanh
-expit, gammaln, psi, multigammaln = sigmoid, lgamma, digamma, mvlgamma
-gammainc, gammaincc = igamma, igammac
+expit = sigmoid
 
 for _name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh"):
     for _suffix in ("", "_"):
@@ -824,80 +582,15 @@ for _name in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh"):
             setattr(Tensor, f"arc{_name}{_suffix}", getattr(Tensor, f"a{_name}{_suffix}"))
 
 _IN_PLACE = (
-    *(
-        "acos",
-        "acosh",
-        "arccos",
-        "arccosh",
-        "arcsin",
-        "arcsinh",
-        "arctan",
-        "arctanh",
-        "asin",
-        "asinh",
-        "atan",
-    ),
-    *(
-        "atanh",
-        "cos",
-        "cosh",
-        "deg2rad",
-        "erf",
-        "erfc",
-        "exp2",
-        "expm1",
-        "i0",
-        "log10",
-        "log1p",
-        "log2",
-        "rad2deg",
-    ),
-    *("sigmoid", "sin", "sinc", "sinh", "tan", "tanh", "xlogy"),
+    *("acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh"),
+    *("atan", "atanh", "cos", "cosh", "deg2rad", "erf", "erfc", "exp2", "expm1", "log10", "log1p"),
+    *("log2", "rad2deg", "sigmoid", "sin", "sinc", "sinh", "tan", "tanh", "xlogy"),
 )
 globals().update(in_place_functions(_IN_PLACE))
 __all__ = [
-    *(
-        "acos",
-        "acosh",
-        "arccos",
-        "arccosh",
-        "arcsin",
-        "arcsinh",
-        "arctan",
-        "arctan2",
-        "arctanh",
-        "asin",
-        "asinh",
-    ),
-    *(
-        "atan",
-        "atan2",
-        "atanh",
-        "cos",
-        "cosh",
-        "deg2rad",
-        "digamma",
-        "erf",
-        "erfc",
-        "erfinv",
-        "exp2",
-        "expm1",
-    ),
-    *(
-        "float_power",
-        "hypot",
-        "i0",
-        "igamma",
-        "igammac",
-        "lgamma",
-        "log10",
-        "log1p",
-        "log2",
-        "logaddexp",
-        "logaddexp2",
-        "logit",
-        "logit_",
-    ),
-    *("mvlgamma", "polygamma", "rad2deg", "sigmoid", "sin", "sinc", "sinh", "tan", "tanh", "xlogy"),
+    *("acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin"),
+    *("asinh", "atan", "atan2", "atanh", "cos", "cosh", "deg2rad", "erf", "erfc", "erfinv", "exp2"),
+    *("expm1", "float_power", "hypot", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logit"),
+    *("logit_", "rad2deg", "sigmoid", "sin", "sinc", "sinh", "tan", "tanh", "xlogy"),
     *(f"{_name}_" for _name in _IN_PLACE),
 ]

@@ -1,0 +1,189 @@
+"""Cholesky factors of batches of positive-definite matrices, and what is solved with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.return_types import results
+from nbgrad.dispatch.stanza import method
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.arrange.orders import tril
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear.matmul import matmul
+from nbgrad.ops.linear.systems import (
+    _broadcast,
+    _refused,
+    _solve_triangular,
+    by_columns,
+    check_floats,
+    check_square,
+)
+from nbgrad.ops.views.shape import expand
+
+_NOT_POSITIVE = (
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
+    "{info} is not positive-definite)."
+)
+
+
+def _cholesky_back(g: Tensor, y: Tensor, upper: bool) -> Tensor:
+    low, grad = (y.mT, g.mT) if upper else (y, g)
+    product = matmul(low.mT, grad)
+    half = e.mul(e.add(tril(product), tril(product, -1).mT), 0.5)
+    lower: dict[str, Any] = {"unitriangular": False}
+    left = _solve_triangular(low.mT, half, upper=True, left=True, **lower)
+    return _solve_triangular(low, left, upper=False, left=False, **lower)
+
+
+def _cholesky_op(node_name: str) -> Callable[..., Tensor]:
+    @differentiable(
+        node_name, batch=lambda x, upper, name: factor(x, upper=upper, name=name), A=_cholesky_back
+    )
+    def factor(A: Tensor, *, upper: bool, name: str | None) -> Tensor:
+        """What has no factor is refused in the words of the function of that `name`, if any."""
+        low, infos = lapack.cholesky(A._host().mT if upper else A._host())
+        if name is not None and infos.any():
+            raise _refused(name, infos, _NOT_POSITIVE)
+        return by_columns(low.mT if upper else low)
+
+    return factor
+
+
+_cholesky, _old_cholesky = _cholesky_op("LinalgCholeskyEx"), _cholesky_op("Cholesky")
+
+
+def _checked_cholesky(A: Tensor, upper: bool, name: str | None) -> Tensor:
+    check_square("linalg.cholesky", A)
+    check_floats("linalg.cholesky", A, "cholesky_cpu")
+    return _cholesky(A, upper=upper, name=name)
+
+
+def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The lower triangle L of `A = L @ L.mT`, of symmetric matrices whose eigenvalues are positive: others are refused. With `upper` it is
+    `L.mT` instead. Only the lower triangle of A is read (or the upper); its gradient is symmetric.
+
+    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    result = _checked_cholesky(A, upper, "linalg.cholesky")
+    return result if out is None else into("linalg_cholesky", out, result, (A,))
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """`cholesky` that refuses nothing, and says in `info` what went wrong: the size of the first corner that is not positive, or 0. With
+    `check_errors` it refuses that all the same.
+
+    >>> torch.linalg.cholesky_ex(torch.tensor([[4.0, 0.0], [0.0, -1.0]])).info
+    tensor(2, dtype=torch.int32)
+    """
+    found = _checked_cholesky(A, upper, "linalg.cholesky_ex" if check_errors else None)
+    pivots = found.detach()._host().diagonal(0, -2, -1)
+    infos = np.zeros(pivots.shape[:-1], np.int32)
+    if not (pivots > 0).all():
+        a = A.detach()._host()
+        infos = lapack.cholesky(a.mT if upper else a)[1]
+    return results("linalg_cholesky_ex", (found, of_array(infos)), out, (A,))
+
+
+@method
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The older form of `linalg.cholesky`; better written so:
+
+    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    warnings.warn(
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+        "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\n"
+        "U = torch.cholesky(A, upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\n"
+        "This transform will produce equivalent results for all valid (symmetric positive definite) inputs.",
+        UserWarning,
+        stacklevel=2,
+    )
+    check_square("cholesky", input)
+    check_floats("cholesky", input, "cholesky_cpu")
+    result = _old_cholesky(input, upper=upper, name="cholesky")
+    return result if out is None else into("cholesky", out, result, (input,))
+
+
+def _solve_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool, wanted: Any) -> list[Tensor | None]:
+    back = _solve_factored(g, L, upper=upper)
+    if not wanted[1]:
+        return [back, None]
+    product = matmul(back, y.mT)
+    whole = e.neg(e.add(product, product.mT))
+    return [back, matmul(L, whole) if upper else matmul(whole, L)]  # of the whole, as in PyTorch
+
+
+@differentiable("CholeskySolve", all=_solve_factored_back)
+def _solve_factored(B: Tensor, L: Tensor, *, upper: bool) -> Tensor:
+    low = L.mT if upper else L
+    half = _solve_triangular(low, B, upper=False, left=True, unitriangular=False)
+    return _solve_triangular(low.mT, half, upper=True, left=True, unitriangular=False)
+
+
+@method
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The X of `A @ X = B`, where `A = L @ L.mT` and L is given, or, with `upper`, `L.mT`.
+
+    >>> L = torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    >>> torch.cholesky_solve(torch.tensor([[8.0], [12.0]]), L)
+    tensor([[1.],
+            [2.]])
+    """
+    for word, t in (("b", B), ("u", L)):
+        if t.ndim < 2:
+            raise RuntimeError(
+                f"{word} should have at least 2 dimensions, but has {t.ndim} dimensions instead"
+            )
+    if L.shape[-1] != B.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b matrix "
+            f"is {B.shape[-2]} by {B.shape[-1]}"
+        )
+    if L.dtype is not B.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {B.dtype.scalar_name} and A of type "
+            f"{L.dtype.scalar_name} instead."
+        )
+    L, B = _broadcast(L, B, False)
+    result = _solve_factored(B, L, upper=upper)
+    return result if out is None else into("cholesky_solve", out, result, (B, L))
+
+
+def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tensor:
+    whole = e.neg(matmul(matmul(y, e.add(g, g.mT)), y))
+    return matmul(L, whole) if upper else matmul(whole, L)  # of the whole, as in PyTorch
+
+
+@differentiable(
+    "CholeskyInverse", batch=lambda x, upper: _invert_factored(x, upper=upper), L=_invert_factored_back
+)
+def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
+    eye = of_array(np.eye(L.shape[-1], dtype=L.dtype.np))
+    return _solve_factored(expand(eye, L.shape), L, upper=upper)
+
+
+@method
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of `A = L @ L.mT`, of which L is given, or, with `upper`, `L.mT`.
+
+    >>> torch.cholesky_inverse(torch.tensor([[2.0, 0.0], [1.0, 2.0]]))
+    tensor([[ 0.3125, -0.1250],
+            [-0.1250,  0.2500]])
+    """
+    check_square("cholesky_inverse", L)
+    result = _invert_factored(L, upper=upper)
+    return result if out is None else into("cholesky_inverse", out, result, (L,))
+
+
+__all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]

@@ -1,0 +1,120 @@
+"""Determinants of batches of square matrices, and their logarithms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable, into
+from nbgrad.dispatch.return_types import EXPECTED, results
+from nbgrad.dispatch.stanza import method, method_alone
+from nbgrad.memory.storage import spec
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear.matmul import matmul
+from nbgrad.ops.linear.systems import _inv, check_floats, check_square
+from nbgrad.ops.reduce.sums import sum as _sum
+from nbgrad.ops.views.copy import full
+
+
+def _cofactors_back(g: Tensor, A: Tensor) -> Tensor:
+    turned = _inv(A, name="linalg.inv").mT
+    total = _sum(e.mul(g, turned), (-2, -1), True)
+    along = e.sub(e.mul(turned, total), matmul(matmul(turned, g.mT), turned))
+    return e.mul(along, _det(A)[..., None, None])
+
+
+@differentiable("LinalgDetBackward0", batch=lambda x: _cofactors(x), A=_cofactors_back)
+def _cofactors(A: Tensor) -> Tensor:
+    """The derivative of the determinant of any matrix, singular ones included: those by their singular values."""
+    a = A._host().astype(np.float64)
+    size = lapack.det(a)
+    singular = size == 0
+    safe = np.where(singular[..., None, None], np.eye(a.shape[-1]), a)
+    with lapack.quiet():
+        found = lapack.inverse(safe)[0].mT * size[..., None, None]
+    if singular.any():
+        u, s, vh = np.linalg.svd(a[singular])
+        others = np.where(np.eye(s.shape[-1], dtype=bool), 1.0, s[..., None, :]).prod(-1)
+        found[singular] = (u * others[..., None, :]) @ vh * np.linalg.det(u @ vh)[..., None, None]
+    return of_array(found.astype(A.dtype.np))
+
+
+@differentiable("LinalgDet", batch=lambda x: _det(x), A=lambda g, A: e.mul(g[..., None, None], _cofactors(A)))
+def _det(A: Tensor) -> Tensor:
+    return of_array(lapack.det(A._host()))
+
+
+@method_alone
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinant of square matrices, by elimination. The gradient is `g * y * inv(A).mT`, y being the determinant; it exists of
+    singular matrices too.
+
+    >>> torch.det(torch.tensor([[2.0, 1.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    check_square("linalg.det", A)
+    check_floats("linalg.det", A, "lu_cpu")
+    result = _det(A)
+    return result if out is None else into("linalg_det", out, result, (A,), EXPECTED)
+
+
+def _slogdet_back(g: Any, A: Tensor) -> Tensor:
+    if g[1] is None:
+        return full(A._spec.dense(), 0)
+    return e.mul(g[1][..., None, None], _inv(A, name="linalg.inv").mT)
+
+
+@differentiable("LinalgSlogdet", batch=lambda x: _slogdet(x), A=_slogdet_back)
+def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
+    sign, size = lapack.slogdet(A._host())
+    return of_array(sign), of_array(size)
+
+
+def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
+    """The sign of the determinant and the logarithm of its size, as `sign` and `logabsdet`, neither of which overflows; of singular
+    matrices 0 and `-inf`. The gradient of the logarithm is `g * inv(A).mT`, the sign has none.
+
+    >>> torch.linalg.slogdet(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+    torch.return_types.linalg_slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
+    """
+    check_square("linalg.slogdet", A)
+    check_floats("linalg.slogdet", A)
+    return results("linalg_slogdet", _slogdet(A), out, (A,))
+
+
+@method_alone
+def slogdet(input: Tensor, *, out: Any = None) -> Any:
+    """The sign of the determinant and the logarithm of its size, as `linalg.slogdet`. The gradient of the logarithm is `g * inv(input).mT`,
+    the sign has none.
+
+    >>> torch.slogdet(torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+    torch.return_types.slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
+    """
+    return results("slogdet", linalg_slogdet(input), out, (input,))
+
+
+@method
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant: NaN where that is negative, `-inf` where it is 0. The gradient is `g * inv(input).mT`.
+
+    >>> torch.logdet(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(2.0794)
+    >>> torch.func.grad(torch.logdet)(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    check_square("logdet", input)
+    check_floats("logdet", input)
+    sign, size = _slogdet(input)
+    return e.where(e.eq(sign, -1), full(spec(input.dtype, ()), float("nan")), size)
+
+
+__all__ = ["det", "logdet", "slogdet"]

@@ -1,0 +1,151 @@
+"""Whole powers of square matrices, and their exponential."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import check_out, differentiable, into
+from nbgrad.dispatch.return_types import EXPECTED
+from nbgrad.dispatch.stanza import method
+from nbgrad.ops.host.values import of_array
+from nbgrad.ops.linear import lapack
+from nbgrad.ops.linear.matmul import matmul
+from nbgrad.ops.linear.systems import check_floats, check_square, inv
+from nbgrad.ops.views.copy import clone, full
+from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.slices import narrow
+
+
+def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """The product of `n` times a square matrix, by squaring: the identity for 0, and that many times the inverse for a negative n.
+
+    >>> torch.linalg.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
+    tensor([[1., 5.],
+            [0., 1.]])
+    """
+    check_square("linalg.matrix_power", A)
+    if type(n) is not int:
+        raise TypeError(
+            f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
+        )
+    exact = None if n in (0, 1) else EXPECTED
+    if out is not None:
+        check_out("linalg_matrix_power", out, A.dtype, (A,), exact)
+    result = _power(inv(A) if n < 0 else A, abs(n))
+    return result if out is None else into("linalg_matrix_power", out, result, (A,), exact)
+
+
+def _power(A: Tensor, n: int) -> Tensor:
+    """By squaring, and by PyTorch's order of the products."""
+    if n == 0:
+        eye = of_array(np.eye(A.shape[-1], dtype=A.dtype.np))
+        return clone(A).copy_(eye)
+    if n == 1:
+        return clone(A)
+    if n == 3:
+        return matmul(matmul(A, A), A)
+    square: Tensor | None = None
+    result: Tensor | None = None
+    while n:
+        square = A if square is None else matmul(square, square)
+        if n & 1:
+            result = square if result is None else matmul(result, square)
+        n >>= 1
+    assert result is not None
+    return result
+
+
+@method
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """The product of `n` times a square matrix, as `linalg.matrix_power`.
+
+    >>> torch.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), -2)
+    tensor([[ 1., -2.],
+            [ 0.,  1.]])
+    """
+    return linalg_matrix_power(input, n, out=out)
+
+
+def _exponential_moved(A: Tensor, t: Tensor) -> Tensor:
+    """The exponential of [[A, t], [0, A]] has in its upper right block how that of A moves with t."""
+
+    n = A.shape[-1]
+    bottom = cat([full(A._spec.dense(), 0), A], -1)
+    whole = _exponential(cat([cat([A, t], -1), bottom], -2))
+    return narrow(narrow(whole, -2, 0, n), -1, n, n)
+
+
+# Pade's approximation of this degree is exact to float64 for a norm of up to 5.4; the matrix is halved until it is there.
+_PADE: tuple[float, ...] = (
+    *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0),
+    *(
+        10559470521600.0,
+        670442572800.0,
+        33522128640.0,
+        1323241920.0,
+        40840800.0,
+        960960.0,
+        16380.0,
+        182.0,
+        1.0,
+    ),
+)
+
+
+@differentiable(
+    "LinalgMatrixExp",
+    tangent=lambda t, A: _exponential_moved(A, t),
+    batch=lambda x: _exponential(x),
+    A=lambda g, A: _exponential_moved(A.mT, g),
+)
+def _exponential(A: Tensor) -> Tensor:
+    a = A._host().astype(np.float64)
+    if not a.size:
+        return clone(A)
+    bad = ~np.isfinite(a).all((-2, -1))
+    a[bad] = 0
+    norm = np.abs(a).sum(-2).max()
+    halvings = max(0, int(np.ceil(np.log2(norm / 5.371920351148152)))) if norm else 0
+    a = a / 2.0**halvings
+    eye = np.eye(a.shape[-1])
+    with lapack.quiet():
+        a2 = a @ a
+        a4, b = a2 @ a2, _PADE
+        a6 = a4 @ a2
+        odd = a @ (
+            a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * eye
+        )
+        even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * eye
+        found = np.linalg.solve(even - odd, even + odd)
+        for _ in range(halvings):
+            found = found @ found
+        found[bad] = np.nan
+        return of_array(found.astype(A.dtype.np))
+
+
+def linalg_matrix_exp(A: Tensor) -> Tensor:
+    """The exponential of square matrices, the sum of `A^k / k!` over all k: not that of the elements. The gradient is read off the
+    exponential of a matrix of twice the size.
+
+    >>> torch.linalg.matrix_exp(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    check_square("linalg.matrix_exp", A)
+    check_floats("linalg.matrix_exp", A)
+    return _exponential(A)
+
+
+@method
+def matrix_exp(input: Tensor) -> Tensor:
+    """The exponential of square matrices, as `linalg.matrix_exp`.
+
+    >>> torch.matrix_exp(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    return linalg_matrix_exp(input)
+
+
+__all__ = ["matrix_exp", "matrix_power"]
