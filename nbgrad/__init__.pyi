@@ -55,6 +55,8 @@ from nbgrad.ops.host.attributes import memory_format as memory_format
 from nbgrad.ops.host.printing import set_printoptions as set_printoptions
 from nbgrad.ops.host.storage import TypedStorage as TypedStorage
 from nbgrad.ops.host.storage import UntypedStorage as UntypedStorage
+from nbgrad.ops.host.values import is_warn_always_enabled as is_warn_always_enabled
+from nbgrad.ops.host.values import set_warn_always as set_warn_always
 from nbgrad.ops.linear.contract import chain_matmul as chain_matmul
 from nbgrad.ops.make.constructors import BoolTensor as BoolTensor
 from nbgrad.ops.make.constructors import ByteTensor as ByteTensor

@@ -45,6 +45,7 @@ def torch() -> ModuleType:
 def global_state() -> Iterator[None]:
     """Modes, default dtype and random stream are as a new process has them, before and after a test."""
     T.manual_seed(0)
+    T.set_warn_always(True)  # as above, for the module under test
     yield
     assert T.is_grad_enabled(), "the test left grad mode off"
     assert T.get_default_dtype() is T.float32, "the test left another default dtype"

@@ -119,7 +119,8 @@ def _call(node: Node, *grads: Any) -> Any:
             not node.undefined
         ):  # a rule reads a gradient as its output lies; a user's backward may do as it likes
             grads = tuple([_like_output(g, known) for g, known in zip(grads, node.rule.layouts(node))])
-        found = node.rule.apply(node, grads[0] if node.outputs == 1 else list(grads), None, state.grad)
+        run = getattr(node.rule, "alone", node.rule.apply)
+        found = run(node, grads[0] if node.outputs == 1 else list(grads), None, state.grad)
     return found[0] if len(found) == 1 else tuple(found)
 
 

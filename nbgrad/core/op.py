@@ -201,6 +201,7 @@ class Op:
         self.again: Callable[..., Any] | None = (
             None  # what a vmap calls in the op's place on what it has taken itself off
         )
+        self.part: Any = None  # of a view of a part: where in a gradient of the input that of the view goes
         self.held: tuple[
             str, ...
         ] = ()  # static arguments that PyTorch saves as tensors: gone when the node has run

@@ -11,7 +11,7 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, overload
 
@@ -900,6 +900,8 @@ class Hooks:
     embed: Callable[[Any, Spec, Spec, int], Tensor]
     add: Callable[[Tensor, Tensor], Tensor]
     add_: Callable[[Tensor, Tensor], Tensor]
+    add_part: Callable[[Tensor, Tensor, Spec, int], None]
+    adding: Callable[[Spec, Spec], Any]  # the plan of an addition in place
     clone: Callable[[Tensor], Tensor]
     contiguous: Callable[[Tensor], Tensor]
     copy_: Callable[[Tensor, Tensor], Tensor]
@@ -914,7 +916,8 @@ class Hooks:
     reshape: Callable[[Tensor, Any], Tensor]
     expand: Callable[[Tensor, Any], Tensor]
     select: Callable[[Tensor, int, int], Tensor]
-    stack: Callable[[Sequence[Tensor]], Tensor]
+    stack: Callable[..., Tensor]
+    cat: Callable[..., Tensor]
     movedim: Callable[[Tensor, int, int], Tensor]
     alias: Callable[[Tensor], Tensor]
     detached: Callable[[Tensor], Tensor]

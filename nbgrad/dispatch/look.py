@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nbgrad.base.source import Lines
+from nbgrad.base.source import Lines, function, text_of
 from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, View, accumulator, edge, new, requires, storage_of, wrap
 from nbgrad.history.record import op_rule
@@ -62,9 +62,7 @@ def looking(base: str, kept: str, steps: Lines = ()) -> list[Any]:
             ["view.created = 'no_grad'"],
             f"elif {base}._rg and rule is not None:",
             [
-                *recording(base, "t._node = None"),
-                f"node.next, node.static, node.rule, node.seq = (into,), {kept}, rule, next(sequence)",
-                *steps,
+                *_recording(base, kept, steps),
                 "t._node = node",
                 "return t",
             ],
@@ -74,8 +72,8 @@ def looking(base: str, kept: str, steps: Lines = ()) -> list[Any]:
     ]
 
 
-def recording(base: str, otherwise: str) -> list[Any]:
-    """Lines that make a node and find where its gradient goes, which `into` is then; of what wants none, they return `t`."""
+def _recording(base: str, kept: str, steps: Lines = ()) -> list[Any]:
+    """Lines that make `node`, which is None of what wants no gradient."""
     return [
         f"node, into = Node(), {base}._node",
         f"if {base}._rg == 1:",
@@ -88,16 +86,63 @@ def recording(base: str, otherwise: str) -> list[Any]:
         "elif into is None or above.version != storage.version:",
         [
             f"if into is None and not requires({base}):",
-            [otherwise, "return t"],
-            f"into, number = edge({base})",
-            f"if {base}._node is None:",
-            [f"node.leaves = {base}"],
-            "elif number:",
-            ["node.numbers = (number,)"],
+            ["node = None"],
+            "else:",
+            [
+                f"into, number = edge({base})",
+                f"if {base}._node is None:",
+                [f"node.leaves = {base}"],
+                "elif number:",
+                ["node.numbers = (number,)"],
+            ],
         ],
         f"elif {base}._nr:",
         [f"node.numbers = ({base}._nr,)"],
+        "if node is not None:",
+        [f"node.next, node.static, node.rule, node.seq = (into,), {kept}, rule, next(sequence)", *steps],
     ]
+
+
+# All views of a plan of several: each part's layout and first byte, the rule, and what the node keeps. None where the long way is due.
+Looks = tuple[tuple[tuple[Spec, int], ...], Any, Any]
+_SEVERAL: Lines = [
+    "def several(base, plan):",
+    [
+        "parts, rule, kept = plan",
+        "storage = base._storage",
+        "if storage is None:",
+        ["storage = storage_of(base)"],
+        "if shared.rare or storage.inference:",
+        ["return None"],
+        "above, buf, version = base._view, base._buf, storage.version",
+        "root = base if above is None else above.base",
+        "node, number, created = None, 0, 'multi'",
+        "if not state.grad:",
+        ["created = 'no_grad'"],
+        "elif base._rg and rule is not None:",
+        [
+            *_recording("base", "kept"),
+            ["if len(parts) > 1:", ["node.outputs = len(parts)"]],
+        ],
+        "step = 0 if node is None else 1",
+        "made, number = [], 0",
+        "for shown, byte in parts:",
+        [
+            "t = new(Tensor)",
+            "t._buf = buf[byte:] if byte else buf",
+            "t._spec, t._storage, t._rg, t._nr = shown, storage, 2, number",
+            "t._node, t._ad = node, None",
+            "t._view = view = new(View)",
+            "view.base, view.created, view.version, view.leaf = root, created, version, False",
+            "number += step",
+            "made.append(t)",
+        ],
+        "return tuple(made)",
+    ],
+]
+several: Callable[[Tensor, Looks], tuple[Tensor, ...] | None] = function(
+    "several", text_of(_SEVERAL), SCOPE | {"__name__": __name__}, "several views", "their plan"
+)
 
 
 def rule_of(op: Op, sp: Spec) -> Any:
@@ -109,6 +154,15 @@ def look_of(op: Op, sp: Spec, static: dict[str, Any], out: Spec, offset: int) ->
     if type(sp) is Marked or not out.numel:
         return None
     return out, offset * out.itemsize, rule_of(op, sp), (static, (sp,), out), ()
+
+
+def looks_of(op: Op, sp: Spec, static: dict[str, Any], found: Iterable[tuple[Spec, int]]) -> Looks | None:
+    """The same of several views."""
+    parts = tuple([(out, offset * out.itemsize) for out, offset in found])
+    if type(sp) is Marked or not parts or not all([out.numel for out, _ in parts]):
+        return None
+    rule = op_rule(op, (True,), (True,), True) if sp.dtype.is_floating_point else None
+    return parts, rule, (static, (sp,), tuple([out for out, _ in parts]))
 
 
 def learn(t: Tensor, chain: Callable[[Tensor], Tensor]) -> Look | None:

@@ -17,7 +17,7 @@ from nbgrad.core.plan import Plan
 from nbgrad.core.tensor import Tensor, accumulator, edge, new, requires, storage_of, wrap
 from nbgrad.core.writes import rebase, written
 from nbgrad.history.backward import note_origin
-from nbgrad.history.rules import ElementwiseRule, OpRule
+from nbgrad.history.rules import ElementwiseRule, OpRule, PartRule
 from nbgrad.history.saved import Packed, of_packed, save, versions_of
 from nbgrad.tape.modes import shared, state
 from nbgrad.tape.node import HELD, Node, sequence
@@ -211,7 +211,8 @@ def _nothing(*_: Any) -> None:
 def op_rule(op: Op, mask: tuple[bool, ...], given: tuple[bool, ...], several: bool) -> OpRule:
     found = op.rules_of.get((mask, given))
     if found is None:
-        found = op.rules_of[mask, given] = OpRule(op, mask, given, several)
+        kind = OpRule if op.part is None else PartRule
+        found = op.rules_of[mask, given] = kind(op, mask, given, several)
     return found
 
 

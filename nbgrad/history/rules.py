@@ -28,6 +28,7 @@ from nbgrad.history.saved import SavedTensor, as_output, origin, read_saved, unp
 from nbgrad.memory import layout as _layout
 from nbgrad.memory.dtypes import float64
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.tape.modes import shared, state
 from nbgrad.tape.node import FREED, Node
 
 _empty = np.empty
@@ -574,6 +575,40 @@ class OpRule:
         if k < first or (self.op.statistics and self.outputs[k - first]):
             return None
         return self.outputs[k - first]
+
+
+_PENDING = (
+    3  # references to a gradient that only waits: the engine's, and, counted in `PartRule.apply`, two there
+)
+
+
+class PartRule(OpRule):
+    """That of a view which looks at a part. Where a gradient of the input waits for more, and nobody else has it, the part's is added to it
+    there and then: what a loop over all parts costs does not grow with the whole."""
+
+    def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        task, target = state.task, node.next[0]
+        if not (graph or task is None or node.hooked or shared.rare):
+            total = task.pending.get(target)
+            if total is not None and (needed is None or target in needed) and type(total) is Tensor:
+                static, (sp,), _ = node.static
+                base = sp.dense()
+                if (
+                    total._spec is base
+                    and total._rg == 0
+                    and getrefcount(total) == _PENDING
+                    and total._buf.base is None
+                    and getrefcount(total._buf) == 2
+                    and g._rg == 0
+                    and g._spec.dtype is base.dtype
+                ):
+                    hooks.add_part(total, g, *self.op.part(base, static))
+                    return ()
+        return self.alone(node, g, needed, graph)
+
+    def alone(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        """The part's gradient by itself."""
+        return super().apply(node, g, needed, graph)
 
 
 def _shown_places(node: Node, found: Any, raw: bool) -> Any:

@@ -7,6 +7,7 @@ tuple of specs is a key that hashes at C speed; a `Storage` owns memory and coun
 from __future__ import annotations
 
 from math import prod
+from struct import Struct
 from typing import Any
 
 from nbgrad.base.tables import Table
@@ -14,11 +15,16 @@ from nbgrad.memory import device as _device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints, Size, check_size, contiguous_strides, is_contiguous
 
+# What reads the elements of a dtype, by its code: eight times as quick as to make an array of one.
+FORMATS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B", "b1": "?"}
+_READERS = {code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()}
+
 
 class Spec:
     """How a buffer is read. `extent` counts the elements from the first to the last that it reaches, `nbytes` their bytes. What is
     `contiguous` may have any stride where there is one element or none; what is `canonical` has the strides of a new tensor. `repeats`
-    says that it was expanded: of all layouts that show an element twice, PyTorch refuses only these as the target of a write."""
+    says that it was expanded: of all layouts that show an element twice, PyTorch refuses only these as the target of a write. `read`
+    takes the one element out of a buffer, as the first of a tuple; None where there are more, or none."""
 
     __slots__ = (
         "canonical",
@@ -31,6 +37,7 @@ class Spec:
         "ndim",
         "numel",
         "plain",
+        "read",
         "repeats",
         "shape",
         "strides",
@@ -48,6 +55,7 @@ class Spec:
         self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
         self.nbytes = self.extent * self.itemsize
         check_size(shape, strides, self.nbytes)
+        self.read: Any = _READERS[dtype.code] if self.numel == 1 else None
         self.repeats = bool(self.numel) and any([s == 0 and n > 1 for s, n in zip(strides, shape)])
 
     def __repr__(self) -> str:
@@ -94,6 +102,7 @@ class Marked(Spec):
     def __init__(self, like: Spec, tangents: dict[int, Any] | None = None) -> None:
         for slot in Spec.__slots__:
             setattr(self, slot, getattr(like.plain, slot))
+        self.read = None  # what is batched has no bytes
         self.tangents = {} if tangents is None else tangents
 
     def dense(self) -> Spec:

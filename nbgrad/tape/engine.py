@@ -26,6 +26,7 @@ class Task:
     """One backward, for those who ask from inside: which nodes it runs, what to call at its end, how many it is inside of."""
 
     roots: list[Node]
+    pending: dict[Node, Any]  # gradients that wait for their nodes
     needed: set[Node] | None = None
     depth = 0
     callbacks: list[Callable[[], object]] | None = None
@@ -94,7 +95,7 @@ def run(
         _number_anew(starts)
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
-    task.roots = starts
+    task.roots, task.pending = starts, pending
     if needed is not None:
         task.needed = needed
     before, special = (state.grad, state.task), False

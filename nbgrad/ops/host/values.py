@@ -10,10 +10,12 @@ from __future__ import annotations
 import copy
 import warnings
 from inspect import Parameter, Signature
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import Table
 from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.tensor import Tensor, meta, new, requires, storage_of, wrap
 from nbgrad.core.writes import check_write, written
@@ -22,7 +24,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.device import cpu
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.memory.storage import Storage, spec
+from nbgrad.memory.storage import FORMATS, Spec, Storage, spec
 from nbgrad.ops.arrange.orders import flip
 from nbgrad.ops.pointwise.arithmetic import abs as _abs
 from nbgrad.ops.pointwise.arithmetic import mul
@@ -57,10 +59,11 @@ def item(self: Tensor) -> Any:
     >>> torch.tensor([[2.5]]).item()
     2.5
     """
+    read = self._spec.read
+    if read is not None:
+        return read(self._buf)[0]
     if self._spec.numel != 1:
         raise RuntimeError(f"a Tensor with {self._spec.numel} elements cannot be converted to Scalar")
-    if self._spec.ndim > 64:
-        self = wrap(self._buf, self._spec.like(()))
     return self._host(_NO_ITEM).item()
 
 
@@ -71,7 +74,17 @@ def tolist(self: Tensor) -> Any:
     >>> torch.arange(4).view(2, 2).tolist()
     [[0, 1], [2, 3]]
     """
-    return self._host(_NO_MEMORY).tolist()
+    read = _lists.get(self._spec)
+    if read is not None:
+        return list(read(self._buf))
+    sp = self._spec
+    if sp.ndim == 1 and sp.contiguous and 0 < sp.numel <= _FEW and type(sp) is Spec:
+        _lists.keep(sp, Struct(f"={sp.numel}{FORMATS[sp.dtype.code]}").unpack_from)
+    return sp.read(self._buf)[0] if sp.read and not sp.ndim else self._host(_NO_MEMORY).tolist()
+
+
+_FEW = 64  # elements that make a list sooner one by one than by way of an array
+_lists: Table[Spec, Any] = Table("ops.host.values.lists", 1024)
 
 
 @method
@@ -81,6 +94,9 @@ def is_nonzero(input: Tensor) -> bool:
     >>> torch.tensor([2.0]).is_nonzero()
     True
     """
+    read = input._spec.read
+    if read is not None:
+        return bool(read(input._buf)[0])
     n = input._spec.numel
     if n != 1:
         raise RuntimeError(
@@ -89,10 +105,39 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input._host().item())
 
 
+_due, _always = True, False  # a warning that comes once in a process
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Whether warnings that come once in a process come each time.
+
+    >>> torch.set_warn_always(True)
+    >>> torch.is_warn_always_enabled()
+    True
+    >>> torch.set_warn_always(False)
+    """
+    global _due, _always
+    if not isinstance(b, bool):
+        raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _due, _always = _due or b, b
+
+
+def is_warn_always_enabled() -> bool:
+    """Whether warnings that come once in a process come each time, as `set_warn_always` has it.
+
+    >>> torch.set_warn_always(False)
+    >>> torch.is_warn_always_enabled()
+    False
+    """
+    return _always
+
+
 def _number(self: Tensor) -> Any:
+    global _due
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if state.grad and requires(self):
+    if _due and state.grad and requires(self):
+        _due = _always
         warnings.warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first.",
@@ -108,7 +153,10 @@ def _float(self: Tensor) -> float:
     >>> float(torch.tensor([2]))
     2.0
     """
-    return float(_number(self))
+    read = self._spec.read
+    if read is None or (_due and self._rg and state.grad):
+        return float(_number(self))
+    return float(read(self._buf)[0])
 
 
 def _complex(self: Tensor) -> complex:
@@ -126,6 +174,9 @@ def _int(self: Tensor) -> int:
     >>> int(torch.tensor(2.7))
     2
     """
+    read = self._spec.read
+    if read is not None:
+        return int(read(self._buf)[0])
     if self._spec.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     return int(self._host(_NO_ITEM).item())
@@ -161,7 +212,7 @@ def _iter(self: Tensor) -> Any:
     """
     if not self._spec.ndim:
         raise TypeError("iteration over a 0-d tensor")
-    return iter(unbind(self, 0))
+    return iter(unbind(self))
 
 
 def _reversed(self: Tensor) -> Tensor:
@@ -650,9 +701,11 @@ __all__ = [
     "is_nonzero",
     "is_same_size",
     "is_tensor",
+    "is_warn_always_enabled",
     "isclose",
     "nonzero",
     "nonzero_static",
     "numel",
     "result_type",
+    "set_warn_always",
 ]

@@ -314,7 +314,7 @@ _END = 0x2B7E151628AED2A6
 _LONGEST = 1 << 60
 
 _GETITEM = """
-def __getitem__(self, index):
+def _getitem(self, index):
     kind = index.__class__
     if kind is int:
         row = row_of(self._spec)
@@ -452,7 +452,7 @@ def _element(sp: Spec) -> Element:
 
 _scope = {**SCOPE, "row_of": _rows.get, "element_of": _elements.get, "view_of": _views.get}
 _getitem = function(
-    "__getitem__",
+    "_getitem",
     fill(
         _GETITEM,
         row=looking("self", _SELECTED("at", "layouts", "shown")),

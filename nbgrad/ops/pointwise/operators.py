@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.core.op import ElementwiseOp
-from nbgrad.core.plan import number_type
+from nbgrad.core.plan import number_type, plan_for
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.elementwise import add_into, elementwise_function, inplace, usually
 from nbgrad.dispatch.stanza import in_place_functions, method, refuse, stanza
@@ -360,6 +360,7 @@ _IN_PLACE = ("abs", "clip", "exp", "log", "neg", "negative", "reciprocal", "rsqr
 globals().update(in_place_functions(_IN_PLACE))
 hooks.add = _add
 hooks.add_ = lambda total, grad: add_into(_add.op, total, grad)
+hooks.adding = lambda total, grad: plan_for(_add.op, (total, grad), total)
 
 
 __all__ = [

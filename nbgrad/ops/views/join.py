@@ -4,31 +4,45 @@ gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
+from math import prod
 from typing import Any
 
+import numpy as np
+
+from nbgrad.base.source import fill, function, tuple_of
 from nbgrad.base.tables import Table
-from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor, empty, hooks
+from nbgrad.core.arguments import before_guard, unset
+from nbgrad.core.op import LINEAR, Op
+from nbgrad.core.tensor import Tensor, as_inference, empty, hooks, new, wrap
 from nbgrad.dispatch.elementwise import check_out, differentiable, into, no_overlap
+from nbgrad.dispatch.prepared import Prepared
+from nbgrad.kernels import build
+from nbgrad.kernels.cpu.join import side_by_side
+from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.memory import backend, dtypes, layout
-from nbgrad.memory.storage import Spec, spec
+from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops.views.copy import copying, to_dtype, zeros
 from nbgrad.ops.views.shape import reshape, unsqueeze
-from nbgrad.ops.views.slices import _select, _slice
+from nbgrad.ops.views.slices import _select, _select_geometry, _slice, _slice_geometry
+from nbgrad.tape.modes import shared, state
+
+_empty = np.empty
+_bytes = np.dtype(np.uint8)
 
 
 class Parts:
     """Where each of the tensors to be joined goes: what the result looks like, and per tensor the bytes
     from its start and what copies there; None for one that PyTorch lets pass in any company, 1-D without
-    elements."""
+    elements. `back` says where in a gradient each tensor's lies."""
 
-    __slots__ = ("dim", "out", "places")
+    __slots__ = ("back", "dim", "out", "places")
 
     def __init__(
         self, dim: int, out: Spec, specs: Sequence[Spec], places: list[tuple[int, Spec] | None]
     ) -> None:
         self.dim, self.out = dim, out
+        self.back: Table[Spec, list[tuple[Spec, int]]] = Table("ops.views.join.back", 64)
         self.places = [
             None if place is None else (place[0], copying(place[1], sp)) for place, sp in zip(places, specs)
         ]
@@ -56,6 +70,8 @@ def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: P
     dim = parts.dim
     out: list[Tensor | None] = []
     start = 0
+    if not (state.grad or state.active):
+        return _looked_at(g, specs, wanted, parts, _cat_places)
     for sp, w in zip(specs, wanted):
         length = 0 if _skipped(sp) else tuple(sp.shape)[dim]
         if not w:
@@ -66,6 +82,42 @@ def _cat_back(g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: P
             out.append(to_dtype(_slice(g, dim=dim, start=start, length=length, step=1), sp.dtype))
         start += length
     return out
+
+
+def _cat_places(g: Spec, specs: Sequence[Spec], dim: int) -> list[tuple[Spec, int]]:
+    found, start = [], 0
+    for sp in specs:
+        skipped = _skipped(sp)
+        length = 0 if skipped else tuple(sp.shape)[dim]
+        at, offset = _slice_geometry(g, dim=dim, start=start, length=length, step=1)
+        found.append((sp.dense() if skipped else at, offset * g.itemsize if at.numel else 0))
+        start += length
+    return found
+
+
+def _stack_places(g: Spec, specs: Sequence[Spec], dim: int) -> list[tuple[Spec, int]]:
+    found = [_select_geometry(g, dim=dim, index=k) for k in range(len(specs))]
+    return [(at, offset * g.itemsize if at.numel else 0) for at, offset in found]
+
+
+def _looked_at(
+    g: Tensor,
+    specs: Sequence[Spec],
+    wanted: Sequence[bool],
+    parts: Parts,
+    places: Callable[[Spec, Sequence[Spec], int], list[tuple[Spec, int]]],
+) -> list[Tensor | None]:
+    """Parts of a gradient where nothing is recorded, without the bookkeeping that a user's view needs."""
+    known = parts.back.get(g._spec) or parts.back.keep(g._spec, places(g._spec, specs, parts.dim))
+    buf, same = g._buf, g._spec.dtype
+    return [
+        None
+        if not w
+        else wrap(buf[byte:] if byte else buf, at)
+        if sp.dtype is same
+        else to_dtype(wrap(buf[byte:] if byte else buf, at), sp.dtype)
+        for sp, w, (at, byte) in zip(specs, wanted, known)
+    ]
 
 
 def _spread_out(has: Sequence[bool], tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -91,6 +143,8 @@ def _common(specs: Sequence[Spec]) -> dtypes.dtype:
 def _stack_back(
     g: Tensor, specs: Sequence[Spec], wanted: Sequence[bool], parts: Parts
 ) -> list[Tensor | None]:
+    if not (state.grad or state.active):
+        return _looked_at(g, specs, wanted, parts, _stack_places)
     return [
         to_dtype(_select(g, dim=parts.dim, index=k), sp.dtype) if w else None
         for k, (sp, w) in enumerate(zip(specs, wanted))
@@ -104,6 +158,101 @@ def _stack_each(has: Sequence[bool], *tensors: Tensor, parts: Parts) -> Tensor:
 @differentiable("Stack", raw=True, tangent=LINEAR, batch=_stack_each, all=_stack_back)
 def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
     return _joined(tensors, parts)
+
+
+# ---------------------------------------------------------------- the short way
+
+_FEW = 4  # tensors that one kernel joins
+_SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
+_SHORT = """
+def short(tensors=unset, dim=unset, *rest, **more):
+    usual = not (more or rest) and tensors.__class__ in sequences and (dim is unset or dim.__class__ is int)
+    if usual:
+        count = len(tensors)
+        try:
+            {counts}
+        except AttributeError:
+            pass
+    given = [x for x in (tensors, dim, *rest) if x is not unset]
+    if tensors is unset and dim is not unset:
+        return slow(dim=dim, **more)
+    result = slow(*given, **more)
+    if usual and 1 < count <= {few}:
+        learn(tensors, dim)
+    return result
+"""
+
+
+def _few(count: int) -> list[Any]:
+    names = [f"t{k}" for k in range(count)]
+    asked = " | ".join([f"{t}._rg << {2 * k}" for k, t in enumerate(names)])
+    return [
+        f"{tuple_of(names)} = tensors",
+        f"found = find({tuple_of(['dim', *[f'{t}._spec' for t in names]])})",
+        "if found is not None:",
+        [
+            "size, shown, launch, address, n, meta, plan = found",
+            "buf = empty(size, bytes_)",
+            f"launch(address, n, meta, buf, {', '.join([f'{t}._buf' for t in names])})",
+            "made = new(Tensor)",  # `wrap`, in line
+            "made._buf, made._spec = buf, shown",
+            "made._rg = made._nr = 0",
+            "made._storage = made._node = made._view = made._ad = None",
+            "if shared.rare and state.modes.inference:",
+            ["as_inference(made)"],
+            f"if ({' or '.join([f'{t}._rg' for t in names])}) and state.grad:",
+            [
+                f"asked = {asked} | {1 << 2 * count}",
+                f"(plan.recorders.get(asked) or plan.recorder(asked, made))(made, {', '.join(names)})",
+            ],
+            "return made",
+        ],
+    ]
+
+
+def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callable[[Any], Any]:
+    """The short way of a call with two to four tensors that one kernel can copy."""
+
+    def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
+        known: Table[Any, tuple[Any, ...]] = Table("ops.views.join.few", 4096)
+
+        def learn(tensors: Sequence[Tensor], dim: Any) -> None:
+            specs = tuple([t._spec for t in tensors])
+            if not any([type(sp) is Marked for sp in specs]):
+                found = _one_launch(op, parts_of(specs, 0 if dim is unset else dim), specs)
+                if found is not None:
+                    known.keep((dim, *specs), found)
+
+        counts: list[Any] = []
+        for n in range(2, _FEW + 1):
+            counts += [f"{'el' * (n > 2)}if count == {n}:", _few(n)]
+        scope = dict(find=known.get, learn=learn, slow=slow, unset=unset, sequences=(tuple, list))
+        scope |= dict(empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor, state=state, shared=shared)
+        scope |= dict(as_inference=as_inference, __name__=__name__)
+        return function("short", fill(_SHORT, counts=counts, few=_FEW), scope, f"short way of {op.name}", "")
+
+    return partial(before_guard, shortened)
+
+
+def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...] | None:
+    """The one launch that copies all pieces, and what records it: of pieces of one dtype, each in rows a constant step apart."""
+    out, count = parts.out, len(specs)
+    if out.numel >= PARALLEL_FROM or not all([sp.numel and sp.dtype is out.dtype for sp in specs]):
+        return None
+    meta = [out.numel]
+    rows = prod(tuple(out.shape)[: parts.dim])
+    for sp in specs:
+        outer, inner = tuple(sp.shape)[: parts.dim], tuple(sp.shape)[parts.dim :]
+        sizes, (steps,) = layout.collapse(outer, sp.strides[: parts.dim])
+        if len(sizes) > 1 or not layout.is_contiguous(inner, sp.strides[parts.dim :]):
+            return None
+        meta += [prod(inner), steps[0] if sizes else 0]
+    meta[0] //= rows
+    code = _SIZES[out.itemsize]
+    address = build.kernel(f"join_{count}_{code}", *side_by_side(count, code)).address
+    launch = backend.of(out.device).launch(count + 2, "", 1, quick=True)
+    plan = Prepared(op, specs, {"parts": parts}, _joined)
+    return out.nbytes, out, launch, address, rows, np.array(meta, np.int64).view(np.uint8), plan
 
 
 def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
@@ -151,6 +300,7 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
     return Parts(d, out, specs, places)
 
 
+@_of_few(_cat.op, _cat_parts)  # type: ignore[attr-defined]
 def cat(tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None) -> Tensor:
     """Join tensors along a dimension that exists: their shapes agree in all others. Empty tensors of one dimension are passed over.
     Each tensor's gradient is its part of the whole.
@@ -198,6 +348,7 @@ def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
     return Parts(d, out, specs, list(places))
 
 
+@_of_few(_stack.op, _stack_parts)  # type: ignore[attr-defined]
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Join tensors of one shape along a new dimension `dim`. Each tensor's gradient is its slice of the whole.
 
@@ -211,7 +362,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else _joined_into("stack", out, result, tensors)
 
 
-hooks.stack = stack
+hooks.stack, hooks.cat = stack, cat
 
 
 def _several(one: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from nbgrad.base.tables import Table
+from nbgrad.core.arguments import before_guard, unset
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, hooks, requires, share
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import created, make_view
+from nbgrad.dispatch.look import Looks, looks_of, several
 from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op
@@ -23,17 +27,23 @@ from nbgrad.tape.modes import state
 hooks.reshape, hooks.expand = reshape, lambda t, shape: _expand(t, shape=tuple(shape))
 
 
-def _part_rule(geometry: Callable[..., tuple[Spec, int]]) -> Callable[..., Any]:
-    """The gradient of a view of a part: zeros, but where it looked."""
+class _Part:
+    """What a view of a part looks at, and its gradient: zeros, but there. All places along a dimension are one to who remembers, as a
+    loop comes to each of them."""
 
-    known = _Known(geometry)
+    def __init__(self, geometry: Callable[..., tuple[Spec, int]], place: str = "") -> None:
+        self.known, self.place = _Known(geometry), place
 
-    def rule(g: Tensor, input_spec: Spec, **static: Any) -> Tensor:
+    def __call__(self, g: Tensor, input_spec: Spec, **static: Any) -> Tensor:
         base = input_spec.dense()
-        at, offset = known.of(base, static)
+        at, offset = self.of(base, static)
         return _embed(g, base=base, at=at, offset=offset)
 
-    return rule
+    def of(self, base: Spec, static: dict[str, Any]) -> tuple[Spec, int]:
+        if not self.place:
+            return self.known.of(base, static)
+        at, _ = self.known.of(base, static | {self.place: 0})
+        return at, static[self.place] * base.strides[static["dim"]]
 
 
 def _select_geometry(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
@@ -63,8 +73,8 @@ def _diagonal_geometry(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[
     ), start if n else 0
 
 
-_select_part, _slice_part = _part_rule(_select_geometry), _part_rule(_slice_geometry)
-_diagonal_part = _part_rule(_diagonal_geometry)
+_select_part, _slice_part = _Part(_select_geometry, "index"), _Part(_slice_geometry, "start")
+_diagonal_part = _Part(_diagonal_geometry)
 
 
 @view(
@@ -96,6 +106,10 @@ def _slice(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[S
 )
 def _diagonal(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[Spec, int]:
     return _diagonal_geometry(sp, offset=offset, dim1=dim1, dim2=dim2)
+
+
+_select.op.part, _slice.op.part = _select_part.of, _slice_part.of  # type: ignore[attr-defined]
+_diagonal.op.part = _diagonal_part.of  # type: ignore[attr-defined]
 
 
 @method
@@ -180,34 +194,39 @@ def _part(input: Tensor, sp: Spec, offset: int) -> Tensor:
 
 
 def _several(
-    node_name: str, apart: bool = False
+    node_name: str, join: Callable[[list[Tensor], int], Tensor], apart: bool = False
 ) -> Callable[[Callable[..., list[tuple[Spec, int]]]], Callable[..., tuple[Tensor, ...]]]:
-    """Make what gives the geometries of several views an op. Those `apart` are none to autograd: each counts its own writes."""
+    """Make what gives the geometries of several views an op, of which `join` along the dimension is the inverse. Those `apart` are none
+    to autograd: each counts its own writes."""
 
     def make(geometry: Callable[..., list[tuple[Spec, int]]]) -> Callable[..., tuple[Tensor, ...]]:
         def forward(input: Tensor, **static: Any) -> Tensor:
             raise AssertionError("views are made by make_view")
 
         def rule(g: Any, input_spec: Spec, parts: Any) -> Tensor:
-            if isinstance(g, Tensor):  # the engine's form for a node of one output, here a tuple of one view
-                g = [g]
-            base = input_spec.dense()
-            total: Tensor | None = None
-            for grad, (at, offset) in zip(g, geometry(base, **parts)):
-                if grad is not None:
-                    part = _embed(grad, base=base, at=at, offset=offset)
-                    total = part if total is None else hooks.add(total, part)
-            assert total is not None
-            return total
+            grads = [g] if isinstance(g, Tensor) else g  # the engine's form for a node of one output
+            found = zip(grads, geometry(input_spec.plain.dense(), **parts))
+            return join([hooks.zeros(at.dense()) if x is None else x for x, (at, _) in found], parts["dim"])
 
         def batch(x: Tensor, parts: dict[str, Any]) -> tuple[Tensor, ...]:
             return views(x, parts={**parts, "dim": parts["dim"] + 1})
 
         op = Op(forward, {"input": rule}, node_name + "Backward0", LINEAR, batch)
+        known: Table[Any, Looks | None] = Table("ops.views.slices.known", 1024)
+
+        def at(sp: Spec, parts: dict[str, Any]) -> Looks | None:
+            key = (sp, *parts.values())
+            if key not in known:
+                known[key] = looks_of(op, sp, {"parts": parts}, geometry(sp, **parts))
+            return known[key]
 
         def views(input: Tensor, *, parts: dict[str, Any]) -> tuple[Tensor, ...]:
             if state.active and type(input._spec) is Marked:
                 return transforms.view(op, views, input, {"parts": parts}, created(multi=True))
+            if not apart and (plan := at(input._spec, parts)) is not None:
+                outs = several(input, plan)
+                if outs is not None:
+                    return outs
             found = geometry(input._spec, **parts)
             if apart:
                 outs = tuple([_part(input, sp, offset) for sp, offset in found])
@@ -220,13 +239,62 @@ def _several(
         def called(input: Tensor, **parts: Any) -> tuple[Tensor, ...]:
             return views(input, parts=parts)
 
-        called.op = op  # type: ignore[attr-defined]
+        called.op, called.at = op, at  # type: ignore[attr-defined]
         return called
 
     return make
 
 
-@_several("Unbind")
+def _by_numbers(
+    parts: Callable[..., tuple[Any, dict[str, Any]]], numbers: int
+) -> Callable[[Callable[..., Any]], Any]:
+    """The short way of a call with a tensor and ints, of which the last is `dim`; `parts` says which op of which parts it comes to."""
+
+    def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
+        known: Table[Any, Looks] = Table("ops.views.slices.calls", 4096)
+        find = known.get
+
+        def short(
+            input: Any = unset, first: Any = unset, second: Any = unset, /, *rest: Any, **more: Any
+        ) -> Any:
+            usual = not (more or rest) and (first is unset or first.__class__ is int)
+            if usual and (second is unset or second.__class__ is int):
+                try:
+                    plan = find((input._spec, first, second))
+                except AttributeError:
+                    plan = None
+                if plan is not None:
+                    outs = several(input, plan)
+                    if outs is not None:
+                        return outs
+            elif not rest and [*more] == ["dim"] and (second if numbers == 2 else first) is unset:
+                if first is not unset or numbers == 1:
+                    return short(input, *[first][: numbers - 1], more["dim"])
+            else:
+                usual = False
+            given = [x for x in (input, first, second, *rest) if x is not unset]
+            outs = slow(*given, **more)
+            if usual and type(input._spec) is Spec:
+                op, found = parts(*given)
+                plan = op.at(input._spec, found)
+                if plan is not None:
+                    known.keep((input._spec, first, second), plan)
+            return outs
+
+        return short
+
+    return partial(before_guard, shortened)
+
+
+def _stacked(grads: list[Tensor], dim: int) -> Tensor:
+    return hooks.stack(grads, dim)
+
+
+def _joined(grads: list[Tensor], dim: int) -> Tensor:
+    return hooks.cat(grads, dim)
+
+
+@_several("Unbind", _stacked)
 def _unbind(sp: Spec, *, dim: int) -> list[tuple[Spec, int]]:
     return [_select_geometry(sp, dim=dim, index=k) for k in range(sp.shape[dim])]
 
@@ -239,12 +307,14 @@ def _split_geometry(sp: Spec, *, dim: int, sizes: Ints) -> list[tuple[Spec, int]
     return out
 
 
-_split, _split_with_sizes = _several("Split")(_split_geometry), _several("SplitWithSizes")(_split_geometry)
-_unsafe_split = _several("UnsafeSplit", apart=True)(_split_geometry)
-_unsafe_split_with_sizes = _several("UnsafeSplitWithSizes", apart=True)(_split_geometry)
+_split = _several("Split", _joined)(_split_geometry)
+_split_with_sizes = _several("SplitWithSizes", _joined)(_split_geometry)
+_unsafe_split = _several("UnsafeSplit", _joined, apart=True)(_split_geometry)
+_unsafe_split_with_sizes = _several("UnsafeSplitWithSizes", _joined, apart=True)(_split_geometry)
 
 
 @method
+@_by_numbers(lambda input, dim=0: (_unbind, {"dim": layout.wrap_dim(dim, input.ndim)}), 1)
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all slices along `dim`, as a tuple. The gradients are stacked.
 
@@ -298,6 +368,7 @@ def _chunks(input: Tensor, chunks: int, dim: int) -> dict[str, Any]:
 
 
 @method
+@_by_numbers(lambda tensor, size, dim=0: (_split, _equal_parts(tensor, size, dim)), 2)
 def split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts along `dim`, as a tuple: each `split_size` long (the last may be shorter), or as long as the list `split_size`
     says. The gradients are joined.
@@ -326,14 +397,21 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 
 @method
+@_by_numbers(lambda input, chunks, dim=0: _chunked(input, chunks, dim), 2)
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` parts of one length along `dim`, of which the last may be shorter, as a tuple.
 
     >>> torch.arange(5).chunk(2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    op, parts = _chunked(input, chunks, dim)
+    found: tuple[Tensor, ...] = op(input, **parts)
+    return found
+
+
+def _chunked(input: Tensor, chunks: int, dim: int) -> tuple[Any, dict[str, Any]]:
     parts = _chunks(input, chunks, dim)
-    return (_split if input.shape[parts["dim"]] else _split_with_sizes)(input, **parts)
+    return _split if input.shape[parts["dim"]] else _split_with_sizes, parts
 
 
 @method

@@ -107,10 +107,10 @@ def _embed_each(x: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
     return _embed(x, base=whole, at=_per_example(at, n, whole.strides[0]), offset=offset)
 
 
-_embeds: Table[tuple[Spec, Spec, Spec, int], tuple[int, Kernel | None]] = Table(
-    "ops.views.views.embeds", 4096
-)
-_embed_of = _embeds.get
+# By how the gradient, the base and what the view looks at lie; where that is, is none of the kernel's business.
+_embeds: Table[tuple[Spec, Spec, Spec], Kernel | None] = Table("ops.views.views.embeds", 4096)
+_additions: Table[tuple[Spec, Spec], Any] = Table("ops.views.views.additions", 4096)
+_unknown: Any = object()
 
 
 @differentiable(
@@ -122,14 +122,13 @@ _embed_of = _embeds.get
 )
 def _embed(input: Tensor, *, base: Spec, at: Spec, offset: int) -> Tensor:
     out = zeros(base)
-    key = (input._spec, base, at, offset)
-    found = _embed_of(key)
-    if found is None:
-        apart = at.numel and not layout.overlaps(at.shape, at.strides)
-        kernel = copying(at.like(dtype=base.dtype), input._spec) if apart else None
-        found = _embeds.keep(key, (offset * base.itemsize, kernel))
-    start, k = found
     if at.numel:
+        key = (input._spec, base, at)
+        k = _embeds.get(key, _unknown)
+        if k is _unknown:
+            apart = not layout.overlaps(at.shape, at.strides)
+            k = _embeds.keep(key, copying(at.like(dtype=base.dtype), input._spec) if apart else None)
+        start = offset * base.itemsize
         buf = backend.of(base.device).view(out._buf, start) if start else out._buf
         if k is None:
             _add_overlapping(wrap(buf, at.like(dtype=base.dtype)), input)
@@ -145,6 +144,18 @@ def _add_overlapping(place: Tensor, g: Tensor) -> None:
     memory, values = place._host(), g._host()
     for index in itertools.product(*map(builtins.range, place.shape)):
         memory[index] += values[index]
+
+
+def _add_part(total: Tensor, g: Tensor, at: Spec, offset: int) -> None:
+    """Add the gradient of a part to a total that nobody else has."""
+    if at.numel:
+        plan = _additions.get((at, g._spec)) or _additions.keep((at, g._spec), hooks.adding(at, g._spec))
+        start = offset * at.itemsize
+        buf = backend.of(at.device).view(total._buf, start) if start else total._buf
+        plan.launch(plan.address, plan.n, buf, g._buf)
+
+
+hooks.add_part = _add_part
 
 
 def as_strided_view(g: Tensor, at: Spec, offset: int) -> Tensor:
