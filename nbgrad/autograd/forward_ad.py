@@ -6,12 +6,14 @@ tangents, tangents of gradients), and that outside of it a dual tensor is an ord
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nbgrad.autograd.grad_mode import Mode
 from nbgrad.core.refusals import OVERLAP
 from nbgrad.core.tensor import Tensor
-from nbgrad.dispatch.transforms import moving, primal, tangent_of, with_tangent
+from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
+from nbgrad.ops.make.filled import zeros_like
 from nbgrad.ops.views.views import alias
 from nbgrad.tape.modes import state
 
@@ -162,6 +164,17 @@ def check_tangent(tensor: Tensor, tangent: Tensor) -> None:
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
             f"Tensor is of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}."
         )
+
+
+def duals(points: Sequence[Tensor], directions: Sequence[Tensor], k: int) -> list[Tensor]:
+    """The points, moving in these directions, as the transforms that run now see them."""
+    level = state.levels[-1] if state.levels else None
+    return [with_tangent(lift(x, level), lift(v, level), k) for x, v in zip(points, directions)]
+
+
+def tangent_or_zeros(t: Tensor, k: int) -> Tensor:
+    found: Tensor | None = tangent_of(t, k)
+    return zeros_like(primal(t, k).detach()) if found is None else found
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

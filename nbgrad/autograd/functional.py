@@ -13,15 +13,15 @@ from typing import Any, TypeAlias
 
 from nbgrad.autograd._run import grad
 from nbgrad.autograd._vmap import basis, by_input, vmap
+from nbgrad.autograd.forward_ad import duals, tangent_or_zeros
 from nbgrad.autograd.function import FunctionCtx
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.core.tensor import Tensor, edge, requires
-from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
+from nbgrad.dispatch.transforms import moving
 from nbgrad.memory.storage import Marked
 from nbgrad.ops.make.filled import zeros, zeros_like
 from nbgrad.ops.views.join import stack
 from nbgrad.ops.views.slices import split
-from nbgrad.tape.modes import state
 
 Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
 
@@ -300,12 +300,7 @@ def _forward_jacobian(
 
     def push(*directions: Tensor) -> tuple[Tensor, ...]:
         with moving() as k:
-            level = state.levels[-1]
-            outs = outputs(
-                *[with_tangent(lift(x, level), lift(v, level), k) for x, v in zip(points, directions)]
-            )
-            tangents = [tangent_of(o, k) for o in outs]
-            return tuple(zeros_like(primal(o, k)) if t is None else t for o, t in zip(outs, tangents))
+            return tuple([tangent_or_zeros(o, k) for o in outputs(*duals(points, directions, k))])
 
     points = [x.detach() for x in xs]
     columns = vmap(push)(*basis(points))

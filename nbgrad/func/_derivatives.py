@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeVar, overload
 
 from nbgrad.autograd._run import grad as _grad
 from nbgrad.autograd._vmap import basis, by_input, vmap
-from nbgrad.autograd.forward_ad import _set_fwd_grad_enabled, check_tangent
+from nbgrad.autograd.forward_ad import _set_fwd_grad_enabled, check_tangent, duals, tangent_or_zeros
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.core.pytree import tree_flatten, tree_map, tree_unflatten
 from nbgrad.core.tensor import Tensor, edge, requires, set_requires_grad
-from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of, with_tangent
+from nbgrad.dispatch.transforms import lift, moving, primal, tangent_of
 from nbgrad.func._running import running
 from nbgrad.memory.storage import Batched, Marked
 from nbgrad.ops.make.filled import zeros_like
@@ -352,28 +352,21 @@ def _jvp(func: Function, primals: Any, tangents: Any, strict: bool, has_aux: boo
             if not isinstance(t, Tensor):
                 raise RuntimeError(f"{words}: Expected {what} to only contain Tensors, got {type(t)}")
     with _set_fwd_grad_enabled(True), moving() as k:
-        level = state.levels[-1] if state.levels else None
-        duals = []
         for x, v in zip(flat, directions):
             check_tangent(x, v)
-            duals.append(with_tangent(lift(x, level), lift(v, level), k))
         with running(func, given, hooks=True):
-            output = func(*tree_unflatten(duals, structure))
+            output = func(*tree_unflatten(duals(flat, directions, k), structure))
         aux: Any = None
         if has_aux:
             output, aux = _with_aux(output, words)
         outs, out_structure = tree_flatten(output)
         _check_tensors(outs, words)
-        values, moved = [], []
-        for o in outs:
-            t = tangent_of(o, k)
-            if t is None and strict:
-                raise RuntimeError(
-                    "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
-                    "strict=True."
-                )
-            values.append(primal(o, k))
-            moved.append(zeros_like(values[-1].detach()) if t is None else t)
+        if strict and any([tangent_of(o, k) is None for o in outs]):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                "strict=True."
+            )
+        values, moved = [primal(o, k) for o in outs], [tangent_or_zeros(o, k) for o in outs]
         aux = tree_map(lambda t: primal(_tensor(t), k), aux) if has_aux else None
     results = tree_unflatten(values, out_structure), tree_unflatten(moved, out_structure)
     return (*results, aux) if has_aux else results

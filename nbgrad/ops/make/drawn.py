@@ -16,7 +16,7 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.data import from_array
-from nbgrad.ops.make.factories import _finish, _of_a_like, _of_out, _sized, _spec, of_draws
+from nbgrad.ops.make.factories import _finish, _named, _of_a_like, _of_out, _sized, _spec, of_draws
 from nbgrad.ops.make.filled import _like, empty_like
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.tape.modes import state
@@ -146,44 +146,51 @@ def _draws_where_they_lie(input: Tensor, memory_format: Any) -> bool:
     return not _like(input, None, memory_format).contiguous
 
 
-@_of_a_like(lambda t: _random.few_units(t._spec))
-def rand_like(
-    input: Tensor,
-    *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
+def _draws_like(
+    memory_of: Callable[[Tensor], Any], fill: str
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """A function of a tensor, of what draws a shape in the order of its elements; `fill` is the method that draws into a tensor."""
+
+    def decorate(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def factory(
+            input: Tensor,
+            *,
+            generator: Any = None,
+            dtype: Any = None,
+            device: Any = None,
+            requires_grad: bool = False,
+            memory_format: Any = None,
+        ) -> Tensor:
+            if _draws_where_they_lie(input, memory_format):
+                t = getattr(empty_like(input, dtype=dtype), fill)(generator=generator)
+                return _finish(t, requires_grad)
+            return draw(
+                input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad
+            )
+
+        return _of_a_like(memory_of)(_named(factory, draw))
+
+    return decorate
+
+
+@_draws_like(lambda t: _random.few_units(t._spec), "uniform_")
+def rand_like(shape: Sequence[int], **more: Any) -> Tensor:
     """`rand` in the shape and dtype of `input`, laid out as it is.
 
     >>> torch.rand_like(torch.ones(3))
     tensor([0.4963, 0.7682, 0.0885])
     """
-    if _draws_where_they_lie(input, memory_format):
-        return _finish(empty_like(input, dtype=dtype).uniform_(generator=generator), requires_grad)
-    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
+    return rand(shape, **more)
 
 
-@_of_a_like(lambda t: _random.few_normals(t._spec))
-def randn_like(
-    input: Tensor,
-    *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    memory_format: Any = None,
-) -> Tensor:
+@_draws_like(lambda t: _random.few_normals(t._spec), "normal_")
+def randn_like(shape: Sequence[int], **more: Any) -> Tensor:
     """`randn` in the shape and dtype of `input`, laid out as it is.
 
     >>> torch.randn_like(torch.ones(3))
     tensor([ 1.5410, -0.2934, -2.1788])
     """
-    if _draws_where_they_lie(input, memory_format):
-        return _finish(empty_like(input, dtype=dtype).normal_(generator=generator), requires_grad)
-    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad)
+    return randn(shape, **more)
 
 
 def randint_like(

@@ -81,7 +81,11 @@ def _hardtanh(input, low, high):
     return p.minimum(high, p.maximum(low, input))
 
 
-def _leaky(name: str, node: str) -> Any:
+def _leaky(
+    name: str,
+    node: str,
+    vjp: Any = lambda g, input, slope: (choose(p.gt(input, 0), g, g * slope), None),
+) -> Any:
     return stanza(
         lambda input, slope: choose(p.gt(input, 0), input, input * slope),
         name=name,
@@ -91,22 +95,16 @@ def _leaky(name: str, node: str) -> Any:
         kernel=_only_floats("leaky_relu_cpu"),
         backward_op=True,
         shared=False,
-        vjp=lambda g, input, slope: (choose(p.gt(input, 0), g, g * slope), None),
+        vjp=vjp,
     )
 
 
 _leaky_relu = _leaky("leaky_relu", "LeakyReluBackward0")
 # In place PyTorch reads the result, whose sign is the input's if the slope is not negative.
-_leaky_relu_in_place = stanza(
-    lambda input, slope: choose(p.gt(input, 0), input, input * slope),
-    name="leaky_relu",
-    node="LeakyReluBackward1",
-    settings=("slope",),
-    method=False,
-    kernel=_only_floats("leaky_relu_cpu"),
-    backward_op=True,
-    shared=False,
-    vjp=lambda g, y, slope: (choose(p.gt(y, 0), g, g * slope), None),
+_leaky_relu_in_place = _leaky(
+    "leaky_relu",
+    "LeakyReluBackward1",
+    lambda g, y, slope: (choose(p.gt(y, 0), g, g * slope), None),
 )
 _rrelu_steady = _leaky("rrelu_with_noise", "RreluWithNoiseBackward0")
 

@@ -139,12 +139,16 @@ def _trunc_divide(input, other):
     return p.trunc(input / other)
 
 
-@stanza(
-    node="RemainderBackward1",
-    number_node="RemainderBackward0",
-    kernel=refuse("remainder_cpu", bools=True),
-    integers=_refuse_zero,
-)
+def _left_over(name: str) -> Any:
+    return stanza(
+        node=f"{name.capitalize()}Backward1",
+        number_node=f"{name.capitalize()}Backward0",
+        kernel=refuse(f"{name}_cpu", bools=True),
+        integers=_refuse_zero,
+    )
+
+
+@_left_over("remainder")
 def remainder(input, other):
     """What `input` exceeds a whole multiple of `other` by, with the quotient rounded down: it has the sign of `other`, as Python's `%`.
     Integers modulo zero are refused. The gradients are `g` and `-g * floor(input / other)`.
@@ -155,12 +159,7 @@ def remainder(input, other):
     return p.remainder(input, other)
 
 
-@stanza(
-    node="FmodBackward1",
-    number_node="FmodBackward0",
-    kernel=refuse("fmod_cpu", bools=True),
-    integers=_refuse_zero,
-)
+@_left_over("fmod")
 def fmod(input, other):
     """What is left of `input` after division by `other` with the quotient rounded towards zero: it has the sign of `input`, as C's `fmod`.
     Integers modulo zero are refused. The gradients are `g` and `-g * trunc(input / other)`.

@@ -248,14 +248,27 @@ def nan_to_num_(
 # ---------------------------------------------------------------- extremes where NaN is no number
 
 
-@stanza(
-    inplace=False,
-    tensors=("input", "other"),
-    vjp=lambda g, input, other: (
-        choose(p.logical_or(p.ge(input, other), p.isnan(other)), g, 0.0),
-        choose(p.logical_or(p.ge(input, other), p.isnan(other)), 0.0, g),
-    ),
-)
+def _counts(first: Any) -> Any:
+    """One of two elements, the first where `first(input, other)` says so: it has the gradient."""
+    return stanza(
+        inplace=False,
+        tensors=("input", "other"),
+        vjp=lambda g, input, other: (
+            choose(first(input, other), g, 0.0),
+            choose(first(input, other), 0.0, g),
+        ),
+    )
+
+
+def _larger(input: Any, other: Any) -> Any:
+    return p.logical_or(p.ge(input, other), p.isnan(other))
+
+
+def _smaller(input: Any, other: Any) -> Any:
+    return p.logical_or(p.le(input, other), p.isnan(other))
+
+
+@_counts(_larger)
 def fmax(input, other):
     """The larger of `input` and `other`, of which one that is NaN does not count (`maximum` would be NaN). The larger has the gradient; of
     equals, `input`.
@@ -263,17 +276,10 @@ def fmax(input, other):
     >>> torch.fmax(torch.tensor([1.0, float("nan")]), torch.tensor([3.0, 2.0]))
     tensor([3., 2.])
     """
-    return choose(p.logical_or(p.ge(input, other), p.isnan(other)), input, other)
+    return choose(_larger(input, other), input, other)
 
 
-@stanza(
-    inplace=False,
-    tensors=("input", "other"),
-    vjp=lambda g, input, other: (
-        choose(p.logical_or(p.le(input, other), p.isnan(other)), g, 0.0),
-        choose(p.logical_or(p.le(input, other), p.isnan(other)), 0.0, g),
-    ),
-)
+@_counts(_smaller)
 def fmin(input, other):
     """The smaller of `input` and `other`, of which one that is NaN does not count (`minimum` would be NaN). The smaller has the gradient;
     of equals, `input`.
@@ -281,7 +287,7 @@ def fmin(input, other):
     >>> torch.fmin(torch.tensor([1.0, float("nan")]), torch.tensor([3.0, 2.0]))
     tensor([1., 2.])
     """
-    return choose(p.logical_or(p.le(input, other), p.isnan(other)), input, other)
+    return choose(_smaller(input, other), input, other)
 
 
 _ONE_DTYPE = "heaviside is not yet implemented for tensors with different dtypes."
