@@ -267,7 +267,7 @@ def _by_numbers(
                     outs = several(input, plan)
                     if outs is not None:
                         return outs
-            elif not rest and [*more] == ["dim"] and (second if numbers == 2 else first) is unset:
+            elif [*more] == ["dim"] and input is not unset and (first, second)[numbers - 1] is unset:
                 if first is not unset or numbers == 1:
                     return short(input, *[first][: numbers - 1], more["dim"])
             else:
