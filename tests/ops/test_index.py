@@ -413,3 +413,42 @@ def test_gather_along_an_expanded_index_and_of_many() -> None:
     for _ in range(2):
         assert np.array_equal(T.tensor(line).gather(0, T.tensor(many)).numpy(), line[many])
         assert np.array_equal(T.tensor(line)[T.tensor(many)].numpy(), line[many])
+
+
+def test_kept_masks() -> None:
+    values = np.arange(24.0).reshape(2, 3, 4)
+    for dims in (1, 2, 3):
+        mask = np.arange(np.prod(values.shape[:dims])).reshape(values.shape[:dims]) % 3 != 1
+        none = np.zeros_like(mask)
+        for x in (T.tensor(values), T.tensor(values.transpose(2, 1, 0).copy()).permute(2, 1, 0)):
+            x = x.clone().requires_grad_()
+            for chosen in (mask, mask, none, ~mask):
+                y = x[T.tensor(chosen)]
+                assert np.array_equal(y.detach().numpy(), values[chosen])
+                (g,) = T.autograd.grad((y * y).sum(), x)
+                assert np.array_equal(
+                    g.numpy(), np.where(chosen.reshape(chosen.shape + (1,) * (3 - dims)), 2 * values, 0)
+                )
+        with pytest.raises(IndexError, match="does not match the shape of the indexed tensor"):
+            T.tensor(values)[T.tensor(mask)[:1] if dims == 1 else T.tensor(mask)[:, :1]]
+    assert np.array_equal(T.tensor(values).masked_select(T.tensor(values > 20)).numpy(), [21, 22, 23])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bool", "int8"])
+def test_nonzero_of_all_layouts(dtype: str) -> None:
+    values = (np.arange(24).reshape(2, 3, 4) % 3).astype(dtype)
+    x = T.tensor(values)
+    for t, v in (
+        (x, values),
+        (x.permute(2, 0, 1), values.transpose(2, 0, 1)),
+        (x[:, 1], values[:, 1]),
+        (x[1:, 1:], values[1:, 1:]),
+    ):
+        for _ in range(2):
+            assert np.array_equal(t.nonzero().numpy(), np.argwhere(v))
+            assert np.array_equal(T.stack(t.nonzero(as_tuple=True)).numpy(), np.stack(v.nonzero()))
+    assert T.zeros(3, 0).nonzero().shape == (0, 2) and T.zeros(4).nonzero().shape == (0, 1)
+    assert T.tensor(2.0).nonzero().shape == (1, 0)
+    assert not T.ones(2, requires_grad=True).nonzero().requires_grad
+    with pytest.raises(RuntimeError, match="dynamic shape"):
+        T.vmap(lambda t: t.nonzero())(x)

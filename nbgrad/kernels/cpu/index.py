@@ -174,28 +174,28 @@ def @NAME@(start, stop, x, found):
 _TRUE = '''"""Where the elements are that are not 0."""
 {imports}
 
-def @NAME@(start, stop, meta, x, found):
+def @NAME@(start, stop, meta, x, found, apart, along):
     d = meta[0]
-    n = meta[1]
-    apart = meta[2]
+    n = d * apart
     for k in range(start, stop):
         if {true}:
             rest = k
             q = n
             for e in range(d):
-                size = meta[3 + e]
+                size = meta[1 + e]
                 q -= apart
                 found[q] = rest % size
                 rest //= size
-            n += meta[3 + d]
+            n += along
 '''
 
 
 @cached(64)
 def true(code: str, count: bool) -> tuple[str, tuple[str, ...]]:
-    """Of what lies without gaps. `meta` holds the number of dimensions, where in `found` the first element's indices end, how far apart an
-    element's indices lie, the sizes, the last first, and how far apart elements lie."""
+    """Of what lies without gaps. `meta` holds the number of dimensions and the sizes, the last first; the indices of an element lie `apart`
+    in `found`, and those of two elements `along`."""
     value = "from_half(x[k])" if code == "f2" else "x[k]"
     source = (_COUNT if count else _TRUE).format(imports=halves((code,)), true=f"({value} != 0)")
-    meta = () if count else ("*i8",)
-    return source, ("i8", "i8", *meta, f"*{code}", "*i8")
+    if count:
+        return source, ("i8", "i8", f"*{code}", "*i8")
+    return source, ("i8", "i8", "*i8", f"*{code}", "*i8", "i8", "i8")

@@ -20,12 +20,14 @@ from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.tensor import Tensor, meta, new, requires, storage_of, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.elementwise import into
+from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.device import cpu
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import FORMATS, Spec, Storage, spec
 from nbgrad.ops.arrange.orders import flip
+from nbgrad.ops.index.place import true_places
 from nbgrad.ops.pointwise.arithmetic import abs as _abs
 from nbgrad.ops.pointwise.arithmetic import mul
 from nbgrad.ops.pointwise.comparisons import eq, isfinite, isnan, le, logical_and, logical_or
@@ -316,7 +318,29 @@ DYNAMIC = (
 )
 
 
+@prepared()
+def _nonzero(input: Spec) -> Run:
+    if not input.contiguous or not input.ndim or not input.numel:
+        return lambda t: of_array(_true_in(t._host()))
+    find = true_places(input, False)
+
+    def run(t: Tensor) -> Tensor:
+        count, places = find(t._buf)
+        return wrap(places, spec(dtypes.int64, (count, input.ndim), None, input.device))
+
+    return run
+
+
+def _true_in(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    found = np.empty((np.count_nonzero(array), array.ndim), np.int64)
+    if array.ndim:
+        for d, i in enumerate(array.nonzero()):
+            found[:, d] = i
+    return found
+
+
 @method
+@settled
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not 0, one in each row; with `as_tuple` one tensor per dimension, as indexing takes them.
 
@@ -324,16 +348,14 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     tensor([[0, 1],
             [1, 0]])
     """
+    if out is None and not as_tuple and type(input._spec) is Spec:
+        return call_of(_nonzero, input)
     array = input._host(DYNAMIC.format("nonzero"))
     if as_tuple:
         if out is not None:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return tuple(of_array(i) for i in np.atleast_1d(array).nonzero())
-    found = np.empty((np.count_nonzero(array), array.ndim), np.int64)
-    if array.ndim:
-        for d, i in enumerate(array.nonzero()):
-            found[:, d] = i
-    return _places_into("nonzero", out, of_array(found))
+    return _places_into("nonzero", out, of_array(_true_in(array)))
 
 
 def _places_into(name: str, out: Tensor | None, result: Tensor) -> Tensor:

@@ -46,6 +46,7 @@ from nbgrad.ops.index.place import (
     record_at,
     warn_expanded,
     warn_once,
+    where_true,
 )
 from nbgrad.ops.pointwise.arithmetic import remainder
 from nbgrad.ops.reduce.sums import any as any_of
@@ -685,11 +686,15 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
             "would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you need "
             "this feature."
         )
-    at = mask._host() if tuple(mask.shape) == shape else np.broadcast_to(mask._host(), shape)
-    if not shape:
-        read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
-    found = at.nonzero()
-    result = _masked_select(read, place=Place(tuple(builtins.range(len(shape))), found, found[0].shape))
+    if mask._spec.shape == input._spec.shape and mask._spec.contiguous and shape:
+        place: Place = where_true(mask)
+    else:
+        at = mask._host() if tuple(mask.shape) == shape else np.broadcast_to(mask._host(), shape)
+        if not shape:
+            read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
+        found = at.nonzero()
+        place = Place(tuple(builtins.range(len(shape))), found, found[0].shape)
+    result = _masked_select(read, place=place)
     return result if out is None else _apart_into("masked_select", out, result, input, mask)
 
 

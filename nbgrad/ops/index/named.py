@@ -15,7 +15,8 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked, Spec
-from nbgrad.ops.index.place import Named, Place, _address, _index, checking, held_copy, record_at
+from nbgrad.ops.index.place import Named, Place, _address, _index, checking, held_copy, record_at, where_true
+from nbgrad.ops.index.place import _read as read_at
 from nbgrad.tape.modes import state
 
 Reader = Callable[[Tensor, Sequence[Tensor]], Tensor | None]
@@ -37,10 +38,14 @@ def read(t: Tensor, index: Any) -> Tensor | None:
 def learn(t: Tensor, index: Any) -> None:
     """After a read that was fine: the next one's way."""
     given = _named(index if index.__class__ is tuple else (index,))
-    dims = () if given is None else _simple(t._spec, given[1])
+    if given is None:
+        return
+    at, sp = given[1], t._spec
+    dims = _simple(sp, at)
     if dims:
-        at = given[1]  # type: ignore[index]
-        _readers.keep((t._spec, *at), _reading(t._spec, dims, at[dims[0]]))
+        _readers.keep((sp, *at), _reading(sp, dims, at[dims[0]]))
+    elif len(at) == 1 and at[0] is not None and _is_mask(sp, at[0]):
+        _readers.keep((sp, *at), _read_masked)
 
 
 def _named(index: tuple[Any, ...]) -> tuple[list[Tensor], list[Any]] | None:
@@ -65,6 +70,20 @@ def _simple(sp: Spec, specs: Sequence[Spec | None]) -> Ints:
     simple = at is not None and at.dtype is dtypes.int64 and at.ndim and at.numel and at.contiguous
     alike = all([other is None or other is at for other in specs])
     return dims if simple and alike and Marked not in (type(sp), type(at)) else ()
+
+
+def _is_mask(sp: Spec, at: Spec) -> bool:
+    """Whether a mask that lies so is contiguous and fits the first dimensions."""
+    fits = tuple(sp.shape)[: at.ndim] == tuple(at.shape) and at.numel > 0 and at.ndim > 0
+    return fits and at.dtype is dtypes.bool_ and at.contiguous and Marked not in (type(sp), type(at))
+
+
+def _read_masked(input: Tensor, given: Sequence[Tensor]) -> Tensor:
+    place = where_true(given[0])
+    made = read_at(input, place)
+    if input._rg and state.grad:
+        record_at(_index, made, input, place)
+    return made
 
 
 def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:

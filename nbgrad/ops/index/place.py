@@ -570,11 +570,13 @@ def _zeroed(g: Tensor, place: Place) -> Tensor:
 
 
 class _Fault(threading.local):
-    """A byte of this thread's that a kernel sets: as it is given to one, and as it is read."""
+    """A byte of this thread's that a kernel sets, and a number: as they are given to one, and as they are read."""
 
     def __init__(self) -> None:
         byte = np.zeros(1, np.uint8)
         self.both: tuple[Any, Any] = byte, byte.data
+        count = np.zeros(1, _int64)
+        self.count: tuple[Any, Any] = count, count.data
 
 
 _fault = _Fault()
@@ -595,6 +597,38 @@ def checking(count: int, low: int, high: int) -> Callable[[Any], bool]:
         return True
 
     return fine
+
+
+@cached(PLANS)
+def true_places(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
+    """What finds in memory that lies as `sp`, contiguous, how many elements are not 0, and where: the indices of one after another's, or
+    those of all `by_dim`."""
+    code, d, n = sp.dtype.code, sp.ndim, sp.numel
+    launch = backend.of(sp.device).launch
+    counting = build.kernel(f"count_{code}", *_kernels.true(code, True)).address
+    finding = build.kernel(f"nonzero_{code}", *_kernels.true(code, False)).address
+    count_all, find_all = launch(2, "", 1, n < FEW), launch(3, "qq", 1, n < FEW)
+    meta = np.array([d, *sp.shape[::-1]], _int64).view(np.uint8)
+
+    def found(buffer: Any) -> tuple[int, Any]:
+        number, seen = _fault.count
+        count_all(counting, n, buffer, number)
+        count = seen[0]
+        places = np.empty(count * d * 8, np.uint8)
+        if count:
+            find_all(finding, n, meta, buffer, places, *((count, 1) if by_dim else (1, d)))
+        return count, places
+
+    return found
+
+
+def where_true(mask: Tensor) -> Named:
+    """The places in a tensor's first dimensions where a mask that lies contiguous is true."""
+    sp = mask._spec
+    count, places = true_places(sp, True)(mask._buf)
+    step = 8 * count
+    buffers = [places] if sp.ndim == 1 else [places[step * d : step * d + step] for d in range(sp.ndim)]
+    return Named(tuple(builtins.range(sp.ndim)), sp.shape, buffers, (count,))
 
 
 def _checked(
