@@ -407,7 +407,7 @@ def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
             if a._rg and state.grad:
                 return False
             other = a._storage
-            if a is not t and other is not None and storage is not None and _may_meet(storage, other):
+            if a is not t and other is not None and storage is not None and may_meet(storage, other):
                 return False
             kinds.append(a._spec)
         else:
@@ -429,7 +429,7 @@ def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     return total
 
 
-def _may_meet(storage: Storage, other: Storage) -> bool:
+def may_meet(storage: Storage, other: Storage) -> bool:
     """Whether two storages may hold the same memory. What was not made here may be there under several names."""
     a, b = storage.memory, other.memory
     if a is b or (a.base is None and b.base is None):
@@ -444,7 +444,7 @@ def overlap(t: Tensor, other: Tensor) -> str:
     if other is t:
         return "all"
     a, b, sp, other_sp = t._storage, other._storage, t._spec, other._spec
-    if a is None or b is None or not _may_meet(a, b) or not sp.numel or not other_sp.numel:
+    if a is None or b is None or not may_meet(a, b) or not sp.numel or not other_sp.numel:
         return "none"
     start, other_start = t.data_ptr(), other.data_ptr()
     if start + sp.nbytes <= other_start or other_start + other_sp.nbytes <= start:

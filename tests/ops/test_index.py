@@ -452,3 +452,81 @@ def test_nonzero_of_all_layouts(dtype: str) -> None:
     assert not T.ones(2, requires_grad=True).nonzero().requires_grad
     with pytest.raises(RuntimeError, match="dynamic shape"):
         T.vmap(lambda t: t.nonzero())(x)
+
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "one": lambda at: at,
+    "second": lambda at: (slice(None), at),
+    "both": lambda at: (at, at),
+    "mask": lambda at: at > 0,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("dtype", ["float64", "int16", "float16", "bool"])
+def test_a_kept_write(name: str, dtype: str) -> None:
+    values = np.arange(9).reshape(3, 3).astype(dtype)
+    places = np.array([2, -2, 0])
+    index = WRITES[name]
+    rows = (np.arange(9).reshape(3, 3) % 4 + 1).astype(dtype)
+    for x in (
+        T.tensor(values),
+        T.tensor(values.T.copy()).t(),
+        T.tensor(np.stack([values, values], -1))[:, :, 1],
+    ):
+        for value in (rows[:1] if name == "mask" else rows, 3, 3, 2.5, True, -0.0, rows[0], rows[:1, :1]):
+            if name == "both" and np.ndim(value) == 2:
+                value = value[0]
+            for _ in range(3):
+                want, got, version = values.copy(), x.clone(), x.clone()._version
+                want[index(places)] = value
+                got[index(T.tensor(places))] = T.tensor(value) if isinstance(value, np.ndarray) else value
+                assert np.array_equal(got.numpy(), want), (value, dtype)
+                assert got._version == version + 1
+    if dtype == "float16":
+        return
+    x = T.tensor(values)
+    with pytest.raises((RuntimeError, IndexError)):
+        x[index(T.tensor([3, 1, 0]))] = T.tensor(rows[:, :2])
+    assert np.array_equal(x.numpy(), values)
+
+
+def test_kept_writes_see_history_and_shared_memory() -> None:
+    at = T.tensor([1, 2, 0])
+    for _ in range(2):
+        x = T.zeros(3, 3)
+        x[at] = 1.0
+        x[at] = T.ones(3, 3)
+        base = T.ones(3, 3, requires_grad=True)
+        y = base * 1
+        y[at] = T.ones(3, 3)
+        assert type(y.grad_fn).__name__ == "IndexPutBackward0"
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            base[at] = 1.0
+        with T.no_grad():
+            base[at] = 1.0
+        z = base.detach().clone()
+        v = (base * 2).requires_grad_()
+        z[at] = v
+        assert T.autograd.grad((z * z).sum(), base)[0].tolist() == [[8.0] * 3] * 3
+        line = T.tensor([1, 2, 0])
+        with pytest.raises(RuntimeError, match="some elements of the input tensor"):
+            line[at] = line
+        own = T.tensor([1, 2, 0])
+        own[own] = 1
+        assert own.tolist() == [1, 1, 1]
+        with T.inference_mode():
+            inside = T.zeros(3, 3)
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            inside[at] = 1.0
+        saved = T.ones(3, 3, requires_grad=True)
+        twice = (saved * 1).exp()
+        twice.detach()[at] = 1.0
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            twice.sum().backward()
+        for bad in (3, -4):
+            with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with size 3"):
+                x[T.tensor([0, bad, 1])] = 5.0
+        assert x.tolist() == [[1.0] * 3] * 3
+    mapped = T.vmap(lambda row, at: row.index_put((at,), T.zeros(3)))(T.ones(2, 3), T.stack([at, at]))
+    assert mapped.tolist() == [[0.0] * 3] * 2

@@ -71,6 +71,7 @@ _POINTS = """\
 _MOVES = {
     "read": ("Read what lies at the places of x into o", "o[q] = x[{p}]"),
     "write": ("Write o over what lies at the places of x", "x[{p}] = o[q]"),
+    "fill": ("Write the one element of o over what lies at the places of x", "x[{p}] = o[0]"),
     **{k: (f"{words} what lies at the places of x", "x[{p}] = {sum}") for k, (words, _) in _COMBINED.items()},
     "or": ("Join o, truth values, to what lies at the places of x", "x[{p}] |= o[q]"),
 }

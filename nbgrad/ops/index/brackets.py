@@ -232,6 +232,9 @@ def _check_mask(mask: Tensor, shape: Ints, dim: int) -> None:
 
 def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
     """Where index tensors and masks point, after they have been checked against `t`'s shape."""
+    place = named.place(t, indices, kept)
+    if place is not None:
+        return place
     shape = tuple(t._spec.shape)
     dims: list[int] = []
     arrays: list[_Array] = []
@@ -495,6 +498,9 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
         raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
     rest: list[Tensor | None] = []
     kind = type(index)
+    tensors = kind is Tensor or kind is tuple
+    if tensors and named.write(self, index, value):
+        return
     if type(self._spec) is Marked:
         out, rest = _basic(self, index)
     elif kind is int or (kind is slice and not (index.start is None and index.stop is None)):
@@ -536,11 +542,13 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
             warn_expanded("index_put_", "tensor[indices] = tensor")
         value = reshape(value, ()) if value._spec.ndim else value
         _fill_marked(_masked_put, out, mask, to_dtype(value, out._spec.dtype))
-        return
-    place = _place(out, rest, _kept(out, value))
-    value = _without_ones(value, place.of(out._spec).out.ndim)
-    _check_put(out, value, place)
-    _put_(_index_put, out, value, place)
+    else:
+        place = _place(out, rest, _kept(out, value))
+        value = _without_ones(value, place.of(out._spec).out.ndim)
+        _check_put(out, value, place)
+        _put_(_index_put, out, value, place)
+    if tensors:
+        named.learn(self, index, True)
 
 
 def _without_ones(value: Tensor, ndim: int) -> Tensor:

@@ -101,7 +101,9 @@ def _simple_grid(sp: Spec, dim: int, index: Tensor, kept: bool) -> Grid | None:
         return None
     if not checking(at.extent, 0, tuple.__getitem__(sp.shape, dim))(index._buf):
         return None
-    return Grid(dim, held_copy(index._buf, at.nbytes) if kept else index._buf, at)
+    # A write to what shares the index's memory must not change where it goes.
+    own = not kept and index._storage is None
+    return Grid(dim, index._buf if own else held_copy(index._buf, at.nbytes), at)
 
 
 # By how the input and the index lie: what gathers, of two tensors that do.

@@ -11,17 +11,36 @@ from typing import Any
 
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.tensor import Tensor, empty
+from nbgrad.core.writes import written
+from nbgrad.dispatch.elementwise import inplace, may_meet
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked, Spec
-from nbgrad.ops.index.place import Named, Place, _address, _index, checking, held_copy, record_at, where_true
+from nbgrad.ops.index.gather import _masked_put
+from nbgrad.ops.index.place import (
+    Named,
+    Place,
+    _address,
+    _as_kind,
+    _index,
+    checking,
+    held_copy,
+    record_at,
+    where_true,
+)
 from nbgrad.ops.index.place import _read as read_at
-from nbgrad.tape.modes import state
+from nbgrad.ops.views.copy import scalar
+from nbgrad.tape.modes import shared, state
 
 Reader = Callable[[Tensor, Sequence[Tensor]], Tensor | None]
 _readers: Table[tuple[Any, ...], Reader] = Table("ops.index.named.readers", PLANS)
 _reader_of = _readers.get
+
+
+Writer = Callable[[Tensor, Sequence[Tensor], Any], bool]
+_writers: Table[tuple[Any, ...], Writer] = Table("ops.index.named.writers", PLANS)
+_writer_of = _writers.get
 
 
 def read(t: Tensor, index: Any) -> Tensor | None:
@@ -35,17 +54,73 @@ def read(t: Tensor, index: Any) -> Tensor | None:
     return None
 
 
-def learn(t: Tensor, index: Any) -> None:
-    """After a read that was fine: the next one's way."""
+def write(t: Tensor, index: Any, value: Any) -> bool:
+    """Write without a history where index tensors point, or a mask is true, if that is known to be usual; whether it was."""
+    if index.__class__ is Tensor:
+        run = _writer_of((t._spec, index._spec))
+        return run is not None and _usual(t, (index,), value) and run(t, (index,), value)
+    if index.__class__ is tuple and (given := _named(index)) is not None:
+        run = _writer_of((t._spec, *given[1]))
+        return run is not None and _usual(t, given[0], value) and run(t, given[0], value)
+    return False
+
+
+def _usual(t: Tensor, indices: Sequence[Tensor], value: Any) -> bool:
+    """No history, no mode that looks at writes, and nothing that is read in the memory that is written."""
+    storage = t._storage
+    if state.active or shared.rare or (t._rg and state.grad) or (storage is not None and storage.inference):
+        return False
+    if value.__class__ is not Tensor:
+        read: Sequence[Tensor] = indices
+    elif value._rg and state.grad:
+        return False
+    else:
+        read = (*indices, value)
+    return not any([meets(t, other) for other in read])
+
+
+def meets(t: Tensor, other: Tensor) -> bool:
+    """Whether a write to one may change the other."""
+    a, b = t._storage, other._storage
+    return other is t or (a is not None and b is not None and may_meet(a, b))
+
+
+def learn(t: Tensor, index: Any, written: bool = False) -> None:
+    """After a call that was fine: the next one's way."""
     given = _named(index if index.__class__ is tuple else (index,))
     if given is None:
         return
     at, sp = given[1], t._spec
+    if written and layout.overlaps(sp.shape, sp.strides):
+        return
+    key, dims = (sp, *at), _simple(sp, at)
+    masked = not dims and len(at) == 1 and _is_mask(sp, at[0])
+    if dims and written:
+        _writers.keep(key, _writing(sp, dims, at[dims[0]]))
+    elif dims:
+        _readers.keep(key, _reading(sp, dims, at[dims[0]]))
+    elif masked and not written:
+        _readers.keep(key, _read_masked)
+    elif masked and at[0].ndim == sp.ndim:
+        _writers.keep(key, _fill_masked)
+
+
+def place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place | None:
+    """The place that these tensors name, if kernels can take them as they lie, and all is well."""
+    sp, at = t._spec, [None if x is None else x._spec for x in indices]
     dims = _simple(sp, at)
     if dims:
-        _readers.keep((sp, *at), _reading(sp, dims, at[dims[0]]))
-    elif len(at) == 1 and at[0] is not None and _is_mask(sp, at[0]):
-        _readers.keep((sp, *at), _read_masked)
+        given = [x for x in indices if x is not None]
+        first, sizes = given[0]._spec, tuple([tuple.__getitem__(sp.shape, d) for d in dims])
+        for n, x in zip(sizes, given):
+            if not checking(first.numel, -n, n)(x._buf):
+                return None
+        buffers = [
+            held_copy(x._buf, first.nbytes) if kept or meets(t, x) else x._buf[: first.nbytes] for x in given
+        ]
+        return Named(dims, sizes, buffers, tuple(first.shape))
+    (mask, *more) = indices
+    return where_true(mask) if not more and mask is not None and _is_mask(sp, mask._spec) else None
 
 
 def _named(index: tuple[Any, ...]) -> tuple[list[Tensor], list[Any]] | None:
@@ -66,6 +141,8 @@ def _named(index: tuple[Any, ...]) -> tuple[list[Tensor], list[Any]] | None:
 def _simple(sp: Spec, specs: Sequence[Spec | None]) -> Ints:
     """The dimensions of index tensors that lie alike and contiguous; of others, and inside of transforms, none."""
     dims = tuple([d for d, at in enumerate(specs) if at is not None])
+    if dims[-1] >= sp.ndim:
+        return ()
     at = specs[dims[0]]
     simple = at is not None and at.dtype is dtypes.int64 and at.ndim and at.numel and at.contiguous
     alike = all([other is None or other is at for other in specs])
@@ -109,3 +186,36 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
         return made
 
     return run
+
+
+def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
+    """Of a number, or of values that lie as what is read there does."""
+    fine = [checking(at.numel, -n, n) for n in [tuple.__getitem__(sp.shape, d) for d in dims]]
+    how = Place(dims, (), tuple(at.shape)).of(sp)
+    moves = [_address(move, sp, how.points, len(dims)) for move in ("write", "fill")]
+    launch = backend.of(sp.device).launch(3 + len(dims), "", 1, how.elements < FEW)
+    out, meta, items = how.out, how.meta, how.items
+
+    def run(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
+        number = value.__class__ is not Tensor
+        if number:
+            value = scalar(_as_kind(value, t), sp.dtype)
+        elif value._spec is not out:
+            return False
+        buffers = [x._buf for x in given]
+        for judge, buf in zip(fine, buffers):
+            if not judge(buf):
+                return False
+        launch(moves[number], items, meta, value._buf, t._buf, *buffers)
+        written(t)
+        return True
+
+    return run
+
+
+def _fill_masked(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
+    """With a number that each dtype holds as it is."""
+    if value.__class__ not in (int, float) or not 0 <= value <= 127 or value != int(value):
+        return False
+    inplace(_masked_put.op, (t, given[0], _as_kind(value, t)))
+    return True
