@@ -21,6 +21,7 @@ from nbgrad.memory.storage import Batched, Marked, Spec, spec
 from nbgrad.ops.index.place import (
     _SCATTERED,
     Grid,
+    Named,
     Place,
     _as_kind,
     _bounds,
@@ -43,6 +44,7 @@ from nbgrad.ops.index.place import (
     checking,
     held_copy,
     moving,
+    own_copy,
     record_at,
     warn_expanded,
     warn_once,
@@ -101,9 +103,7 @@ def _simple_grid(sp: Spec, dim: int, index: Tensor, kept: bool) -> Grid | None:
         return None
     if not checking(at.extent, 0, tuple.__getitem__(sp.shape, dim))(index._buf):
         return None
-    # A write to what shares the index's memory must not change where it goes.
-    own = not kept and index._storage is None
-    return Grid(dim, index._buf if own else held_copy(index._buf, at.nbytes), at)
+    return Grid(dim, own_copy(index, kept), at)
 
 
 # By how the input and the index lie: what gathers, of two tensors that do.
@@ -194,9 +194,22 @@ def gather(
     return result if out is None else _apart_into("gather", out, result, input, index)
 
 
+# The dimension along which tensors that lie so are scattered, all of the source, which has been judged.
+_scatters: Table[tuple[Spec, int, Spec, Spec], int] = Table("ops.index.gather.scatters", PLANS)
+
+
 def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[Tensor, Place]:
     """What a scatter writes, as a tensor that fits the index, and where."""
     kept = _kept(input) or (isinstance(src, Tensor) and _kept(src))
+    key = (
+        (input._spec, dim, index._spec, src._spec)
+        if isinstance(index, Tensor) and isinstance(src, Tensor)
+        else None
+    )
+    if key is not None and dim.__class__ is int and key in _scatters:
+        simple = _simple_grid(input._spec, _scatters[key], index, kept)
+        if simple is not None:
+            return src, simple
     d = layout.wrap_dim(dim, input.ndim)
     _need_tensor(name, "index", 2, index)
     if isinstance(src, Tensor):
@@ -225,6 +238,8 @@ def _scattered(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> t
     if not isinstance(src, Tensor):
         return scalar(_as_kind(src, input), input.dtype), place
     at = tuple(index.shape)
+    if type(place) is Grid and tuple(src.shape) == at and type(src._spec) is Spec and key is not None:
+        _scatters.keep(key, d)
     if not index.numel() or src.ndim != len(at):
         return reshape(narrow(reshape(src, (-1,)), 0, 0, index.numel()), at), place
     for e, n in enumerate(at):
@@ -373,6 +388,19 @@ def _vector(
     without elements are looked at only where the op does so `always`. `once` leaves out what is named again."""
     d = layout.wrap_dim(dim, input.ndim)
     shape = tuple(input.shape) or (1,)
+    at = index._spec
+    if (
+        not once
+        and type(at) is Spec
+        and at.dtype is dtypes.int64
+        and at.contiguous
+        and at.numel
+        and input.ndim
+        and 0 not in shape
+    ):
+        n = shape[d]
+        if checking(at.numel, -n if negative else 0, n)(index._buf):
+            return Named((d,), (n,), [own_copy(index, kept)], (at.numel,))
     levels = _levels(index)
     array = _host_index(index, kept)
     if always or 0 not in shape[:d] + shape[d + 1 :]:

@@ -280,6 +280,12 @@ def held_copy(buffer: Any, nbytes: int) -> Any:
     return buffer.copy() if len(buffer) == nbytes else buffer[:nbytes].copy()
 
 
+def own_copy(index: Tensor, kept: bool) -> Any:
+    """The memory of an index for a place to hold: a write to what shares it must not change where it goes."""
+    buf, nbytes = index._buf, index._spec.nbytes
+    return held_copy(buf, nbytes) if kept or index._storage is not None else buf[:nbytes]
+
+
 def record_at(op_function: Any, result: Tensor, input: Tensor, place: Place) -> None:
     """Give what was read at a place its history."""
     op, asked = op_function.op, input._rg
