@@ -15,7 +15,7 @@ from nbgrad.memory.dtypes import int64
 from nbgrad.nn.modules.batchnorm import _BatchNorm
 from nbgrad.nn.modules.module import Module
 from nbgrad.ops.make.data import tensor
-from nbgrad.optim._schedule import LRScheduler, Rates, _per_group
+from nbgrad.optim.lr_scheduler import LRScheduler, Rates, _per_group
 from nbgrad.optim.optimizer import Optimizer
 
 Average = Callable[[Any, Any, Any], Any]
