@@ -18,13 +18,15 @@ from nbgrad.base.source import Lines, fill, function
 from nbgrad.base.tables import Table
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import OVERLAP
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, edge, new, requires, storage_of
+from nbgrad.core.writes import CopySlices
 from nbgrad.dispatch.elementwise import no_overlap
 from nbgrad.dispatch.look import ANY, SCOPE, Look, following, learn, looking, rule_of
 from nbgrad.dispatch.stanza import method
+from nbgrad.history.record import op_rule
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
-from nbgrad.memory.storage import Batched, Marked, Spec
+from nbgrad.memory.storage import Batched, Marked, Spec, spec
 from nbgrad.ops.index import named
 from nbgrad.ops.index.gather import _fill_marked, _masked_put
 from nbgrad.ops.index.place import (
@@ -43,11 +45,23 @@ from nbgrad.ops.index.place import (
     _put_,
     warn_expanded,
 )
-from nbgrad.ops.views.copy import copy_, fill_, scalar, to_dtype
+from nbgrad.ops.views.copy import (
+    copied,
+    copy_,
+    copy_of,
+    copying,
+    fill_,
+    fill_of,
+    filled,
+    filling,
+    scalar,
+    to_dtype,
+)
 from nbgrad.ops.views.shape import _unsqueeze, expand, reshape
 from nbgrad.ops.views.slices import _select, _select_geometry, _slice
 from nbgrad.ops.views.views import alias
 from nbgrad.tape.modes import shared, state
+from nbgrad.tape.node import Node, node_type, sequence
 
 # ---------------------------------------------------------------- what stands between the brackets
 
@@ -453,7 +467,8 @@ def _element(sp: Spec) -> Element:
     return _row(sp), size, step, rule, layouts, out
 
 
-_scope = {**SCOPE, "row_of": _rows.get, "element_of": _elements.get, "view_of": _views.get}
+_row_of, _element_of, _view_of = _rows.get, _elements.get, _views.get
+_scope = {**SCOPE, "row_of": _row_of, "element_of": _element_of, "view_of": _view_of}
 _getitem = function(
     "_getitem",
     fill(
@@ -480,6 +495,110 @@ _getitem.__doc__ = """What the index shows. Numbers, slices, `...` and None give
     """
 
 
+# ---------------------------------------------------------------- x[...] = y
+
+
+def _seen(t: Tensor, index: Any) -> tuple[Spec, int] | None:
+    """What a basic index shows, and from which byte on, where that is planned."""
+    sp, kind = t._spec, index.__class__
+    if kind is int:
+        row = _row_of(sp)
+        if row is not None:
+            shown, size, step, _, _ = row
+            at = index + size if index < 0 else index
+            return (shown, at * step) if 0 <= at < size else None
+    elif kind is tuple and len(index) == 2 and index[0].__class__ is index[1].__class__ is int:
+        element = _element_of(sp)
+        if element is not None:
+            (_, size, step, _, _), columns, width, _, _, shown = element
+            first, second = index
+            at, to = first + size if first < 0 else first, second + columns if second < 0 else second
+            return (shown, at * step + to * width) if 0 <= at < size and 0 <= to < columns else None
+    elif kind is tuple or kind is slice:
+        try:
+            look = _view_of((sp, index.indices(_END)) if kind is slice else _key_of(sp, index))
+        except (TypeError, ValueError):
+            return None
+        if look is not None:
+            return look[0], look[1]
+    else:
+        return None
+    return _seen(t, index) if _planned(t, index) else None
+
+
+def _write(t: Tensor, index: Any, value: Any) -> bool:
+    """Write without the view between, and leave the record that the write to a view would: whether this could be done. The long way is
+    due where more is asked than these lines know: of views and leaves, of gradients that are to be kept, of memory that both share."""
+    kind, storage = value.__class__, t._storage
+    recorded = state.grad and (t._rg or (kind is Tensor and value._rg))
+    if (
+        not (kind is Tensor or kind is float or kind is int)
+        or t._view is not None
+        or t._ad is not None
+        or shared.rare
+        or (storage is not None and storage.inference)
+        or (recorded and t._rg and t._node is None)
+    ):
+        return False
+    seen = _seen(t, index)
+    if seen is None:
+        return False
+    shown, byte = seen
+    if shown.repeats or shown.numel == t._spec.numel:
+        return False
+    buf = t._buf[byte:] if byte else t._buf
+    if kind is Tensor:
+        sp, other = value._spec, value._storage
+        if (sp.ndim and sp.shape != shown.shape) or type(sp) is Marked or value is t:
+            return False
+        if other is not None and (
+            other.inference or (storage is not None and other.memory is storage.memory)
+        ):
+            return False
+        k = copy_of((shown, sp)) or copying(shown, sp)
+        k.launch(k.address, k.n, buf, value._buf)
+    else:
+        k, low, high, fitting = fill_of(shown) or filling(shown)
+        if shown.dtype is dtypes.float16 and not low <= value <= high:
+            return False
+        number = value if kind is float and low <= value <= high else fitting(value, shown.dtype)
+        k.launch(k.address, k.n, buf, number)
+    if recorded and shown.dtype.is_floating_point:
+        _record_write(t, shown, byte // shown.itemsize, value if kind is Tensor else None)
+    if storage is None:
+        storage = storage_of(t)
+    storage.version += 1
+    return True
+
+
+_CopySlices = node_type("CopySlices")
+_NOTHING: dict[str, Any] = {}
+
+
+def _record_write(t: Tensor, shown: Spec, offset: int, value: Tensor | None) -> None:
+    """What `rebase` makes of a write through a view that nobody has."""
+    node, into, number = Node(), None, 0
+    if value is not None and value._rg and (value._rg == 1 or requires(value)):
+        into, number = edge(value)
+        if value._node is None:
+            node.leaves = value
+    if into is None and not t._rg:
+        return
+    old = t._node
+    op = filled if value is None or not value._spec.ndim else copied
+    rule = op_rule(op, (t._rg != 0, into is not None), (True, True), False)
+    sp = spec(shown.dtype, (), None, shown.device) if value is None else value._spec
+    node.next, node.rule, node.static = (old, into), rule, (_NOTHING, (shown, sp), shown)
+    node.numbers = (0, number)
+    node.seq = next(sequence)
+    slices: Node = new(_CopySlices)
+    slices.next, slices.numbers = (old, into), (t._nr, number)
+    slices.saved, slices.versions, slices.static, slices.leaves = (node,), (0,), None, node.leaves
+    slices.rule = CopySlices(shown, offset, t._spec, rule)
+    slices.seq = next(sequence)
+    t._node, t._nr, t._rg = slices, 0, 1
+
+
 def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
     """Write `value`, a number or a tensor, spread to the shape of what the index shows. The gradient goes to `value`; what was
     written over gets none.
@@ -491,6 +610,8 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
     tensor([[1., 5.],
             [2., 0.]])
     """
+    if _write(self, index, value):
+        return
     if not isinstance(value, Tensor) and number_type(value) is None:
         if isinstance(value, complex):
             raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")

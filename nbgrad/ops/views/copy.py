@@ -33,7 +33,7 @@ from nbgrad.tape.modes import state
 Fill = tuple[Kernel, float, float, Callable[[Any, Any], Any]]
 _copies: Table[tuple[Spec, Spec], Kernel] = Table("ops.views.copy.copies", 4096)
 _fills: Table[Spec, Fill] = Table("ops.views.copy.fills", 4096)
-_copy_of, _fill_of = _copies.get, _fills.get
+copy_of, fill_of = _copies.get, _fills.get
 _bytes = np.dtype(np.uint8)
 _X = var("x")
 
@@ -42,7 +42,7 @@ def copy_memory(to: Tensor, source: Tensor) -> None:
     """Write the values of `source`, broadcast and cast, where `to` shows; no history, no count."""
     if to._spec.numel == 0:
         return
-    k = _copy_of((to._spec, source._spec)) or copying(to._spec, source._spec)
+    k = copy_of((to._spec, source._spec)) or copying(to._spec, source._spec)
     k.launch(k.address, k.n, to._buf, source._buf)
 
 
@@ -62,13 +62,13 @@ def fill_memory(t: Tensor, value: Any) -> None:
         return
     if not sp.numel:
         return
-    k, low, high, fitting = _fill_of(sp) or _filling(sp)
+    k, low, high, fitting = fill_of(sp) or filling(sp)
     if value.__class__ is not float or not low <= value <= high:
         value = fitting(value, sp.dtype)
     k.launch(k.address, k.n, t._buf, value)
 
 
-def _filling(sp: Spec) -> Fill:
+def filling(sp: Spec) -> Fill:
     """What writes a number to memory laid out so, between which floats one is taken as it is, and what is made of any other."""
     d = sp.dtype
     real = d.kind[0] == "f"
@@ -352,7 +352,7 @@ def _never_called_alone(input: Tensor) -> Tensor:
     raise AssertionError("a write is recorded, not called")
 
 
-_copied, _filled = _overwritten("CopyBackwards"), _overwritten("FillBackward3")
+copied, filled = _overwritten("CopyBackwards"), _overwritten("FillBackward3")
 _filled_by_number, _zeroed = _blanked("FillBackward2"), _blanked("ZeroBackward0")
 
 
@@ -385,7 +385,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     check_write(self, state.grad and (requires(self) or requires(src)), filled=same)
     if not same:
         copy_memory(self, apart(self, src.detach()) if together else src)
-    return written_by(self, _copied, (self, src), {})
+    return written_by(self, copied, (self, src), {})
 
 
 @method
@@ -406,7 +406,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             return transforms.inplace(_over, self, value)
         check_write(self, state.grad and (requires(self) or requires(value)))
         copy_memory(self, value)
-        return written_by(self, _filled, (self, value), {})
+        return written_by(self, filled, (self, value), {})
     if number_type(value) is None:
         raise TypeError(
             f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}"
