@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base import source
-from nbgrad.base.tables import cached
+from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.arguments import (
     anew,
     definition,
@@ -423,10 +423,14 @@ def add_into(op: ElementwiseOp, total: Tensor, grad: Tensor) -> Tensor:
     """`total += grad` for gradients: no history, no overlap, one dtype; a counted write."""
     if total._spec.repeats:  # a user's
         raise RuntimeError(OVERLAP)
-    plan = plan_for(op, (total._spec, grad._spec), total._spec)
+    key = total._spec, grad._spec
+    plan = _sums.get(key) or _sums.keep(key, plan_for(op, key, total._spec))
     plan.launch(plan.address, plan.n, total._buf, grad._buf)
     written(total)
     return total
+
+
+_sums: Table[tuple[Spec, Spec], Plan] = Table("dispatch.elementwise.sums", PLANS)
 
 
 def may_meet(storage: Storage, other: Storage) -> bool:

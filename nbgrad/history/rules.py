@@ -514,7 +514,10 @@ class OpRule:
             saved = unpack(node, alike=True)
         mask = self.mask
         if needed is not None:
-            mask = _needed(mask, node, needed)
+            for wanted, target in zip(mask, node.next):
+                if wanted and target not in needed:
+                    mask = _needed(mask, node, needed)
+                    break
         if graph and saved:
             first = len(self.inputs)
             saved = (

@@ -161,6 +161,10 @@ def run(
                 if grad is None:  # goes on all the same, for the hooks and custom nodes on its way
                     special = True
                     _arrive(heap, pending, owned, add, target, number, grad)
+                elif target in pending and target.outputs == 1 and pending[target] is not None:
+                    mark = target, number
+                    pending[target] = add(pending[target], grad, mark in owned)
+                    owned.add(mark)
                 elif target.outputs != 1 or target in pending:
                     _arrive(heap, pending, owned, add, target, number, grad)
                 else:

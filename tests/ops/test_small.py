@@ -1,11 +1,14 @@
 """Small calls: what is remembered of them is bounded, and what a loop of them costs grows with the loop alone."""
 
+import importlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.compare import assert_same
 from tests.support import T
 
 
@@ -50,3 +53,28 @@ def test_rows_and_elements_of_a_long_tensor_have_one_plan() -> None:
     for k in range(3000):
         x[k], x[k, 2]
     assert remembered() - before < 100
+
+
+@pytest.mark.oracle
+def test_the_benchmarks_calls_and_programs_give_what_torchs_do(
+    torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "asv_benchmarks"))
+    small = importlib.import_module("benchmarks.small")
+    calls, wanted = small.calls(T), small.calls(torch)
+    assert calls.keys() == wanted.keys()
+    for name in calls:
+        for _ in range(2):  # the second one has a plan
+            got, want = calls[name](), wanted[name]()
+            if name == "c.numpy()":
+                assert (got == want).all()
+                continue
+            several = isinstance(got, (tuple, list))
+            for g, w in zip(got if several else [got], want if several else [want], strict=True):
+                assert_same(g, w, name)
+                node, their = getattr(g, "grad_fn", None), getattr(w, "grad_fn", None)
+                assert (node and node.name()) == (their and their.name()), name
+    for name, program in small.PROGRAMS.items():
+        got, want = program(T), program(torch)
+        got.check()
+        assert_same(got.run(), want.run(), name, tol=100)

@@ -516,9 +516,10 @@ def _seen(t: Tensor, index: Any) -> tuple[Spec, int] | None:
             return (shown, at * step + to * width) if 0 <= at < size and 0 <= to < columns else None
     elif kind is tuple or kind is slice:
         try:
-            look = _view_of((sp, index.indices(_END)) if kind is slice else _key_of(sp, index))
+            key: Any = (sp, index.indices(_END)) if kind is slice else _key_of(sp, index)
         except (TypeError, ValueError):
             return None
+        look = _view_of(key)
         if look is not None:
             return look[0], look[1]
     else:

@@ -205,8 +205,10 @@ def _several(
 
         def rule(g: Any, input_spec: Spec, parts: Any) -> Tensor:
             grads = [g] if isinstance(g, Tensor) else g  # the engine's form for a node of one output
-            found = zip(grads, geometry(input_spec.plain.dense(), **parts))
-            return join([hooks.zeros(at.dense()) if x is None else x for x, (at, _) in found], parts["dim"])
+            if any([x is None for x in grads]):
+                found = zip(grads, geometry(input_spec.plain.dense(), **parts))
+                grads = [hooks.zeros(at.dense()) if x is None else x for x, (at, _) in found]
+            return join(grads, parts["dim"])
 
         def batch(x: Tensor, parts: dict[str, Any]) -> tuple[Tensor, ...]:
             return views(x, parts={**parts, "dim": parts["dim"] + 1})
