@@ -237,3 +237,32 @@ def test_lu_solve_from_both_sides(left: bool, adjoint: bool) -> None:
     np.testing.assert_allclose(array(solved(T.tensor(a), T.tensor(b))), want, 1e-12)
     operands = [T.tensor(v, requires_grad=True) for v in (a, b)]
     assert T.autograd.gradcheck(solved, operands)
+
+
+PAIRS = "ij,jk->ik;ij,jk->ki;ij, j -> i;i,i;ij,ij;bij,bjk->bik;bij,bjk->kbi;bij,kjb->ibk;abij,jab->abi;ij,kj;ij,jk;ba,bc->ca"
+
+
+@pytest.mark.parametrize("equation", PAIRS.split(";"))
+def test_einsum_of_two_is_numpys(equation: str) -> None:
+    first, second = equation.replace(" ", "").partition("->")[0].split(",")
+    rng = np.random.default_rng(0)
+    for sizes in ({}, {"j": 1}, {"i": 1, "k": 1}, {"b": 0}, {"j": 0}):
+        a, b = (
+            rng.integers(-4, 5, [sizes.get(c, "abcijk".index(c) % 5 + 2) for c in term]).astype(float)
+            for term in (first, second)
+        )
+        want = np.einsum(equation, a, b)
+        x, y = T.tensor(a, requires_grad=True), T.tensor(b.T.copy()).mT if b.ndim == 2 else T.tensor(b)
+        for _ in range(2):
+            got = T.einsum(equation, x, y)
+            assert got.shape == want.shape and np.array_equal(got.detach().numpy(), want)
+        (g,) = T.autograd.grad(got.sum(), x)
+        spread = np.zeros_like(a)
+        for k in np.ndindex(a.shape) if a.size < 40 else ():
+            unit = np.zeros_like(a)
+            unit[k] = 1
+            spread[k] = np.einsum(equation, unit, b).sum()
+        assert a.size >= 40 or np.array_equal(g.numpy(), spread)
+    with pytest.raises(RuntimeError):
+        T.einsum("ij,jk->ik", T.ones(2, 3), T.ones(2, 3))
+    assert T.einsum("ij,jk->ik", T.ones(2, 1), T.ones(3, 2)).tolist() == [[3.0, 3.0]] * 2

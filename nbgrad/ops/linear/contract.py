@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import into, no_overlap
@@ -23,6 +24,7 @@ from nbgrad.kernels import build
 from nbgrad.kernels.cpu import cross as _crossing
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.linear.products import _bmm, _dot, _mm, _unsafe_view
 from nbgrad.ops.pointwise.arithmetic import mul
@@ -164,6 +166,10 @@ def einsum(*args: Any) -> Tensor:
     >>> torch.einsum("ii", torch.tensor([[1, 2], [3, 4]]))
     tensor(5)
     """
+    if len(args) == 3 and args[0].__class__ is str and args[1].__class__ is args[2].__class__ is Tensor:
+        pair = _pair(args[0], args[1]._spec.shape, args[2]._spec.shape)
+        if pair is not None:
+            return pair(*args[1:])
     equation, operands = _equation_of(args)
     terms, result = _parsed(equation)
     if len(operands) != len(terms):
@@ -190,6 +196,60 @@ def einsum(*args: Any) -> Tensor:
     sizes: dict[str, int] = {}
     aligned = [_aligned(t, term, dots, labels, sizes, k) for k, (t, term) in enumerate(zip(operands, terms))]
     return _summed(aligned, kept)
+
+
+@cached(PLANS)
+def _pair(equation: str, first: Ints, second: Ints) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Of two operands that share what is summed, the one product that it comes to; None where it is more than that, or refused."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    a, _, b = left.partition(",")
+    result = right if arrow else "".join(sorted(c for c in {*a, *b} if (c in a) != (c in b)))
+    terms = ((a, first), (b, second), (result, None))
+    if any([len({*t}) < len(t) or not (t.isascii() and (t.isalpha() or not t)) for t, _ in terms]):
+        return None
+    if len(a) != len(first) or len(b) != len(second) or not {*result} <= {*a, *b}:
+        return None
+    sizes = dict(zip(b, second))
+    if any([sizes.setdefault(c, n) != n for c, n in zip(a, first)]):
+        return None
+    sums = [c for c in a if c in b and c not in result]
+    if not sums or any([(c in a) != (c in b) and c not in result for c in sizes]):
+        return None
+    both = [c for c in result if c in a and c in b]
+    rows, columns = [c for c in result if c not in b], [c for c in result if c not in a]
+    turned = bool(rows and columns) and result.index(columns[-1]) < result.index(rows[-1])
+    if turned:  # the other way round the result needs no turning
+        a, b, rows, columns = b, a, columns, rows
+
+    def size(letters: Sequence[str]) -> int:
+        return math.prod([sizes[c] for c in letters])
+
+    def arranged(own: str, order: Sequence[str], shape: Ints) -> Callable[[Tensor], Tensor]:
+        dims = tuple([own.index(c) for c in order])
+        ready = dims == tuple(range(len(own)))
+        there = shape == tuple([sizes[c] for c in order])
+
+        def arrange(t: Tensor) -> Tensor:
+            t = t if ready else _permute(t, dims=dims)
+            return t if there else reshape(t, shape)
+
+        return arrange
+
+    batch, order = size(both), [*both, *rows, *columns]
+    read_x = arranged(a, [*both, *rows, *sums], (batch, size(rows), size(sums)))
+    read_y = arranged(b, [*both, *sums, *columns], (batch, size(sums), size(columns)))
+    shape = tuple([sizes[c] for c in order])
+    dims = tuple([order.index(c) for c in result])
+    in_order = dims == tuple(range(len(order)))
+    last = tuple([sizes[c] for c in result])
+
+    def multiply(x: Tensor, y: Tensor) -> Tensor:
+        found = _bmm(read_x(y), read_y(x)) if turned else _bmm(read_x(x), read_y(y))
+        if not in_order:
+            found = _permute(reshape(found, shape), dims=dims)
+        return _view(found, shape=last)
+
+    return multiply
 
 
 def _ellipsis_size(terms: Sequence[Sequence[str]], operands: Sequence[Tensor]) -> int:

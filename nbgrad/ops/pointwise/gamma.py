@@ -7,12 +7,16 @@ from typing import Any
 
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
+from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.stanza import in_place_functions, method, no_tensor, refuse, stanza
 from nbgrad.expr import loops as q
 from nbgrad.expr import special as s
 from nbgrad.memory import dtypes
+from nbgrad.ops.pointwise.arithmetic import mul
 from nbgrad.ops.pointwise.functions import _no_half
+from nbgrad.ops.pointwise.operators import add
+from nbgrad.ops.views.copy import in_place, to_dtype
 
 # ---------------------------------------------------------------- the gamma function
 
@@ -79,32 +83,51 @@ def _order(n: int) -> Any:
     return _polygamma(n)
 
 
-@cached(64)
-def _mvlgamma(dimensions: int) -> Any:
-    """An op for each number of dimensions, which is that of its terms."""
-    constant = math.log(math.pi) * dimensions * (dimensions - 1) / 4
+def _adding(name: str, term: Any) -> Any:
+    """An op of one term more: all of p in one kernel would be compiled for seconds, and for minutes where there are many."""
 
-    def body(input):
-        total = s.lgamma(input)
-        for k in range(1, dimensions):
-            total = total + s.lgamma(input - 0.5 * k)
-        return total + constant
+    def body(total, input, shift):
+        return total + term(input - shift)
 
-    function = stanza(body, name="mvlgamma", promote="float", method=False, shared=False)
-    function.op.shown = {"p": dimensions}
-    return function
+    return stanza(body, name=name, method=False, shared=False, settings=("shift",))
 
 
-def _mvlgamma_of(input: Tensor, p: int, into: Tensor | None) -> Any:
+_more, _more_slope = _adding("mvlgamma", s.lgamma), _adding("mvlgamma_backward", s.digamma)
+
+
+def _summed_terms(first: Any, more: Any, input: Tensor, p: int) -> Tensor:
+    total: Tensor = first(input)
+    for k in range(1, p):
+        total = more(total, input, 0.5 * k)
+    return total
+
+
+def _slope(g: Tensor, input: Tensor, p: int) -> Tensor:
+    return mul(g, _summed_terms(digamma, _more_slope, input, p))
+
+
+@differentiable(
+    "Mvlgamma",
+    tangent=lambda t, input, p: _slope(t, input, p),
+    batch=lambda x, p: _mvlgamma(x, p=p),
+    input=_slope,
+)
+def _mvlgamma(input: Tensor, *, p: int) -> Tensor:
+    half = input.dtype is dtypes.float16  # which is rounded once
+    total = _summed_terms(lgamma, _more, to_dtype(input, dtypes.float32) if half else input, p)
+    total = add(total, math.log(math.pi) * p * (p - 1) / 4)
+    return to_dtype(total, dtypes.float16) if half else total
+
+
+def _check_dimensions(input: Tensor, p: int, out: Tensor | None) -> None:
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input.dtype is dtypes.bool_:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
-    if into is not None and not into.dtype.is_floating_point:
+    if out is not None and not out.dtype.is_floating_point:
         result = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
         words = f"{input.dtype.scalar_name} can't be cast to the desired output type {result.scalar_name}"
         raise RuntimeError(f"mvlgamma: result type {words}")
-    return _mvlgamma(p)
 
 
 @method
@@ -115,12 +138,19 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     >>> torch.mvlgamma(torch.tensor([2.0, 3.5]), p=2)
     tensor([0.4516, 2.4665])
     """
-    return _mvlgamma_of(input, p, out)(input, out=out)
+    _check_dimensions(input, p, out)
+    result = _mvlgamma(input, p=p)
+    return result if out is None else into("mvlgamma", out, result, (input,))
+
+
+in_place(mvlgamma)
+_written = Tensor.mvlgamma_
 
 
 @method
-def mvlgamma_(input: Tensor, p: int) -> Tensor:
-    return write(_mvlgamma_of(input, p, input).op, (input,))
+def mvlgamma_(self: Tensor, p: int) -> Tensor:
+    _check_dimensions(self, p, self)
+    return _written(self, p)
 
 
 @method
