@@ -13,7 +13,6 @@ import numpy as np
 
 from .common import LIBS, library, some
 
-
 CALLS = (
     *("w[3]", "w[3, 4]", "w[2:6]", "w[:, 2:5]", "w[None, :]", "w[..., 2]"),
     *("w.t()", "w.T", "w.transpose(0, 1)", "w.permute(1, 0)", "w.reshape(4, 16)", "w.view(-1)"),

@@ -582,8 +582,8 @@ class Tensor(Methods):
         """
         if type(self._spec) is Marked:
             return hooks.detached(self)
-        out = share(self, self._buf, self._spec)
-        out._storage = storage_of(self)
+        out = wrap(self._buf, self._spec)
+        out._storage = self._storage or storage_of(self)
         return out
 
     def detach_(self) -> Tensor:

@@ -564,10 +564,10 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
             return False
         number = value if kind is float and low <= value <= high else fitting(value, shown.dtype)
         k.launch(k.address, k.n, buf, number)
+    if storage is None:  # before it loses its node, which may have saved it
+        storage = storage_of(t)
     if recorded and shown.dtype.is_floating_point:
         _record_write(t, shown, byte // shown.itemsize, value if kind is Tensor else None)
-    if storage is None:
-        storage = storage_of(t)
     storage.version += 1
     return True
 

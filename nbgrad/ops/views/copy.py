@@ -17,7 +17,7 @@ from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import apart, differentiable
-from nbgrad.dispatch.prepared import Run, prepared
+from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.stanza import method, words_in_place
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import ne
@@ -116,13 +116,20 @@ def copier(source: Spec, to: Spec, start: int = 0, shown: Spec | None = None) ->
         return lambda t: empty(made)
     k, size, new_memory = copying(to, source), to.extent * to.itemsize, backend.of(to.device).empty
     look, skipped = backend.of(to.device).view, start * source.itemsize
+    launch, address, n = k.launch, k.address, k.n
 
     def run(t: Tensor) -> Tensor:
         buf = new_memory(size)
-        k.launch(k.address, k.n, buf, look(t._buf, skipped) if skipped else t._buf)
+        launch(address, n, buf, look(t._buf, skipped))
         return wrap(buf, made)
 
-    return run
+    def whole(t: Tensor) -> Tensor:
+        out = empty(to)
+        launch(address, n, out._buf, t._buf)
+        out._spec = made
+        return out
+
+    return run if skipped else whole
 
 
 @prepared("Clone", tangent=LINEAR, batch=lambda x: _clone(x), input=lambda g: g)
@@ -131,7 +138,8 @@ def _clone(input: Spec) -> Run:
 
 
 @method
-def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+@settled
+def clone(input: Tensor, *, memory_format: Any = None) -> Any:
     """A copy in memory of its own, laid out as `input` is. It has a history: the gradient goes through as it comes.
 
     >>> x = torch.ones(2, requires_grad=True)
@@ -140,7 +148,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     >>> x.grad
     tensor([1., 1.])
     """
-    return dense_copy(input) if _to_be_dense(memory_format) else _clone(input)
+    return call_of(dense_copy if _to_be_dense(memory_format) else _clone, input)
 
 
 def _to_be_dense(memory_format: Any) -> bool:
