@@ -20,6 +20,7 @@ from nbgrad.base.source import Source, note
 from nbgrad.base.tables import Table, cached
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.kernels import libcalls
+from nbgrad.kernels.progress import compiling
 from nbgrad.kernels.store import store
 
 _kernels: Table[tuple[str, str, str, bool], Kernel] = Table("kernels.build.kernels", None)
@@ -120,7 +121,8 @@ def _make(name: str, source: str, signature: str, contract: bool) -> Kernel:
     path = _shown(name, source)
     loaded = _load(name)
     if loaded is None:
-        library, symbol = _compiled(name, source, signature, contract, path)
+        with compiling(name):
+            library, symbol = _compiled(name, source, signature, contract, path)
         _keep(name, library, symbol)
     else:
         library, (symbol,) = loaded
@@ -223,7 +225,8 @@ def njit_entry(name: str, source: str) -> Callable[..., None]:
         loaded = _load(name)
         if loaded is not None:
             return _entry(name, *loaded)
-        function: Any = load_source(name, source, path)
+        with compiling(name):
+            function: Any = load_source(name, source, path)
         made = function.overloads[function.signatures[0]]
         if not made.environment.consts:  # objects of Python, which a launcher has no use for
             _keep(name, made.library, made.fndesc.llvm_cpython_wrapper_name, made.fndesc.env_name)

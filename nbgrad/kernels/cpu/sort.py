@@ -85,7 +85,6 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
         for k in range(0 if few else n):
             {key}
             {keep}
-        inside_a = True
         if m <= {short}:
             for k in range(1, m):
                 v = a[lo + k]
@@ -107,29 +106,20 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
                 shift = {shift} + 8 * turn
                 flip = 128 if shift == 56 else 0
                 row = turn * 256
-                v = a[lo] if inside_a else b[lo]
+                v = a[lo]
                 if digits[row + (((v >> shift) & 255) ^ flip)] == m:
                     continue  # one digit throughout
                 total = 0
                 for c in range(256):
                     total, digits[row + c] = total + digits[row + c], total
-                if inside_a:
-                    for k in range(m):
-                        v = a[lo + k]
-                        c = row + (((v >> shift) & 255) ^ flip)
-                        at = lo + digits[c]
-                        digits[c] += 1
-                        b[at] = v
-                        {a_to_b}
-                else:
-                    for k in range(m):
-                        v = b[lo + k]
-                        c = row + (((v >> shift) & 255) ^ flip)
-                        at = lo + digits[c]
-                        digits[c] += 1
-                        a[at] = v
-                        {b_to_a}
-                inside_a = not inside_a
+                for k in range(m):
+                    v = a[lo + k]
+                    c = row + (((v >> shift) & 255) ^ flip)
+                    at = lo + digits[c]
+                    digits[c] += 1
+                    b[at] = v
+                    {move_twin}
+                {exchange}
         for k in range(count):
             {source}
             o[o_at + k * o_step] = x[x_at + at * x_step]
@@ -199,11 +189,9 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
         passes=passes,
         shift=shift,
         histogram=histogram,
-        a_to_b=twin("ib[at] = ia[lo + k]"),
-        b_to_a=twin("ia[at] = ib[lo + k]"),
-        source="at = ia[lo + base + k] if inside_a else ib[lo + base + k]"
-        if wide
-        else "at = (a[lo + base + k] if inside_a else b[lo + base + k]) & 4294967295",
+        move_twin=twin("ib[at] = ia[lo + k]"),
+        exchange="a, b, ia, ib = b, a, ib, ia" if wide else "a, b = b, a",
+        source="at = ia[lo + base + k]" if wide else "at = a[lo + base + k] & 4294967295",
     )
     stored = {"b": "u1", "f": "i" + code[1]}.get(code[0], code)
     scratch = ["*i8"] * (4 if wide else 2)
