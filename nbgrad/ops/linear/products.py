@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.op import PRODUCT, Op
 from nbgrad.core.tensor import Tensor, requires, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.stanza import method
-from nbgrad.history.record import record_op
+from nbgrad.history.record import recorder
 from nbgrad.memory import layout
-from nbgrad.memory.storage import spec
+from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops.linear.blas import _NO_STATIC, Check, Run, _folds, _known
 from nbgrad.ops.linear.refusals import _check_bmm, _check_dot, _check_mm, _check_mv, _into, _refuse
 from nbgrad.ops.pointwise.arithmetic import mul
@@ -43,13 +44,15 @@ def _product(
 
     op = Op(forward, {"input": input, "mat2": mat2}, node, PRODUCT, batch)
     op.public = {**op.public, "mat2": second}
+    find = op.recorders.get
 
     def product(a: Tensor, b: Tensor) -> Tensor:
         if state.active and transforms.wrapped((a, b)):
             return transforms.apply(op, product, (a, b), _NO_STATIC)
         out = run(a, b)
-        if (a._rg or b._rg) and state.grad:
-            record_op(op, out, (a, b), _NO_STATIC)
+        asked = a._rg | b._rg << 2
+        if asked and state.grad and out._spec.dtype.is_floating_point:
+            (find(asked) or recorder(op, asked))(out, _NO_STATIC, a, b)
         return out
 
     product.run, product.op = run, op  # type: ignore[attr-defined]
@@ -191,7 +194,7 @@ def _shaped(node: str) -> Callable[[Tensor, tuple[int, ...]], Tensor]:
             return reshape(t, shape)
         out = wrap(t._buf, spec(t.dtype, shape, None, t.device))
         if t._rg:
-            record_op(op, out, (t,), {})
+            (op.recorders.get(t._rg) or recorder(op, t._rg))(out, _NO_STATIC, t)
         return out
 
     return shaped
@@ -291,11 +294,24 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _outer("outer", input, vec2, out)
 
 
+_outers: Table[tuple[Spec, Spec], tuple[int, int]] = Table("ops.linear.products.outers", PLANS)
+_rows_of = _outers.get
+
+
 def _outer(name: str, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
-    _refuse(name, ("input", "vec2"), (a, b))
-    _check_vector("outer", "self", a)
-    _check_vector("outer", "vec2", b)
-    result = mul(reshape(a, (a.shape[0], 1)), b)
+    try:
+        key = a._spec, b._spec
+    except AttributeError:
+        _refuse(name, ("input", "vec2"), (a, b))
+        raise
+    rows = _rows_of(key)
+    if rows is None:
+        _check_vector("outer", "self", a)
+        _check_vector("outer", "vec2", b)
+        rows = (a.shape[0], 1)
+        if Marked not in (type(a._spec), type(b._spec)):
+            _outers.keep(key, rows)
+    result = mul(reshape(a, rows), b)
     return result if out is None else into(name, out, result, (a, b), apart=(a, b))
 
 
