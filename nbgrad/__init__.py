@@ -16,6 +16,10 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
+from nbgrad.base import collector as _collector
+
+_resting = _collector.rest()
+# isort: split
 from nbgrad import autograd as autograd
 from nbgrad import func as func
 from nbgrad import linalg as linalg
@@ -150,6 +154,7 @@ dropout = _dropouts.torch_dropout
 feature_alpha_dropout = _dropouts.torch_feature_alpha_dropout
 
 _arguments.guard_modules(globals())
+del _resting
 
 __version__ = "0.1.0"
 

@@ -7,10 +7,10 @@ and, per input, a rule whose parameter names say what it reads. Nothing is trace
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.parameters import parameters, required, variadic
 from nbgrad.base.tables import DEFAULT_DTYPE, PLANS, Table
 from nbgrad.expr import diff, node
 from nbgrad.expr.making import LOCK, uninterrupted
@@ -62,7 +62,7 @@ class ElementwiseOp:
     ) -> None:
         self.name, self._body, self.rule, self.promote, self.logical = name, body, rule, promote, logical
         self.node_name = node_name or "".join(w.capitalize() for w in name.split("_")) + "Backward0"
-        given = params if params is not None else tuple(inspect.signature(body).parameters)  # type: ignore[arg-type]
+        given = params if params is not None else parameters(body)  # type: ignore[arg-type]
         if rule is not None and OUT in given:
             raise ValueError(
                 f"elementwise: {name}() declares a vjp and has an input called {OUT!r}, which in a vjp is the output: rename it"
@@ -187,13 +187,9 @@ class Op:
         self.forward, self.rules, self.node_name, self.unmoved = forward, rules, node_name, unmoved
         self.untrained = untrained
         self.tangent, self.batch, self.statistics, self.views = tangent, batch, statistics, views
-        self.tangent_reads = tuple(inspect.signature(tangent).parameters) if callable(tangent) else ()
+        self.tangent_reads = parameters(tangent) if callable(tangent) else ()
         self.name = forward.__name__.strip("_")
-        parameters = inspect.signature(forward).parameters.values()
-        self.inputs = tuple(
-            p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
-        )
-        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.inputs, self.variadic = required(forward), variadic(forward)
         self.rules_of: Table[Any, Any] = Table(
             "core.op.rules_of", PLANS
         )  # by the inputs that want a gradient, and those that are there
@@ -210,7 +206,7 @@ class Op:
         ] = {}  # by PyTorch's name: the index tensors that a place stands for
         self.public = PUBLIC
         self.shown: dict[str, Any] = {}  # as in ElementwiseOp, or a function of the static arguments
-        self.reads = {k: tuple(inspect.signature(rule).parameters) for k, rule in rules.items()}
+        self.reads = {k: parameters(rule) for k, rule in rules.items()}
 
     def check_tangent(self) -> None:
         if self.unmoved is not None:

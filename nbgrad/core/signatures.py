@@ -7,7 +7,7 @@ import warnings
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
-from pathlib import Path
+from os.path import splitext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -423,7 +423,9 @@ def _table() -> dict[str, list[str]]:
     """Lines by the path of the function that they are of."""
     found: dict[str, list[str]] = {}
     where = ""
-    for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
+    with open(splitext(__file__)[0] + ".txt", encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    for line in lines:
         if line[0] == "[":
             where = "" if line == "[torch]" else line[1:-1] + "."
         else:

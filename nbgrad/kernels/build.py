@@ -8,70 +8,113 @@ unpickled but machine code with its digest. What is not found whole is made agai
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
-import struct
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from nbgrad.base.source import Source, note
 from nbgrad.base.tables import Table, cached
 from nbgrad.expr.making import LOCK, uninterrupted
-from nbgrad.kernels import libcalls
-from nbgrad.kernels.progress import compiling
-from nbgrad.kernels.store import store
+from nbgrad.kernels import compiling, image, libcalls, progress
+from nbgrad.kernels.store import blake2b, store
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _kernels: Table[tuple[str, str, str, bool], Kernel] = Table("kernels.build.kernels", None)
-_HEADER = struct.Struct("<QQ")  # sizes of object code and bitcode; what follows them is symbols, a line each
 _IMPORT = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import ([\w, ]+).*\n", re.MULTILINE)
+_CALLED = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import [\w(]", re.MULTILINE)
 
 
 class Kernel:
     """A compiled function, called by address; `source` is what it was made from and `path` where that lies."""
 
-    __slots__ = ("address", "library", "name", "params", "path", "source")
+    __slots__ = ("address", "contract", "name", "params", "place", "source")
 
-    def __init__(
-        self, name: str, source: str, params: str, path: Path, address: int, library: object
-    ) -> None:
-        self.name, self.source, self.params, self.path = name, source, params, path
-        self.address, self.library = address, library
+    def __init__(self, name: str, source: str, params: str, place: str, contract: bool, address: int) -> None:
+        self.name, self.source, self.params, self.place = name, source, params, place
+        self.contract, self.address = contract, address
+
+    @property
+    def path(self) -> Path:
+        from pathlib import Path
+
+        return Path(self.place)
 
     def python(self) -> Callable[..., None]:
         """The same body, un-jitted: runs on NumPy arrays."""
-        return load_source(self.name, self.source, self.path)
+        return load_source(self.name, self.source, self.place)
+
+    def jitted(self) -> Any:
+        """The same body as a function of Numba, which compiles it for the arrays that it is called with, and inspects it."""
+        from numba import njit
+
+        return njit(**compiling.options(self.contract))(self.python())
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name}({self.params}) from {self.path}>"
+        return f"<kernel {self.name}({self.params}) from {self.place}>"
 
 
-def load_source(name: str, source: str, path: Path | str) -> Callable[..., None]:
+def load_source(name: str, source: str, path: str) -> Callable[..., None]:
     """Run a kernel's source and return its function; tracebacks and Numba find the text in the file."""
-    namespace: dict[str, Any] = {"__name__": f"nbgrad_kernel_{name}", "__file__": str(path)}
-    exec(compile(source, str(path), "exec"), namespace)
+    namespace: dict[str, Any] = {"__name__": f"nbgrad_kernel_{name}", "__file__": path}
+    exec(compile(source, path, "exec"), namespace)
     function: Callable[..., None] = namespace[name]
     return function
 
 
 @cached(1)
 def machine() -> str:
-    """What, beside the source, decides the machine code."""
-    import numba
-    from numba.core.registry import cpu_target
+    """What, beside the source, decides the machine code. Told without Numba, which takes longer to import than kernels to load."""
+    settings = [(name, value) for name in _SETTINGS if (value := os.environ.get(name)) is not None]
+    versions = [_version(package) for package in ("numba", "llvmlite")]
+    python = sys.version_info[:2], sys.abiflags, object.__basicsize__, bytes.__basicsize__
+    return repr((versions, python, settings, _processor(), _text("image"), _text("compiling")))
 
-    magic = cpu_target.target_context.codegen().magic_tuple()
-    python = sys.version_info[:2], sys.abiflags, object.__basicsize__  # which launchers are made for
-    return repr((numba.__version__, python, magic))
+
+# Of Numba's, those that change what it makes of a kernel.
+_SETTINGS = [
+    f"NUMBA_{name}"
+    for name in ("CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
+]
+
+
+def _version(package: str) -> str:
+    """The text in which versioneer keeps it, else what the package says."""
+    for place in sys.path:
+        with suppress(OSError):
+            return _read(os.path.join(place, package, "_version.py"))
+    return str(__import__(package).__version__)
+
+
+def _processor() -> str:
+    """Its model and what it can do, as Linux says of the first one."""
+    if not image.HERE:
+        return repr(compiling.codegen().magic_tuple())
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+        first = f.read(1 << 14).partition("\n\n")[0]
+    told = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+    return "\n".join(line for line in first.split("\n") if line.partition(":")[0].strip() in told)
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def _digest(what: Any) -> str:
+    return blake2b(repr(what).encode(), digest_size=16).hexdigest()
 
 
 @cached(None)
 def _text(module: str) -> str:
     """The hash of a helper's text, and of the texts that it calls."""
-    text = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-    called = [_text(match[1]) for match in _IMPORT.finditer(text)]
-    return hashlib.sha256(repr((text, called)).encode()).hexdigest()
+    text = _read(os.path.join(os.path.dirname(__file__), *module.split(".")) + ".py")
+    called = [_text(match[1]) for match in _CALLED.finditer(text)]
+    return _digest((text, called))
 
 
 def _settled(source: str, *what: Any) -> tuple[str, str]:
@@ -87,17 +130,7 @@ def _settled(source: str, *what: Any) -> tuple[str, str]:
         return f"from nbgrad.kernels.{module} import {', '.join(names)}\n" if names else ""
 
     source = _IMPORT.sub(kept, source)
-    text = repr((source, what, sorted(helpers), machine()))
-    return source, hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-@cached(1)
-def _types() -> dict[str, Any]:
-    from numba import types as t
-
-    plain = dict(f4=t.float32, f8=t.float64, i8=t.int64, i4=t.int32, i2=t.int16, i1=t.int8, u1=t.uint8)
-    plain |= dict(b1=t.uint8, f2=t.uint16, u4=t.uint32)  # as kernels see their memory
-    return plain | {"*" + k: t.CPointer(v) for k, v in plain.items()}
+    return source, _digest((source, what, sorted(helpers), machine()))[:20]
 
 
 def kernel(name: str, source: str, params: Sequence[str], contract: bool = False) -> Kernel:
@@ -118,130 +151,88 @@ def _make(name: str, source: str, signature: str, contract: bool) -> Kernel:
     source, digest = _settled(source, name, signature, contract)
     name = f"{name}_{digest}"
     source = source.replace("@NAME@", name)
-    path = _shown(name, source)
-    loaded = _load(name)
-    if loaded is None:
-        with compiling(name):
-            library, symbol = _compiled(name, source, signature, contract, path)
-        _keep(name, library, symbol)
-    else:
-        library, (symbol,) = loaded
-    return Kernel(name, source, signature, path, library.get_pointer_to_function(symbol), library)
+    path = _shown(f"{name}.py", source)
+    if "kernels.cpu.half" in source:
+        _libcalls()  # which of them LLVM calls is for it to say
+    found = _load(name, [name])
+    if found is None:
+        with progress.compiling(name):
+            found = _compiled(name, load_source(name, source, path), signature.split(), contract)
+    return Kernel(name, source, signature, path, contract, found[name])
 
 
-def _shown(name: str, source: str) -> Path:
+def _compiled(
+    name: str, function: Callable[..., None], params: Sequence[str], contract: bool
+) -> dict[str, int]:
+    with compiling.lock():
+        library = compiling.library(name, function, params, contract)
+        if image.HERE:
+            with suppress(image.Refused):
+                return _kept(name, image.made(library._final_module, [name], optimised=True))
+        return _kept_by_numba(name, compiling.finished(library), [name])
+
+
+def _shown(file: str, source: str) -> str:
     """Where the source lies, for people."""
     kept = store()
     if kept is None:
-        return Path(f"{name}.py")
-    kept.show(f"{name}.py", source)
-    return kept.path / f"{name}.py"
+        return file
+    kept.show(file, source)
+    return os.path.join(kept.place, file)
 
 
-def _codegen() -> Any:
-    from numba.core.registry import cpu_target
-
-    return cpu_target.target_context.codegen()
-
-
-def _runtime() -> None:
-    """Make Numba's runtime known to the linker, which otherwise happens when something is first compiled."""
-    from numba.core.registry import cpu_target
-    from numba.core.runtime import rtsys
-
-    rtsys.initialize(cpu_target.target_context)
+def native(name: str, text: str, symbols: Sequence[str], title: str) -> dict[str, int]:
+    """The addresses of functions that a text in LLVM's own language defines, made and kept as kernels are; listed under the title."""
+    with uninterrupted(), LOCK:
+        _, digest = _settled(text, name)
+        name = f"{name}_{digest}"
+        path = _shown(f"{name}.ll", text)
+        note(Source(title, ", ".join(symbols), path, text))
+        found = _load(name, symbols)
+        if found is None:
+            with progress.compiling(name), compiling.lock():
+                if image.HERE:
+                    return _kept(name, image.made(text, symbols))
+                return _kept_by_numba(name, compiling.library_of_text(name, text), symbols)
+        return found
 
 
 @cached(1)
-def _libcalls() -> Any:
-    """Make the conversions of float16 known to the linker. The library is kept: its code is called by address."""
-    _, digest = _settled(libcalls.TEXT)
-    name = f"libcalls_{digest}"
-    loaded = _load(name)
-    if loaded is not None:
-        library = loaded[0]
-    else:
-        from numba.core.compiler_lock import global_compiler_lock
-
-        with global_compiler_lock:
-            library = libcalls.compiled(_codegen(), name)
-        _keep(name, library, *libcalls.NAMES.values())
-    libcalls.provide(library)
-    return library
+def _libcalls() -> None:
+    """Make the conversions of float16 known to whoever links."""
+    found = native("libcalls", libcalls.TEXT, list(libcalls.NAMES.values()), "conversions of float16")
+    for call, function in libcalls.NAMES.items():
+        image.provide(call, found[function])
 
 
-def _keep(name: str, library: Any, *symbols: str) -> None:
-    _, _, (code, bitcode) = library.serialize_using_object_code()
+def _load(name: str, symbols: Sequence[str]) -> dict[str, int] | None:
+    """The addresses of what was kept under this name."""
     kept = store()
-    if kept is not None:
-        sizes = _HEADER.pack(len(code), len(bitcode))
-        kept.write(f"{name}.bin", sizes + code + bitcode + "\n".join(symbols).encode())
-
-
-def _load(name: str) -> tuple[Any, list[str]] | None:
-    """The library that was kept under this name, and its symbols."""
-    kept = store()
-    data = kept.read(f"{name}.bin") if kept is not None else None
+    if kept is None:
+        return None
+    if image.HERE:
+        data = kept.read(f"{name}.bin")
+        found = image.loaded(data) if data is not None else None
+        if found is not None:
+            return found
+    data = kept.read(f"{name}.obj")
     if data is None:
         return None
-    from numba.core.compiler_lock import global_compiler_lock
-
-    code_size, bitcode_size = _HEADER.unpack_from(data)
-    body = data[_HEADER.size :]
-    code, rest = body[:code_size], body[code_size:]
-    if b"NRT_" in code:  # a function that could not be inlined: its caller names Numba's runtime
-        _runtime()
-    if any(call.encode() in code for call in libcalls.NAMES):
-        _libcalls()
-    with global_compiler_lock:  # as LLVM is entered for others' functions, too
-        library = _codegen().unserialize_library((name, "object", (code, rest[:bitcode_size])))
-    return library, rest[bitcode_size:].decode().split("\n")
+    with compiling.lock():
+        return compiling.addresses(compiling.unpacked(name, data), symbols)
 
 
-def _compiled(name: str, source: str, signature: str, contract: bool, path: Path) -> tuple[Any, str]:
-    from numba import cfunc, types
-
-    function = load_source(name, source, path)
-    if "kernels.cpu.half" in source:
-        _libcalls()  # which of them LLVM will call is not known yet
-    table = _types()
-    options: dict[str, Any] = {"error_model": "numpy"}
-    if contract:
-        options["fastmath"] = {"contract"}
-    made = cfunc(types.void(*(table[p] for p in signature.split())), **options)(function)
-    return made._library, made.native_name
+def _kept(name: str, made: bytes) -> dict[str, int]:
+    kept = store()
+    if kept is not None:
+        kept.write(f"{name}.bin", made)
+    found = image.loaded(made)
+    assert found is not None  # what it calls was found when it was made
+    return found
 
 
-def njit_entry(name: str, source: str) -> Callable[..., None]:
-    """The compiled entry point of an `@njit(signature)` function: a launcher. What Numba would keep of it is a pickle; here it is kept as
-    a kernel is, by the machine code of the function that Python calls, and the place where that looks for its environment."""
-    with uninterrupted(), LOCK:
-        title = f"launcher {name}"
-        source, digest = _settled(source)
-        name = f"{name}_{digest}"
-        source = source.replace("@NAME@", name)
-        path = _shown(name, source)
-        note(Source(title, source.partition("\n")[0].strip('"'), str(path), source))
-        loaded = _load(name)
-        if loaded is not None:
-            return _entry(name, *loaded)
-        with compiling(name):
-            function: Any = load_source(name, source, path)
-        made = function.overloads[function.signatures[0]]
-        if not made.environment.consts:  # objects of Python, which a launcher has no use for
-            _keep(name, made.library, made.fndesc.llvm_cpython_wrapper_name, made.fndesc.env_name)
-        entry: Callable[..., None] = made.entry_point
-        return entry
-
-
-def _entry(name: str, library: Any, symbols: list[str]) -> Callable[..., None]:
-    """As Numba makes it of what it has compiled (`CPUContext.get_executable`)."""
-    from numba import _dynfunc
-
-    wrapper, environment_name = symbols
-    environment = _dynfunc.Environment({})
-    entry: Callable[..., None] = _dynfunc.make_function(
-        sys.modules[__name__], name, "", library.get_pointer_to_function(wrapper), environment, (library,)
-    )
-    library.codegen.set_env(environment_name, environment)
-    return entry
+def _kept_by_numba(name: str, library: Any, symbols: Sequence[str]) -> dict[str, int]:
+    kept = store()
+    if kept is not None:
+        kept.write(f"{name}.obj", compiling.packed(library))
+    return compiling.addresses(library, symbols)

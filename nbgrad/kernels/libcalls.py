@@ -7,8 +7,6 @@ make one where the source has none: of `copysign(half, double)` it made `__trunc
 
 from __future__ import annotations
 
-from typing import Any
-
 # By the name that LLVM calls, the function of the text. A definition by that name itself would be taken for the runtime's.
 NAMES = {
     "__truncsfhf2": "half_of_single",
@@ -109,23 +107,3 @@ define double @double_of_half(half %x) {
   ret double %y
 }
 """
-
-
-def compiled(codegen: Any, name: str) -> Any:
-    """The library that Numba makes of the text."""
-    from llvmlite import binding
-
-    library = codegen.create_library(name)
-    library.enable_object_caching()
-    library.add_llvm_module(binding.parse_assembly(TEXT))
-    library.finalize()
-    return library
-
-
-def provide(library: Any) -> None:
-    """Make the conversions in `library` known to the linker, but for those of a compiler's runtime that the process has."""
-    from llvmlite import binding
-
-    for call, function in NAMES.items():
-        if not binding.address_of_symbol(call):
-            binding.add_symbol(call, library.get_pointer_to_function(function))

@@ -23,15 +23,22 @@ and nobody notices but by the time it takes.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nbgrad.base.tables import cached
+
+try:  # what `hashlib` has of it, which imports all of OpenSSL first
+    from _blake2 import blake2b as blake2b
+except ImportError:
+    from hashlib import blake2b as blake2b
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SEAL, _SEAL_SIZE = "seal", 32
 _DIGEST_SIZE = 32
@@ -60,7 +67,13 @@ class Store:
         with _opened(path) as directory:
             self._same = _identity(os.fstat(directory))
             self.seal = _sealed(directory)
-        self.path, self._swept = Path(path), False
+        self.place, self._swept = path, False
+
+    @property
+    def path(self) -> Path:
+        from pathlib import Path
+
+        return Path(self.place)
 
     def read(self, name: str) -> bytes | None:
         """What was written under this name, if that is certain."""
@@ -85,7 +98,7 @@ class Store:
         self._put(name, data)
 
     def _digest(self, name: str, body: bytes) -> bytes:
-        made = hashlib.blake2b(name.encode() + b"\n", key=self.seal, digest_size=_DIGEST_SIZE)
+        made = blake2b(name.encode() + b"\n", key=self.seal, digest_size=_DIGEST_SIZE)
         made.update(body)
         return made.digest()
 
@@ -103,9 +116,9 @@ class Store:
 
     @contextmanager
     def _entered(self) -> Iterator[int]:
-        with _opened(self.path) as directory:
+        with _opened(self.place) as directory:
             if _identity(os.fstat(directory)) != self._same:
-                raise PermissionError(f"{self.path} is not what it was")
+                raise PermissionError(f"{self.place} is not what it was")
             yield directory
 
 
@@ -117,7 +130,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[int]:
+def _opened(path: str) -> Iterator[int]:
     directory = os.open(path, _READ | getattr(os, "O_DIRECTORY", 0))
     try:
         yield directory

@@ -61,7 +61,7 @@ class Operand(NamedTuple):
 
 @cached(1)
 def vmath_helpers() -> str:
-    """Makes the branch-free texts the CPU's spelling of their primitives, at the first kernel: what they call imports Numba."""
+    """Makes the branch-free texts the CPU's spelling of their primitives, at the first kernel."""
     with uninterrupted(), LOCK:
         from nbgrad.kernels import texts, vmath
 

@@ -35,7 +35,7 @@ def kernels(name: str = "") -> list[Kernel]:
     """The kernels that this process has built or loaded whose name begins so, in that order.
 
     Each has its `name`, its `source` (Python, as Numba compiles it), the `path` of that source in the cache, and `python()`: the
-    same function un-jitted, for NumPy arrays.
+    same function un-jitted, for NumPy arrays; `jitted()`: as a function of Numba, which compiles it for those.
 
     >>> import nbgrad
     >>> _ = nbgrad.ones(3).exp()

@@ -26,20 +26,19 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> store.Store:
 
 
 COUNTING = "def @NAME@(start, stop, o):\n    for i in range(start, stop):\n        o[i] = i\n"
-EMPTY = "from numba import njit, types\n\n\n@njit(types.void(types.int64), nogil=True)\ndef @NAME@(n):\n    pass\n"
 
 
 def test_a_kernel_that_is_not_whole_is_made_again(kept: store.Store) -> None:
     first = build._make("counting", COUNTING, "i8 i8 *f8", False)
     code = first.path.with_suffix(".bin")
     whole = code.read_bytes()
-    assert build._load(first.name) is not None
+    assert build._load(first.name, [first.name]) is not None
     code.write_bytes(whole[:-40])
-    assert build._load(first.name) is None
+    assert build._load(first.name, [first.name]) is None
     again = build._make("counting", COUNTING, "i8 i8 *f8", False)
     assert again.name == first.name
     assert len(code.read_bytes()) == len(whole)
-    assert build._load(first.name) is not None
+    assert build._load(first.name, [first.name]) is not None
 
 
 def test_the_text_shown_is_the_one_compiled(kept: store.Store) -> None:
@@ -49,32 +48,18 @@ def test_the_text_shown_is_the_one_compiled(kept: store.Store) -> None:
     assert again.path.read_text() == first.source == again.source
 
 
-def test_a_launcher_is_kept_as_machine_code(kept: store.Store) -> None:
-    first = build.njit_entry("nothing", EMPTY)
-    assert sorted(p.suffix for p in kept.path.iterdir()) == ["", ".bin", ".py"]  # no pickle; one is the seal
-    first(3)
-    loaded = build.njit_entry("nothing", EMPTY)
-    loaded(3)
-    with pytest.raises(TypeError):
-        loaded([])
-    (code,) = kept.path.glob("*.bin")
-    code.write_bytes(code.read_bytes()[:100])
-    build.njit_entry("nothing", EMPTY)(3)
-    assert kept.read(code.name) is not None
-
-
 def test_a_helpers_hash_tells_of_the_helpers_that_it_calls() -> None:
-    of_crew, of_call = build._text("cpu.crew"), build._text("cpu.call")
+    of_lowering, of_helpers = build._text("cpu.vmath"), build._text("vmath")
     build._text.cache_clear()
-    read = Path.read_text
+    read = build._read
 
-    def changed(self: Path, *args: object, **kwargs: object) -> str:
-        return read(self, encoding="utf-8") + ("# changed" if self.name == "call.py" else "")
+    def changed(path: str) -> str:
+        return read(path) + ("# changed" if path.endswith(os.path.join("kernels", "vmath.py")) else "")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "read_text", changed)
-        assert build._text("cpu.crew") != of_crew
-        assert build._text("cpu.call") != of_call
+        patch.setattr(build, "_read", changed)
+        assert build._text("cpu.vmath") != of_lowering
+        assert build._text("vmath") != of_helpers
     build._text.cache_clear()
 
 

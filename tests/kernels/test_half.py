@@ -79,17 +79,13 @@ _TYPES = {"half": np.float16, "float": np.float32, "double": np.float64}
 
 def converted(name: str, of: str, to: str, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What the linked function makes of each value, called as LLVM calls it."""
-    from llvmlite import binding
-    from numba.core.compiler_lock import global_compiler_lock
-
     build._libcalls()
-    with global_compiler_lock:
-        library = build._codegen().create_library(f"caller_{name}")
-        library.add_llvm_module(binding.parse_assembly(_CALLER.format(name=name, of=of, to=to)))
-        library.finalize()
+    caller = f"caller_{name}"
+    text = _CALLER.format(name=name, of=of, to=to)
+    address = build.native(caller, text, [caller], "test")[caller]
     out = np.empty(x.size, _TYPES[to])
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    call(library.get_pointer_to_function(f"caller_{name}"))(out.ctypes.data, x.ctypes.data, x.size)
+    call(address)(out.ctypes.data, x.ctypes.data, x.size)
     return out
 
 

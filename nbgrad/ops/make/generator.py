@@ -104,9 +104,7 @@ class Generator:
             raise ValueError("Overflow when unpacking long long")
         with self.lock:
             self._seed = seed % 2**64
-            # RandomState lends its seeding, which is PyTorch's; MT19937's own constructor hashes the seed.
-            state: Any = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
-            self._words, self._at = state["state"]["key"].view(_BYTES), 624
+            self._words, self._at = _seeded(seed & 0xFFFFFFFF).view(_BYTES), 624
             self._kept[:] = 0
         return self
 
@@ -237,6 +235,16 @@ def _fill(gen: Generator, kind: str, n: int, size: int, *numbers: float) -> Arra
 
 def _from_state(state: Array) -> Generator:
     return Generator().restore(state)
+
+
+def _seeded(word: int) -> Array:
+    """The first words of a Mersenne twister, as its authors and PyTorch begin them. NumPy's `RandomState` would say the same, but to
+    import `numpy.random` takes as long as a tenth of all of nbgrad."""
+    words = []
+    for k in range(1, 625):
+        words.append(word)
+        word = (1812433253 * (word ^ word >> 30) + k) & 0xFFFFFFFF
+    return np.array(words, np.uint32)
 
 
 default_generator: Final = Generator()
