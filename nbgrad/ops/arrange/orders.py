@@ -20,7 +20,7 @@ from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.index.place import SIZES, Place, _index_select, _of_array, _roll
-from nbgrad.ops.views.copy import clone, clone_spec, copier, in_place, zeros
+from nbgrad.ops.views.copy import clone, clone_spec, copier, dense_copy, in_place, zeros
 from nbgrad.ops.views.order import transpose
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
 from nbgrad.ops.views.views import _sizes
@@ -119,7 +119,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if (along or len(by) != 1) and len(by) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
     if along and not input.ndim:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
     return _rolled(input, shifts=by, dims=tuple(layout.wrap_dim(d, input.ndim) for d in along))
 
 
@@ -274,7 +274,9 @@ def repeat_interleave(
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
     d = layout.wrap_dim(dim, input.ndim)
-    n = tuple(input.shape)[d]
+    if not input.ndim and isinstance(repeats, Tensor):
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    n = tuple(input.shape)[d] if input.ndim else 1
     times = repeats._host().reshape(-1) if isinstance(repeats, Tensor) else np.array([repeats])
     if times.dtype.kind not in "i":
         raise RuntimeError("repeats has to be Long or Int tensor")
@@ -287,7 +289,8 @@ def repeat_interleave(
         )
     if not isinstance(repeats, Tensor):
         shape = tuple(input.shape)
-        copies = clone(expand(unsqueeze(input, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :])))
+        spread = expand(unsqueeze(input, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
+        copies = dense_copy(spread)  # never what was given, and so no view of it
         return reshape(copies, (*shape[:d], n * repeats, *shape[d + 1 :]))
     count = sum(times.tolist()) * (1 if times.size == n else n)
     input._spec.like((*input.shape[:d], count, *input.shape[d + 1 :]))  # is refused where it cannot be

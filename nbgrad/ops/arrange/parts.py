@@ -208,7 +208,7 @@ def _all_tensors(tensors: tuple[Any, ...]) -> Sequence[Tensor]:
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Views of all tensors spread to their common shape.
+    """Views of all tensors spread to their common shape; one that has it is given back itself.
 
     >>> torch.broadcast_tensors(torch.tensor([[1], [2]]), torch.tensor([3, 4]))
     (tensor([[1, 1],
@@ -217,7 +217,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """
     listed = _all_tensors(tensors)
     shape = tuple(layout.broadcast_shapes(*(t._spec.shape for t in listed))) if listed else ()
-    return tuple(_expand(t, shape=shape) for t in listed)
+    return tuple(t if tuple(t._spec.shape) == shape else _expand(t, shape=shape) for t in listed)
 
 
 def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:

@@ -113,7 +113,11 @@ def _as_item(x: Any) -> Any:
         return _from_sequence(np.array(values, None if values else np.int64))
     if isinstance(x, np.integer) or (hasattr(x, "__index__") and not isinstance(x, (np.bool_, type))):
         return _to_int(x)
-    raise IndexError(_ONLY.format("numpy.bool" if isinstance(x, np.bool_) else kind.__name__))
+    raise IndexError(_ONLY.format(_type_name(x)))
+
+
+def _type_name(x: Any) -> str:
+    return f"numpy.{type(x).__name__}" if isinstance(x, (np.generic, np.ndarray)) else type(x).__name__
 
 
 def _holds_text(x: Any) -> bool:
@@ -150,8 +154,19 @@ def _masked_bytes(x: Tensor) -> Tensor:
     return to_dtype(x, dtypes.bool_)
 
 
+def _holds_bytes(index: Any) -> bool:
+    """Whether one of the masks is of uint8, which one value is not written by."""
+    items = index if isinstance(index, (tuple, list)) else (index,)
+    return any(
+        isinstance(x, (Tensor, np.ndarray)) and x.ndim and x.dtype in (dtypes.uint8, np.uint8) for x in items
+    )
+
+
+_FILLED_BYTES = "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+
+
 def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
-    """Apply what is a view, and leave the rest: per dimension of the view, an index tensor or None."""
+    """Apply what is a view, and leave the rest: per dimension of the view, an index tensor or None; a mask for several at once."""
     given = _as_items(index)
     items = [x if isinstance(x, (str, float)) else _as_item(x) for x in given]
     items = [
@@ -178,7 +193,10 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
             out = _select_at(out, dim, x, position)
         elif type(x) is slice:
             start, length, step = _slice_of(x, tuple.__getitem__(out._spec.shape, dim))
-            if start or step != 1 or length != tuple.__getitem__(out._spec.shape, dim) or index is x:
+            whole = (
+                length == tuple.__getitem__(out._spec.shape, dim) and step == 1 and not _to_int(x.start or 0)
+            )
+            if not whole or index is x:
                 out = _slice(out, dim=dim, start=start, length=length, step=step)
             dim += 1
         elif type(x) is bool:
@@ -200,7 +218,13 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
             dim += x._spec.ndim if x._spec.dtype is dtypes.bool_ else 1
         else:
             _as_item(x)  # raises
-    return out, [rest.get(d) for d in builtins.range(max(rest) + 1)] if rest else []
+    indices: list[Tensor | None] = []
+    at = 0
+    while rest and at <= max(rest):
+        x = rest.get(at)
+        indices.append(x)
+        at += max(_dims_taken(x), 1)  # a mask stands for all the dimensions that it covers
+    return out, indices
 
 
 def _no_item(index: int) -> IndexError:
@@ -272,7 +296,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
                 raise IndexError(
                     f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
                 )
-            arrays.append(_checked(_host_index(x, kept), shape[dim], _outside(dim, shape[dim])))
+            arrays.append(_checked(_host_index(x, kept), shape[dim], _outside(len(arrays), shape[dim])))
             dims.append(dim)
             dim += 1
     if len(arrays) == 1:
@@ -287,9 +311,10 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
     return Place(tuple(dims), arrays, block)
 
 
-def _outside(dim: int, size: int) -> Callable[[int], Exception]:
+def _outside(number: int, size: int) -> Callable[[int], Exception]:
+    """PyTorch counts the dimensions that are indexed, not all."""
     if size:
-        return _bounds(IndexError, dim, size)
+        return _bounds(IndexError, number, size)
     return lambda i: IndexError("index is out of bounds for dimension with size 0")
 
 
@@ -301,7 +326,7 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
         raise IndexError(f"too many indices for tensor of dimension {t._spec.ndim} (got {len(indices)})")
     given = [x for x in indices if x is not None]
     block = tuple(layout.broadcast_shapes(*(x._spec.shape for x in given)))
-    arrays = []
+    arrays: list[_Array] = []
     for d, x in zip(dims, given):
         if x._spec.dtype is dtypes.bool_:
             raise RuntimeError(
@@ -309,7 +334,7 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
                 "boolean mask."
             )
         n, own = tuple.__getitem__(t._spec.shape, d), _levels(x)
-        array = _checked(_host_index(x, kept), n, _outside(d, n))
+        array = _checked(_host_index(x, kept), n, _outside(len(arrays), n))
         shape = tuple(x._spec.shape)
         lead = tuple([v.size if v in own else 1 for v in levels])
         arrays.append(array.reshape(*lead, *(1,) * (len(block) - len(shape)), *shape))
@@ -613,11 +638,10 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
     """
     if _write(self, index, value):
         return
-    if not isinstance(value, Tensor) and number_type(value) is None:
+    if not isinstance(value, Tensor) and (number_type(value) is None or _own_scalar(value)):
         if isinstance(value, complex):
             raise RuntimeError(f"value cannot be converted to type {self.dtype.c_name} without overflow")
-        name = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
-        raise TypeError(f"can't assign a {name} to a {self._spec.dtype.type_name}")
+        raise TypeError(f"can't assign a {_type_name(value)} to a {self._spec.dtype.type_name}")
     rest: list[Tensor | None] = []
     kind = type(index)
     tensors = kind is Tensor or kind is tuple
@@ -658,6 +682,8 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
         and rest.count(None) == len(rest) - 1
     ):
         _check_mask(mask, tuple(out._spec.shape), len(rest) - 1)
+        if _holds_bytes(index):
+            raise RuntimeError(_FILLED_BYTES)
         behind = out._spec.ndim - mask._spec.ndim - len(rest) + 1
         mask = reshape(mask, (*mask._spec.shape, *(1,) * behind)) if behind else mask
         if out._spec.repeats:
@@ -673,6 +699,11 @@ def _setitem(self: Tensor, index: Any, value: Any, /) -> None:
         named.learn(self, index, True)
 
 
+def _own_scalar(value: Any) -> bool:
+    """Whether a scalar of NumPy's is none of Python's numbers: PyTorch takes its integers and float64 only."""
+    return isinstance(value, np.generic) and not isinstance(value, (np.integer, float))
+
+
 def _without_ones(value: Tensor, ndim: int) -> Tensor:
     """The value without leading dimensions of size 1 that what it is written to does not have."""
     shape = tuple(value._spec.shape)
@@ -682,7 +713,9 @@ def _without_ones(value: Tensor, ndim: int) -> Tensor:
 
 def _fitted(value: Tensor, to: Ints) -> Tensor:
     shape = tuple(value._spec.shape)
-    while len(shape) > len(to) and shape[0] == 1:
+    if shape == tuple(to):
+        return value
+    while shape and shape[0] == 1:
         shape = shape[1:]
     if shape != tuple(value._spec.shape):
         value = reshape(value, shape)
@@ -690,17 +723,17 @@ def _fitted(value: Tensor, to: Ints) -> Tensor:
 
 
 def _check_put(t: Tensor, value: Tensor, place: Place) -> None:
-    if value._spec.dtype is not t._spec.dtype:
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{t._spec.dtype.scalar_name} for the destination and "
-            f"{value._spec.dtype.scalar_name} for the source."
-        )
     have, want = tuple(value._spec.shape), tuple(place.of(t._spec).out.shape)
     if len(have) > len(want) or any(a not in (1, b) for a, b in zip(have[::-1], want[::-1])):
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(value._spec.shape)} cannot be broadcast "
             f"to indexing result of shape {list(want)}"
+        )
+    if value._spec.dtype is not t._spec.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{t._spec.dtype.scalar_name} for the destination and "
+            f"{value._spec.dtype.scalar_name} for the source."
         )
 
 
@@ -731,11 +764,18 @@ def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: boo
         )
     if not indices and self.numel():
         raise RuntimeError("at least one index must be provided")
+    bytes_in = _holds_bytes(indices)
     indices = [_masked_bytes(x) if x.dtype is dtypes.uint8 else x for x in indices]
     taken = sum(x.ndim if x.dtype is dtypes.bool_ else 1 for x in indices)
     if taken > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {taken})")
     place = _place(self, indices, _kept(self, values))
+    if not accumulate and values.numel() == 1 and [x.dtype for x in indices] == [dtypes.bool_]:
+        if bytes_in:
+            raise RuntimeError(_FILLED_BYTES)
+        values = to_dtype(
+            reshape(values, ()) if values.ndim > 1 else values, self.dtype
+        )  # a fill: any is fine
     _check_put(self, values, place)
     return values, place
 

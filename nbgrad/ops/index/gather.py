@@ -633,7 +633,17 @@ _masked = stanza(
     vjp=lambda g, mask: (p.where(mask, 0.0, g), p.where(mask, g, 0.0)),
 )(lambda input, mask, value: p.where(mask, value, input))
 
-_masked.op.dense = True
+_masked_by = stanza(
+    name="masked_fill",
+    node="MaskedFillBackward1",
+    method=False,
+    logical=("mask",),
+    fits=("value",),
+    vjp=_masked.op.rule,
+    shared=False,
+)(lambda input, mask, value: p.where(mask, value, input))
+
+_masked.op.dense = _masked_by.op.dense = True
 
 # Writing one value where a mask says: what a mask between brackets does, under the name that PyTorch gives that.
 _masked_put = stanza(
@@ -674,13 +684,14 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     >>> x.masked_fill(x < 0, 0)
     tensor([1., 0., 3.])
     """
-    return _masked(input, *_masking(input, mask, value))
+    mask, filled = _masking(input, mask, value)
+    return (_masked_by if isinstance(value, Tensor) else _masked)(input, mask, filled)
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
     mask, value = _masking(self, mask, value)
     value = _read_first(self, value)
-    _fill_marked(_masked, self, mask, value)
+    _fill_marked(_masked_by if isinstance(value, Tensor) else _masked, self, mask, value)
     return self
 
 

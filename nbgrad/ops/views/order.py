@@ -10,7 +10,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.views.views import _alias, _sizes, view
+from nbgrad.ops.views.views import _alias, _sizes, alias, view
 
 
 def _inverse(dims: Ints) -> Ints:
@@ -201,7 +201,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{word}` ({named})")
     if not input.ndim:
-        return _permute(input, dims=())
+        return alias(input)
     order: list[int] = [-1] * input.ndim
     for s, d in zip(src, dst):
         order[d] = s

@@ -235,7 +235,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({input.shape[d]}) in the input "
             "tensor"
         ) from None
-    return reshape(input, (*tuple(input.shape)[:d], *inner, *tuple(input.shape)[d + 1 :]))
+    return _view(input, shape=(*tuple(input.shape)[:d], *inner, *tuple(input.shape)[d + 1 :]))
 
 
 @method

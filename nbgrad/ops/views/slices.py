@@ -53,10 +53,11 @@ def _select_geometry(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
 
 def _slice_geometry(sp: Spec, *, dim: int, start: int, length: int, step: int) -> tuple[Spec, int]:
     shape, strides = tuple(sp.shape), sp.strides
+    stride = strides[dim] * step if length > 1 or step < 2**31 else strides[dim]  # kernels count in 64 bits
     return (
         sp.like(
             (*shape[:dim], length, *shape[dim + 1 :]),
-            (*strides[:dim], strides[dim] * step, *strides[dim + 1 :]),
+            (*strides[:dim], stride, *strides[dim + 1 :]),
         ),
         start * strides[dim],
     )
