@@ -117,6 +117,100 @@ def hamiltonian(T: Any) -> Step:
     return step
 
 
+def transformer(T: Any) -> Step:
+    """Two blocks of a small GPT, 4 sequences of 32 tokens in width 128, attention written out, AdamW."""
+    nn, F = T.nn, T.nn.functional
+
+    class Block(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.narrow = nn.LayerNorm(128), nn.LayerNorm(128)
+            self.triple, self.out = nn.Linear(128, 384), nn.Linear(128, 128)
+            self.up, self.down = nn.Linear(128, 512), nn.Linear(512, 128)
+            self.register_buffer("hidden", T.ones(32, 32).tril() == 0)
+
+        def forward(self, x: Any) -> Any:
+            parts = self.triple(self.norm(x)).split(128, dim=2)
+            q, k, v = (part.view(4, 32, 4, 32).transpose(1, 2) for part in parts)
+            scores = (q @ k.transpose(-2, -1) / 32**0.5).masked_fill(self.hidden, float("-inf"))
+            x = x + self.out((F.softmax(scores, -1) @ v).transpose(1, 2).reshape(4, 32, 128))
+            return x + self.down(F.gelu(self.up(self.narrow(x))))
+
+    token, place, head = nn.Embedding(65, 128), nn.Embedding(32, 128), nn.Linear(128, 65)
+    blocks = nn.Sequential(Block(), Block(), nn.LayerNorm(128), head)
+    parameters = [p for part in (token, place, blocks) for p in part.parameters()]
+    optimizer = T.optim.AdamW(parameters, lr=1e-3)
+    text, places = T.randint(0, 65, (4, 33)), T.arange(32)
+
+    def step() -> Any:
+        logits = blocks(token(text[:, :-1]) + place(places))
+        loss = F.cross_entropy(logits.reshape(-1, 65), text[:, 1:].reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def lstm_written_out(T: Any) -> Step:
+    """A cell of 32 units written out over 64 steps of 16 sequences."""
+    weight = (T.randn(128, 64) / 8).requires_grad_()
+    bias = T.zeros(128, requires_grad=True)
+    x = T.randn(64, 16, 32)
+
+    def step() -> Any:
+        h = c = T.zeros(16, 32)
+        for at in x:
+            gates = T.nn.functional.linear(T.cat([at, h], 1), weight, bias)
+            i, f, g, o = gates.chunk(4, 1)
+            c = T.sigmoid(f) * c + T.sigmoid(i) * T.tanh(g)
+            h = T.sigmoid(o) * T.tanh(c)
+        loss = h.square().mean()
+        weight.grad = bias.grad = None
+        loss.backward()
+        return loss
+
+    return step
+
+
+def gaussian_mixture(T: Any) -> Step:
+    """The log-likelihood of 10,000 points in a mixture of 8 Gaussians with scales of their own, and its gradient."""
+    x = T.randn(10_000, 1, 4)
+    means, scales, weights = T.randn(8, 4), T.zeros(8, 4), T.zeros(8)
+    for p in (means, scales, weights):
+        p.requires_grad_()
+
+    def step() -> Any:
+        z = (x - means) * T.exp(-scales)
+        each = T.log_softmax(weights, 0) - scales.sum(1) - (z * z).sum(2) / 2
+        loss = -T.logsumexp(each, 1).mean()
+        means.grad = scales.grad = weights.grad = None
+        loss.backward()
+        return loss
+
+    return step
+
+
+def logistic_regression(T: Any) -> Step:
+    """200,000 rows of 64 features, the gradient of the mean loss, and a step along it."""
+    x = T.randn(200_000, 64)
+    y = (x[:, 0] > 0).to(x.dtype)
+    w = T.zeros(64, requires_grad=True)
+    b = T.zeros((), requires_grad=True)
+
+    def step() -> Any:
+        loss = T.nn.functional.binary_cross_entropy_with_logits(x @ w + b, y)
+        loss.backward()
+        with T.no_grad():
+            for p in (w, b):
+                p -= 0.1 * p.grad
+                p.grad = None
+        return loss
+
+    return step
+
+
 STEPS: dict[str, Callable[[Any], Step]] = {
     "mlp_small": lambda T: perceptron(T, (64, 64, 10), 32),
     "mlp_large": lambda T: perceptron(T, (784, 512, 512, 10), 256),
@@ -125,6 +219,10 @@ STEPS: dict[str, Callable[[Any], Step]] = {
     "characters": characters,
     "physics_informed": physics_informed,
     "hamiltonian": hamiltonian,
+    "transformer": transformer,
+    "lstm_written_out": lstm_written_out,
+    "gaussian_mixture": gaussian_mixture,
+    "logistic_regression": logistic_regression,
 }
 
 
