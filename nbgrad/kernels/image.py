@@ -29,6 +29,7 @@ HERE = (
     sys.platform == "linux"
     and platform.machine() == "x86_64"
     and sys.implementation.name == "cpython"
+    and "t" not in sys.abiflags  # without Python's lock: nobody has tried
     and struct.calcsize("P") == 8
 )
 _ALIGN = 64

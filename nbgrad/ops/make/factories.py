@@ -138,16 +138,18 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
         find = known.get
         made = getattr(slow, "__wrapped__", slow)  # past the guard: ints are what it would let pass
 
-        def short(*sizes: Any, **more: Any) -> Tensor:
-            if more or not sizes or state.levels:
-                return slow(*sizes, **more)
-            key = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
-            for n in key:
+        def short(*sizes: Any, dtype: Any = None, **more: Any) -> Tensor:
+            typed = {} if dtype is None else {"dtype": dtype}
+            if more or not sizes or state.levels or (typed and type(dtype) is not _dtype):
+                return slow(*sizes, **typed, **more)
+            size = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
+            for n in size:
                 if type(n) is not int:
-                    return slow(*sizes)
+                    return slow(*sizes, **typed)
+            key = (size, dtype) if typed else size
             found = find(key)
             if found is None:
-                return known.learn(key, made(*sizes))
+                return known.learn(key, made(*sizes, **typed))
             t: Tensor = new(Tensor)  # `wrap`, in line
             t._buf, t._spec = found[0](), found[1]
             t._rg = t._nr = 0
