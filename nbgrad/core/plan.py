@@ -134,7 +134,7 @@ class Kernel:
         )
         steps_text = "".join(v.step for v in given).replace("=", "o")
         name = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}"
-        made = build.kernel(name, source, signature)
+        made = build.kernel(name, source, signature, unrolled=False)
         numbers = "".join(("d" if kind[0] == "f" else "q") for v in given if v.step == "n")
         backend = _backend.of(outs[0].device)
         numel = outs[0].numel

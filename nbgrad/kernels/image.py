@@ -73,9 +73,9 @@ def _wide(cpu: str) -> bool:
     return bool(int(asked)) if asked else cpu not in ("corei7-avx", "core-avx-i", "sandybridge", "ivybridge")
 
 
-def made(module: Any, symbols: Sequence[str], optimised: bool = False) -> bytes:
+def made(module: Any, symbols: Sequence[str], optimised: bool = False, unrolled: bool = True) -> bytes:
     """The image of a module of LLVM, given as text or parsed, in which others find `symbols`. Unless `optimised` LLVM's passes are
-    run over it first (O3, with loops made vectors).
+    run over it first (O3, with loops made vectors, and `unrolled`).
 
     A kernel's symbol is a C function without a result, of what its signature says: i64 for each integer, double for
     each float, ptr for each pointer, in that order. Nothing else may be seen from outside, so all other definitions
@@ -89,7 +89,7 @@ def made(module: Any, symbols: Sequence[str], optimised: bool = False) -> bytes:
         module.verify()
     if not optimised:
         tuning = binding.create_pipeline_tuning_options(speed_level=3)
-        tuning.loop_vectorization = tuning.slp_vectorization = True
+        tuning.loop_vectorization, tuning.loop_unrolling = True, unrolled
         builder = binding.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     for value in (*module.functions, *module.global_variables):

@@ -72,7 +72,7 @@ class Rule:
         update = _kernels.update(self.name, names, inputs, tuple(zip(("p", *self.buffers), results)), code)
         return Built(
             build.kernel(f"{self.name}_begin", *begin).address,
-            build.kernel(f"{self.name}_update", *update).address,
+            build.kernel(f"{self.name}_update", *update, unrolled=False).address,
             len(derived),
         )
 
