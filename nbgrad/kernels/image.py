@@ -84,7 +84,10 @@ def made(module: Any, symbols: Sequence[str], optimised: bool = False, unrolled:
 
     machine = _target()
     if isinstance(module, str):
-        module = binding.parse_assembly(module)
+        try:
+            module = binding.parse_assembly(module)
+        except RuntimeError as error:
+            raise Refused("a text that this release of LLVM does not read") from error
         module.triple, module.data_layout = machine.triple, str(machine.target_data)
         module.verify()
     if not optimised:

@@ -159,6 +159,7 @@ def test_where_there_are_no_images(kept: store.Store, monkeypatch: pytest.Monkey
 
 
 REFUSED = {
+    "another language": "define i64* @f() {",
     "a variable": "@v = global i64 1\ndefine i64 @f() {\n %r = load i64, ptr @v\n store i64 0, ptr @v\n ret i64 %r\n}",
     "a thread's variable": "@v = thread_local global i64 1\ndefine ptr @f() {\n ret ptr @v\n}",
     "is not there": "declare void @nobody_has_this()\ndefine void @f() {\n call void @nobody_has_this()\n ret void\n}",
