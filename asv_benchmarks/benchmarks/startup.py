@@ -2,7 +2,7 @@
 session of forty different calls, each typed for the first time; with a warm cache of kernels and an empty one.
 
 Expected of CPU time, with bytecode written, beyond NumPy's import: the import 0.08 s; warm, the first gradient 0.02 s more. With an
-empty cache a step of the network under 3 s, where Numba compiles all.
+empty cache a step of the network 1.2 s, the block 2, the session 3; with `NBGRAD_COMPILER=numba` four times that.
 """
 
 import os
