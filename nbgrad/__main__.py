@@ -1,4 +1,4 @@
-"""`python -m nbgrad run script.py [arguments]`: runs a script that imports torch with nbgrad in its place.
+"""`python -m nbgrad run script.py [arguments]`: runs a script that imports torch with nbgrad in its place; `warmup` compiles for later.
 
 So do `run -m module` and `run -`, which reads standard input. Promises the program that `torch` and every `torch.x.y` are nbgrad's own
 modules, found when they are imported, and that all else (arguments, `__main__`, where modules are found, exit status) is as
@@ -24,8 +24,10 @@ import nbgrad
 USAGE = """usage: python -m nbgrad run script.py [arguments]
        python -m nbgrad run -m module [arguments]
        python -m nbgrad run - [arguments]          (the program is read from standard input)
+       python -m nbgrad warmup [script.py [arguments]]
 
-Runs a program that imports torch with nbgrad in its place."""
+Runs a program that imports torch with nbgrad in its place. `warmup` says afterwards how many kernels are kept for the next run;
+without a script it compiles what most programs ask for."""
 _MISSING = object()
 _STANDS_IN = f"(nbgrad {nbgrad.__version__} stands in its place)"
 
@@ -149,6 +151,19 @@ def run_module(name: str, arguments: Sequence[str]) -> None:
     )
 
 
+def warm_up(program: Sequence[str]) -> None:
+    """Runs a script, or what is usual, for the kernels that it asks for."""
+    from nbgrad import warmup
+
+    try:
+        if program:
+            run(program[0], program[1:])
+        else:
+            warmup.usual()
+    finally:  # of a script that ends with `sys.exit`, too
+        warmup.report()
+
+
 def _as_main(code: CodeType, names: dict[str, Any]) -> None:
     main = ModuleType("__main__")
     main.__dict__.update(names, __builtins__=builtins, __annotations__={})
@@ -158,12 +173,14 @@ def _as_main(code: CodeType, names: dict[str, Any]) -> None:
 
 def command(arguments: Sequence[str]) -> None:
     match arguments:
-        case ["-h" | "--help"] | ["run", "-h" | "--help", *_]:
+        case ["-h" | "--help"] | ["run" | "warmup", "-h" | "--help", *_]:
             print(USAGE)
         case ["run", "-m", module, *rest]:
             run_module(module, rest)
         case ["run", program, *rest] if program == "-" or not program.startswith("-"):
             run(program, rest)
+        case ["warmup", *rest] if not (rest and rest[0].startswith("-")):
+            warm_up(rest)
         case _:
             print(USAGE, file=sys.stderr)
             raise SystemExit(2)

@@ -40,7 +40,7 @@ STORIES = [
         "cuda",
         "backends",
     ),
-    *("__init__", "__main__"),
+    *("__init__", "warmup", "__main__"),
 ]
 LEVEL = {story: level for level, story in enumerate(STORIES)}
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -1,5 +1,6 @@
 """`python -m nbgrad run script.py`: the script sees nbgrad as torch, and all else as under `python script.py`."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -214,6 +215,37 @@ def test_a_module(tmp_path: Path, name: str) -> None:
     written(tmp_path / "package" / "module.py", MODULE)
     assert run("-m", "package.module", cwd=tmp_path)[0] == 7
     assert run("-m", "no_such_module") == run("-m", "no_such_module", nbgrad=False)
+
+
+def warmed(cache: Path, *program: str) -> tuple[str, str, list[str]]:
+    """What a warm-up prints on both streams, and which kernels its directory has then."""
+    command = [sys.executable, "-m", "nbgrad", "warmup", *program]
+    env = os.environ | {"NBGRAD_CACHE_DIR": str(cache), "NBGRAD_COMPILE_LOG": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    return done.stdout, done.stderr, sorted(f.stem.rpartition("_")[0] for f in cache.glob("*.py"))
+
+
+def test_a_warmup_keeps_what_a_script_asks_for(tmp_path: Path) -> None:
+    script = written(tmp_path / "s.py", "import sys, torch\nprint(torch.ones(int(sys.argv[1])).sinh().shape)")
+    (tmp_path / "cache").mkdir()
+    out, told, kernels = warmed(tmp_path / "cache", script, "3")
+    assert out == "torch.Size([3])\n"
+    assert f"kernels are kept in {tmp_path / 'cache'}" in told and "compiled sinh" in told
+    assert any(name.startswith("sinh_f4") for name in kernels)
+    assert "compiled" not in warmed(tmp_path / "cache", script, "3")[1]
+
+
+@pytest.mark.slow
+def test_a_warmup_without_a_script_serves_a_first_step(tmp_path: Path) -> None:
+    warmed(tmp_path)
+    step = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.GELU(), torch.nn.Linear(4, 3))
+optimizer = torch.optim.AdamW(net.parameters())
+torch.nn.functional.cross_entropy(net(torch.randn(5, 8)), torch.tensor([0, 1, 2, 0, 1])).backward()
+optimizer.step()
+"""
+    assert "compiled" not in warmed(tmp_path, written(tmp_path / "step.txt", step))[1]
 
 
 def test_usage() -> None:
