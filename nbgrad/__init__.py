@@ -45,7 +45,11 @@ from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
 from nbgrad.func import vmap as vmap
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.memory.backend import AcceleratorError as AcceleratorError
+from nbgrad.memory.backend import OutOfMemoryError as OutOfMemoryError
 from nbgrad.memory.device import device as device
+from nbgrad.memory.device import get_default_device as get_default_device
+from nbgrad.memory.device import set_default_device as set_default_device
 
 # Last, as PyTorch's names for dtypes hide the builtins.
 from nbgrad.memory.dtypes import bool as bool
@@ -159,23 +163,47 @@ del _resting
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
+    from nbgrad import accelerator as accelerator
     from nbgrad import backends as backends
+    from nbgrad import cpu as cpu
     from nbgrad import cuda as cuda
     from nbgrad import optim as optim
     from nbgrad import profiler as profiler
     from nbgrad import serialization as serialization
+    from nbgrad.accelerator import get_device_module as get_device_module
+    from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
+    from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
     from nbgrad.exchange.files import load as load
     from nbgrad.exchange.files import save as save
+    from nbgrad.utils.deterministic import (
+        are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+    )
+    from nbgrad.utils.deterministic import get_deterministic_debug_mode as get_deterministic_debug_mode
+    from nbgrad.utils.deterministic import (
+        is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+    )
+    from nbgrad.utils.deterministic import set_deterministic_debug_mode as set_deterministic_debug_mode
+    from nbgrad.utils.deterministic import use_deterministic_algorithms as use_deterministic_algorithms
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _lazy = {
+    "accelerator": "nbgrad.accelerator",
+    "are_deterministic_algorithms_enabled": "nbgrad.utils.deterministic",
     "backends": "nbgrad.backends",
+    "cpu": "nbgrad.cpu",
     "cuda": "nbgrad.cuda",
+    "get_deterministic_debug_mode": "nbgrad.utils.deterministic",
+    "get_device_module": "nbgrad.accelerator",
+    "get_float32_matmul_precision": "nbgrad.backends.cuda",
+    "is_deterministic_algorithms_warn_only_enabled": "nbgrad.utils.deterministic",
     "load": "nbgrad.exchange.files",
     "optim": "nbgrad.optim",
     "profiler": "nbgrad.profiler",
     "save": "nbgrad.exchange.files",
     "serialization": "nbgrad.serialization",
+    "set_deterministic_debug_mode": "nbgrad.utils.deterministic",
+    "set_float32_matmul_precision": "nbgrad.backends.cuda",
+    "use_deterministic_algorithms": "nbgrad.utils.deterministic",
 }
 
 

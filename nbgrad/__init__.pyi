@@ -9,8 +9,10 @@ from typing import Any, Literal, overload
 from numpy import ndarray as _ndarray
 from typing_extensions import TypeIs
 
+from nbgrad import accelerator as accelerator
 from nbgrad import autograd as autograd
 from nbgrad import backends as backends
+from nbgrad import cpu as cpu
 from nbgrad import cuda as cuda
 from nbgrad import func as func
 from nbgrad import linalg as linalg
@@ -21,6 +23,7 @@ from nbgrad import random as random
 from nbgrad import serialization as serialization
 from nbgrad import special as special
 from nbgrad import utils as utils
+from nbgrad.accelerator import get_device_module as get_device_module
 from nbgrad.autograd._vmap import vmap as vmap
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
@@ -30,6 +33,8 @@ from nbgrad.autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from nbgrad.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from nbgrad.autograd.grad_mode import no_grad as no_grad
 from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
+from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
 from nbgrad.core.methods import Number
 from nbgrad.core.tensor import Tensor as Tensor
 from nbgrad.dispatch import return_types as return_types
@@ -39,8 +44,12 @@ from nbgrad.exchange.files import load as load
 from nbgrad.exchange.files import save as save
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
+from nbgrad.memory.backend import AcceleratorError as AcceleratorError
+from nbgrad.memory.backend import OutOfMemoryError as OutOfMemoryError
 from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as device
+from nbgrad.memory.device import get_default_device as get_default_device
+from nbgrad.memory.device import set_default_device as set_default_device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import dtype as dtype
 from nbgrad.memory.dtypes import finfo as finfo
@@ -73,6 +82,15 @@ from nbgrad.ops.make.generator import manual_seed as manual_seed
 from nbgrad.ops.make.generator import seed as seed
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
+from nbgrad.utils.deterministic import (
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+)
+from nbgrad.utils.deterministic import get_deterministic_debug_mode as get_deterministic_debug_mode
+from nbgrad.utils.deterministic import (
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+)
+from nbgrad.utils.deterministic import set_deterministic_debug_mode as set_deterministic_debug_mode
+from nbgrad.utils.deterministic import use_deterministic_algorithms as use_deterministic_algorithms
 
 __version__: str
 bool: _dtype

@@ -47,6 +47,7 @@ def usual() -> None:
 
     parameters = [p for part in (table, attend, last) for p in part.parameters()]
     _step(torch.optim.AdamW(parameters), block)
+    _losses(net)
 
 
 def _operations(dtype: torch.dtype) -> None:
@@ -124,10 +125,50 @@ def _operations(dtype: torch.dtype) -> None:
         x.flip(0),
         x.tril(),
     ]
-    sum([one.sum() for one in found]).backward()  # type: ignore[union-attr]
+    sum([one.sum() for one in found]).backward(retain_graph=True)  # type: ignore[union-attr]
+    sum([(one * one).sum() for one in found]).backward()  # type: ignore[union-attr]  # of no one value
     with torch.no_grad():
         x.mul_(0.5).add_(y).sub_(1).zero_()
     torch.randn(3, dtype=dtype), torch.randint(0, 5, (3,)) % 2, torch.randperm(4), str(y)
+    counted = torch.arange(12).reshape(3, 4)
+    (
+        counted + 1,
+        counted * counted,
+        counted.sum(),
+        counted.to(dtype),
+        x.int(),
+        x.long(),
+        (x > y).sum(),
+        x == y,
+        ~(x < y),
+    )
+
+
+def _losses(net: nn.Module) -> None:
+    """And what else the loop around a network calls."""
+    f, x, words = nn.functional, torch.randn(2, 4, 24, requires_grad=True), torch.randint(0, 4, (4,))
+    q, k, v = (one.view(2, 4, 2, 4).transpose(1, 2) for one in x.split(8, 2))
+    f.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(2, 4, -1).sum().backward()
+    out = net(torch.randn(4, 8))
+    y = torch.rand(4, 4)
+    losses = (
+        f.mse_loss(out, y),
+        f.l1_loss(out, y),
+        f.binary_cross_entropy_with_logits(out, y),
+        f.nll_loss(out, words),
+    )
+    sum([*losses, f.smooth_l1_loss(out, y), f.silu(out).mean(), f.softplus(out).mean()]).backward()  # type: ignore[union-attr]
+    rows = torch.randn(64, 10, requires_grad=True)  # many short ones, which have kernels of their own
+    many = f.cross_entropy(rows, torch.randint(0, 10, (64,))) + rows.logsumexp(1).sum()
+    for one in (rows.softmax(1), rows.log_softmax(1), f.layer_norm(rows, (10,))):
+        many = many + (one * one).sum()
+    many.backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    _step(
+        torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4),
+        lambda: net(torch.randn(4, 8)),
+    )
+    (out.argmax(1) == words).float().mean().item()
 
 
 def _step(optimizer: torch.optim.Optimizer, forward: Callable[[], torch.Tensor]) -> None:

@@ -37,6 +37,8 @@ STORIES = [
         "utils",
         "profiler",
         "serialization",
+        "accelerator",
+        "cpu",
         "cuda",
         "backends",
     ),

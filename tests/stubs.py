@@ -52,7 +52,7 @@ IMPORTS = {
 KINDS = {  # of arguments
     **{kind: kind for kind in ("Tensor", "Number", "Generator", "str")},
     **{kind: f"_{kind}" for kind in ("int", "float", "bool", "dtype", "layout", "memory_format")},
-    **{"index": "_int", "device": "Device", "truth": "_bool"},
+    **{"index": "_int", "device": "Device", "truth": "_bool", "object": "Any"},
     **{"ints": "Sequence[_int]", "floats": "Sequence[_float]", "Numbers": "Sequence[Number]"},
     **{"Tensors": "Sequence[Tensor]", "TensorsOrNone": "Sequence[Tensor | None]"},
 }
@@ -70,7 +70,7 @@ RESULTS = {  # where it is not a Tensor
     "_bool": "allclose can_cast equal is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg is_nonzero "
     "is_pinned is_same_size is_set_to is_signed",
     "_int": "data_ptr dense_dim dim element_size get_device ndimension nelement numel sparse_dim storage_offset",
-    "None": "retain_grad set_anomaly_enabled",
+    "None": "record_stream retain_grad set_anomaly_enabled",
     "Number": "item",
     "Any": "tolist",
     "_dtype": "promote_types result_type",

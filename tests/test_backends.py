@@ -19,10 +19,25 @@ def test_there_is_no_accelerator() -> None:
     assert asked(T) == [False, None, True, False, False, False, False, False]
 
 
+# PyTorch's own tests fix its switches for a whole process, so these are not compared with it.
 def test_switches_can_be_set() -> None:
     T.backends.cudnn.benchmark = True
     assert T.backends.cudnn.benchmark
     T.backends.cudnn.benchmark = False
+
+
+@pytest.mark.parametrize(
+    ("switch", "value", "text"),
+    [
+        ("benchmark", "a", "set_benchmark_cudnn expects a bool, but got str"),
+        ("enabled", 1, "set_enabled_cudnn expects a bool, but got int"),
+        ("deterministic", 1, "set_deterministic_cudnn expects a bool, but got int"),
+        ("allow_tf32", 1, "set_allow_tf32_cublas expects a bool, but got int"),
+    ],
+)
+def test_switches_take_bools(switch: str, value: object, text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        setattr(T.backends.cudnn, switch, value)
 
 
 @pytest.mark.oracle

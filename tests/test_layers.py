@@ -1,5 +1,6 @@
 """A story of nbgrad imports only from those below it, and no file leads back to itself."""
 
+import ast
 import subprocess
 import sys
 
@@ -52,6 +53,24 @@ def test_numba_stays_in_kernels() -> None:
     for path in MODULES:
         if not name_of(path).startswith("nbgrad.kernels"):
             assert not any(used.split(".")[0] in ("numba", "llvmlite") for _, used in imports(path)), path
+
+
+def test_cuda_is_imported_where_it_compiles() -> None:
+    """What numba-cuda needs to be told stands in one file, and who does not compile for CUDA does not need it."""
+    found = {name_of(path) for path in MODULES if _imports_cuda(ast.parse(path.read_text(encoding="utf-8")))}
+    assert found == {"nbgrad.kernels.cuda.compile"}
+    code = "import sys, nbgrad.kernels.cuda.compile; sys.exit('numba.cuda' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def _imports_cuda(module: ast.Module) -> bool:
+    named = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            named |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return any(name.startswith(("cuda.", "numba.cuda")) or name == "cuda" for name in named)
 
 
 def test_numba_is_loaded_by_the_first_kernel() -> None:

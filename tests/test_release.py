@@ -1,5 +1,6 @@
 """What a package index would hand out: the wheel and the source distribution hold what they should, and both install and work."""
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,14 +18,22 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 VERSION = nbgrad.__version__
 NAME = f"nbgrad-{VERSION}"
+PACK = "nbgrad/kernels/x86-64-v3.pack"
+TOP = ("CHANGELOG.md", "CONTRIBUTING.md")
 FORMS = {"wheel": f"{NAME}-py3-none-any.whl", "sdist": f"{NAME}.tar.gz"}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with both; the wheel is made from the source distribution, as a user's own would be."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    """The folder with both, of a checkout where kernels were packed; the wheel is made from the source distribution, as a user's own
+    would be."""
+    folder, source = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("source")
+    for path in ("nbgrad", "tests", "examples", "docs"):
+        shutil.copytree(ROOT / path, source / path, ignore=shutil.ignore_patterns("*.pyc", "*.png"))
+    for path in (*TOP, "README.md", "pyproject.toml", ".gitignore", "LICENSE"):
+        shutil.copy(ROOT / path, source)
+    (source / PACK).write_bytes(b"")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {path.name for path in folder.iterdir()} == set(FORMS.values())
@@ -52,15 +61,15 @@ def judge(metadata: Message) -> None:
 def test_the_wheel_holds_the_package_and_its_licence(built: Path) -> None:
     with zipfile.ZipFile(built / FORMS["wheel"]) as wheel:
         about = {f"{NAME}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD", "licenses/LICENSE")}
-        assert set(wheel.namelist()) == files("nbgrad") | about
+        assert set(wheel.namelist()) == files("nbgrad") | about | {PACK}
         judge(message_from_bytes(wheel.read(f"{NAME}.dist-info/METADATA")))
 
 
 def test_the_source_distribution_holds_what_it_is_tested_with(built: Path) -> None:
     with tarfile.open(built / FORMS["sdist"]) as sdist:
         about = {
-            "CHANGELOG.md",
-            "CONTRIBUTING.md",
+            *TOP,
+            PACK,
             "LICENSE",
             "README.md",
             "pyproject.toml",

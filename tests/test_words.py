@@ -37,9 +37,16 @@ MODULES = (
         "profiler",
         "autograd.profiler",
         "serialization",
+        "accelerator",
+        "cpu",
         "cuda",
+        "cuda.nvtx",
+        "backends.cuda",
         "backends.cudnn",
+        "backends.mkl",
+        "backends.mkldnn",
         "backends.mps",
+        "backends.openmp",
     ),
 )
 OURS_ALONE = re.compile(r"\bnbgrad\b")  # in an example: torch has nothing like it

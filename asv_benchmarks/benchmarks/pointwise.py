@@ -119,3 +119,20 @@ class Layouts:
 
     def time_1m(self, lib: str, op: str, operand: str) -> None:
         self.op(self.x, self.y)
+
+
+class ShortRows:
+    """320,000 elements as 10,000 x 8 x 4 with an operand that is the same along one of the dimensions: rows of four or eight elements."""
+
+    params: Any = (LIBS, some(("mul", "sub")), ("first", "middle", "last"))
+    param_names = ("lib", "op", "along")
+
+    def setup(self, lib: str, op: str, along: str) -> None:
+        T = library(lib)
+        T.manual_seed(0)
+        self.op, self.x = getattr(T, op), T.rand(10_000, 8, 4)
+        self.y = T.rand({"first": (8, 4), "middle": (10_000, 1, 4), "last": (10_000, 8, 1)}[along])
+        self.time_320k(lib, op, along)
+
+    def time_320k(self, lib: str, op: str, along: str) -> None:
+        self.op(self.x, self.y)

@@ -51,6 +51,27 @@ class Axes:
         self.op(self.x, axis)
 
 
+class Short:
+    """80,000 numbers in rows that are shorter than the machine's vectors, or not much longer: what a row costs beside its elements."""
+
+    params: Any = (
+        LIBS,
+        some(("sum", "mean", "amax", "max", "argmax", "var", "logsumexp", "softmax", "log_softmax")),
+        some((8, 4, 24)),
+        ("float32", "float64"),
+    )
+    param_names = ("lib", "op", "length", "dtype")
+
+    def setup(self, lib: str, op: str, length: int, dtype: str) -> None:
+        T = library(lib)
+        T.manual_seed(0)
+        self.x, self.op = T.randn(80_000 // length, length, dtype=getattr(T, dtype)), getattr(T, op)
+        self.op(self.x, 1)
+
+    def time_rows(self, lib: str, op: str, length: int, dtype: str) -> None:
+        self.op(self.x, 1)
+
+
 class Line:
     """A million numbers in one line, which threads can share only if it is cut; and the product of two."""
 

@@ -30,6 +30,15 @@ WORK: dict[str, tuple[Callable[..., Any], tuple[np.ndarray[Any, Any], ...]]] = {
         lambda T, x, t: T.nn.functional.cross_entropy(x, t),
         (drawn(32, 10), classes(10, 32)),
     ),
+    "softmax_short": (lambda T, x: T.softmax(x, 1), (drawn(10_000, 8),)),
+    "cross_entropy_short": (
+        lambda T, x, t: T.nn.functional.cross_entropy(x, t),
+        (drawn(10_000, 8), classes(8, 10_000)),
+    ),
+    "layer_norm_short": (
+        lambda T, x, w, b: T.nn.functional.layer_norm(x, (8,), w, b),
+        (drawn(10_000, 8), drawn(8), drawn(8)),
+    ),
     "layer_norm": (
         lambda T, x, w, b: T.nn.functional.layer_norm(x, (512,), w, b),
         (drawn(2048, 512), drawn(512), drawn(512)),

@@ -21,6 +21,26 @@ CALLS = (
     *("T.cat((v, u, v, u))", "T.stack((v, u, v, u))"),
     *("s.item()", "bool(s != 0.0)", "v.tolist()"),
     *("write(A.clone(), 2, v)", "write(c.clone(), (2, 3), 1.5)"),
+    *(
+        "w.take(i)",
+        "w.index_select(1, i)",
+        "w.gather(1, k)",
+        "w.scatter(1, k, 1.5)",
+        "w.scatter_add(1, k, c)",
+    ),
+    *("w.index_add(0, i, rows)", "w.index_put((i, i), rows[0, :3])", "w.masked_scatter(c > 30, c)"),
+    *("w[i.to(T.int32)]", "w[k[:2], i]", "w[i, 0]", "w[[0, 2]]", "w.take_along_dim(k, 1)"),
+    *("w.movedim(0, 1)", "w.view_as(c)", "v.expand_as(w)", "w.roll(1, 0)", "w.trace()", "w.sum((0, 1))"),
+    *("w.to(T.float32)", "w.to('cpu')", "c.clone().copy_(c)", "c.clone().masked_fill_(c > 30, 0.0)"),
+    *(
+        "T.arange(0, 8, 2)",
+        "T.linspace(0, 1, 5)",
+        "T.eye(4)",
+        "T.full((8, 2), 2)",
+        "T.zeros(8, requires_grad=True)",
+    ),
+    *("T.from_numpy(array)", "T.as_tensor(array)", "T.cat((v,) * 8)", "T.bincount(i)", "T.equal(c, c)"),
+    *("T.linalg.solve(c + E, v)", "T.linalg.cholesky(E)"),
 )
 
 
@@ -39,6 +59,11 @@ def calls(T: Any) -> dict[str, Callable[[], Any]]:
         "u": (w * 2)[1],
         "c": w.detach().clone(),
         "write": write,
+        "i": T.tensor([1, 3, 5]),
+        "k": T.zeros(8, 1, dtype=T.int64),
+        "rows": T.ones(3, 8, dtype=T.float64),
+        "E": 100 * T.eye(8, dtype=T.float64),
+        "array": np.ones((3, 4)),
     }
     scope["s"] = scope["v"].sum()
     return {text: eval(f"lambda: {text}", scope) for text in CALLS}

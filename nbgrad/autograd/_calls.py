@@ -94,7 +94,7 @@ def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader |
         return lambda frame: (frame.f_locals["cls"].__name__, _arguments(frame)[1:], None)
     if name == "inplace" and "op" in parameters:
         return lambda frame: (f"aten::{op_name(frame.f_locals['op'])}_", frame.f_locals["args"], None)
-    if not module.startswith(_OPS) or name in ("in_place", "tensor"):
+    if not module.startswith(_OPS) or name in ("in_place", "size", "tensor"):
         return None
     if module == "nbgrad.ops.host.values" and name not in (
         "allclose",
@@ -102,7 +102,8 @@ def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader |
         "isclose",
     ):  # which compute, unlike the rest of it
         return None
-    if "op" in code.co_freevars and name[0] != "<" and hasattr(_op_in(frame), "node_name"):
+    short = name == "function" and "op" in scope
+    if (short or ("op" in code.co_freevars and name[0] != "<")) and hasattr(_op_in(frame), "node_name"):
         return lambda frame: ("aten::" + op_name(_op_in(frame)), _arguments(frame), None)
     public = name.removeprefix("_t_")
     functional: Any = sys.modules["nbgrad.nn.functional"]
@@ -138,7 +139,7 @@ def _getitem(frame: FrameType) -> tuple[str, Sequence[Any], None]:
 
 def _op_in(frame: FrameType) -> Any:
     """The op, or that of the function that stands under its name."""
-    op = frame.f_locals["op"]
+    op = frame.f_locals["op"] if "op" in frame.f_locals else frame.f_globals["op"]
     return getattr(op, "op", op)
 
 

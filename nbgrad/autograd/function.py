@@ -27,7 +27,7 @@ from nbgrad.memory.storage import Level, Spec
 from nbgrad.ops.reduce.sums import sum_to
 from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.tape.modes import PLAIN, put_back, shared, state
-from nbgrad.tape.node import HELD, Node, node_type, sequence
+from nbgrad.tape.node import HELD, Node, blank, node_type, sequence
 
 _ids = itertools.count()
 _NO_SETUP = (
@@ -294,7 +294,7 @@ class Function(metaclass=FunctionMeta):
         cls, args: tuple[Any, ...], separate: bool, forward: Callable[..., Any]
     ) -> tuple[BackwardCFunction, Any]:
         """The node of the call, and what it returns."""
-        node: BackwardCFunction = new(cls._backward_cls)
+        node: BackwardCFunction = blank(cls._backward_cls)
         node.saved, node.versions = HELD, ()
         needs = []
         targets = []
@@ -787,7 +787,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not recorded or not any(isinstance(a, Tensor) and requires(a) for a in args):
             return results
         several = results if isinstance(results, tuple) else (results,)
-        node: Node = new(node_type("Error"))
+        node: Node = blank(node_type("Error"))
         node.next, node.numbers = (None,), (0,)
         node.static = tuple([t._spec if isinstance(t, Tensor) else None for t in several])
         node.rule, node.seq = _ErrorRule, next(sequence)

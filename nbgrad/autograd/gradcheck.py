@@ -14,11 +14,11 @@ import numpy as np
 from nbgrad.autograd._run import grad
 from nbgrad.autograd._vmap import vmap
 from nbgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from nbgrad.core.tensor import Tensor, edge, new, requires
+from nbgrad.core.tensor import Tensor, edge, requires
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.data import from_numpy
 from nbgrad.ops.views.copy import zeros
-from nbgrad.tape.node import Node, node_type, sequence
+from nbgrad.tape.node import Node, blank, node_type, sequence
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -539,8 +539,8 @@ class _Unknown:
 
 def _unknown(t: Tensor) -> Tensor:
     target, number = edge(t)
-    node: Node = new(node_type("UndefinedGradBackward0"))
-    node.next, node.numbers, node.saved, node.versions, node.static = (target,), (number,), (), (), (t._spec,)
+    node: Node = blank(node_type("UndefinedGradBackward0"))
+    node.next, node.numbers, node.static = (target,), (number,), (t._spec,)
     node.rule, node.seq, node.leaves = _Unknown, next(sequence), t
     out = t.detach()
     out._node, out._nr, out._rg = node, 0, 1

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from nbgrad.core.tensor import Tensor, edge, requires, storage_of
 from nbgrad.core.writes import written
-from nbgrad.memory.device import device
+from nbgrad.memory.device import cpu, device
 from nbgrad.memory.dtypes import dtype, float32
 from nbgrad.memory.layout import broadcast_shapes
 from nbgrad.memory.storage import Spec, spec
@@ -71,7 +71,9 @@ class InputMetadata:
     is_nested_tensor = is_cpp_nested_tensor = False
 
     def __init__(self, known: Spec | None) -> None:
-        self._spec = known if known is not None and known.dtype.is_floating_point else spec(float32, ())
+        self._spec = (
+            known if known is not None and known.dtype.is_floating_point else spec(float32, (), None, cpu)
+        )
 
     @property
     def shape(self) -> list[int]:

@@ -24,7 +24,7 @@ class ImperativeEngine:
 
     def is_checkpoint_valid(self) -> bool:
         """Whether this is a backward into all leaves, as a reentrant checkpoint needs it."""
-        return state.task is None or state.task.needed is None
+        return state.task is None or not state.task.asked
 
 
 class VariableMeta(type):

@@ -1,7 +1,8 @@
 """Python's collector of cycles, off while the package makes its functions: it would look through all of them, again and again, and find
 nothing.
 
-Promises that it is on again, if it was, once nobody holds what `rest` gave: when the import is done, or fails.
+Promises that it is on again, if it was, once nobody holds what `rest` gave: when the import is done, or fails. What was made meanwhile
+then counts as old, as it would had it been looked through, which takes a tenth of the import.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ class _Rest:
         gc.disable()
 
     def __del__(self) -> None:
-        if self.was_on:
-            gc.enable()
+        if not self.was_on:
+            return
+        if not gc.get_freeze_count():  # else what the program has frozen would thaw
+            gc.freeze()
+            gc.unfreeze()  # to the oldest
+        gc.enable()
 
 
 def rest() -> _Rest:

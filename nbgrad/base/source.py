@@ -10,6 +10,7 @@ import linecache
 import re
 from collections.abc import Iterable, Sequence
 from itertools import count
+from types import CodeType
 from typing import Any, Union
 
 from nbgrad.base.tables import Table
@@ -43,6 +44,7 @@ class _Written(Table[str, Source]):
 
 
 _written = _Written("base.source.written", 4096)
+_compiled: Table[str, CodeType] = Table("base.source.compiled", 4096)
 
 
 def indented(lines: Lines, by: str = "") -> list[str]:
@@ -72,12 +74,19 @@ def tuple_of(items: Iterable[str]) -> str:
     return f"({''.join([f'{item}, ' for item in items]).rstrip()})"
 
 
-def function(name: str, text: str, scope: dict[str, Any], title: str, made_from: str) -> Any:
-    """The function of that name in a text, which reads its constants in `scope`."""
-    path = f"<nbgrad {next(_numbers)}: {title}>"
-    exec(compile(text, path, "exec", dont_inherit=True), scope)
-    linecache.cache[path] = len(text), None, text.splitlines(True), path
-    note(Source(title, made_from, path, text))
+def function(
+    name: str, text: str, scope: dict[str, Any], title: str, made_from: str, shared: bool = False
+) -> Any:
+    """The function of that name in a text, which reads its constants in `scope`; those of one `shared` text are compiled once."""
+    code = _compiled.get(text) if shared else None
+    if code is None:
+        path = f"<nbgrad {next(_numbers)}: {title}>"
+        code = compile(text, path, "exec", dont_inherit=True)
+        if shared:
+            _compiled.keep(text, code)
+        linecache.cache[path] = len(text), None, text.splitlines(True), path
+        note(Source(title, made_from, path, text))
+    exec(code, scope)
     return scope[name]
 
 

@@ -9,7 +9,7 @@ for each call ask when they make one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, reduce, update_wrapper
+from functools import partial, reduce
 from inspect import signature
 from keyword import iskeyword
 from types import FunctionType
@@ -244,19 +244,31 @@ def written_later(
     path: str,
     what: str,
 ) -> Any:
-    """A function that stands before another one. Its source is written and compiled at its first call: there are hundreds. It stays the
-    same object, as users keep functions (`act = F.relu`)."""
+    """A function that stands before another one."""
+    about = f"{function.__module__}.{function.__qualname__}, signatures.txt"
+    return renamed(later(write, name, scope, f"{what} of {path or name}", about), function, path)
+
+
+def later(
+    write: Callable[[Any], str],
+    name: str,
+    scope: dict[str, Any],
+    title: str,
+    about: str,
+    shared: bool = False,
+) -> Any:
+    """A function whose source is written and compiled at its first call: there are hundreds. It stays the same object, as users keep
+    functions (`act = F.relu`)."""
     made: Any = FunctionType(_FIRST, scope)
 
     def become(args: Args, kwargs: dict[str, Any]) -> Any:
-        about = f"{function.__module__}.{function.__qualname__}, signatures.txt"
-        written = source.function(name, write(made), scope, f"{what} of {path or name}", about)
+        written = source.function(name, write(made), scope, title, about, shared)
         made.__defaults__, made.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         made.__code__ = written.__code__
         return made(*args, **kwargs)
 
     scope["_become"] = become
-    return renamed(made, function, path)
+    return made
 
 
 def before_guard(
@@ -267,6 +279,7 @@ def before_guard(
     def known_as(path: str) -> Callable[..., Any]:
         made: Any = renamed(shortened(guard(path, function)), function, path)
         made.__code__ = made.__code__.replace(co_name=made.__name__)  # by which a profiler knows it
+        made.__doc__ = short.__doc__  # which a form in place was given
         return made
 
     short = renamed(shortened(function), function, "")
@@ -325,10 +338,14 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], mad
 
 
 def renamed(made: Callable[..., Any], function: Callable[..., Any], path: str) -> Callable[..., Any]:
-    """A function that stands for another one under a path."""
-    update_wrapper(made, function)
+    """A function that stands for another one under a path: as `update_wrapper` makes it, of whose time the annotations, which type checkers
+    read from stubs, are the half."""
+    made.__module__, made.__doc__ = function.__module__, function.__doc__
+    made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     if path:
         made.__name__ = made.__qualname__ = path.rpartition(".")[2]
+    made.__dict__.update(function.__dict__)
+    made.__wrapped__ = function  # type: ignore[attr-defined]
     return made
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.tensor import Tensor
 from nbgrad.expr.node import Expr, is_bool
-from nbgrad.kernels import build, templates
-from nbgrad.memory import backend as _backend
-from nbgrad.memory import dtypes, layout
+from nbgrad.kernels import templates
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.device import cpu, device
 from nbgrad.memory.dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
@@ -27,6 +27,7 @@ class Plan:
 
     __slots__ = (
         "address",
+        "allocate",
         "checked",
         "compute",
         "high",
@@ -54,7 +55,7 @@ class Plan:
         """`operands` are specs, or for numbers their Python type; in place the output takes the first one's memory. Without `runs` it
         only says what the call is, for history's sake."""
         self.op, self.operands, self.out, self.compute, self.kind = op, operands, out, compute, compute.kind
-        self.nbytes = out.extent * out.itemsize
+        self.nbytes, self.allocate = out.extent * out.itemsize, out.allocate
         self.rules: dict[tuple[bool, ...], Any] = {}  # by which inputs want a gradient
         self.recorders: dict[int, Any] = {}  # by the operands' `_rg`, two bits each
         self.checked = op.integers is not None and compute.category == dtypes.INT
@@ -133,19 +134,18 @@ class Kernel:
             title, exprs, given, codes, kind, not flat, "".join(steps[: len(outs)])
         )
         steps_text = "".join(v.step for v in given).replace("=", "o")
-        name = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}"
-        made = build.kernel(name, source, signature, unrolled=False)
+        name, serves = f"{title}_{kind}_{steps_text}{'' if flat else '_rows'}", outs[0].backend
+        made = serves.kernel(name, source, signature, unrolled=False)
         numbers = "".join(("d" if kind[0] == "f" else "q") for v in given if v.step == "n")
-        backend = _backend.of(outs[0].device)
         numel = outs[0].numel
         # What is written more than once is written in order, on one thread.
         about = numel if all([layout.is_injective(o.shape, o.strides) for o in outs]) else min(numel, 1)
         if flat:
-            return Kernel(made.address, backend.launch(len(outs) + len(specs), numbers, about, True), numel)
+            return Kernel(made.address, serves.launch(len(outs) + len(specs), numbers, about, True), numel)
         n = sizes[-1] if sizes else 1
         rows = numel // n if n else 0
-        meta = _meta(sizes, strides, given, len(outs))
-        launch = backend.launch(len(outs) + len(specs) + 1, numbers, about, True)
+        meta = serves.constants(_meta(sizes, strides, given, len(outs)))
+        launch = serves.launch(len(outs) + len(specs) + 1, numbers, about, True)
         return Kernel(made.address, _with_meta(launch, meta), rows)
 
 
@@ -157,7 +157,7 @@ def _in_order(launch: Any, operands: Sequence[Any]) -> Any:
     return lambda address, n, buf, *values: launch(address, n, buf, *[values[k] for k in order])
 
 
-def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
+def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> list[int]:
     """What a rows kernel reads of the geometry; numbers among the operands take a place but no strides."""
     d = max(len(sizes) - 1, 0)
     flat = [d, sizes[-1] if sizes else 1, *sizes[:d][::-1]]
@@ -168,7 +168,7 @@ def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> Any:
     for st in every:
         flat += st[:d][::-1]
     flat += [st[-1] if st else 0 for st in every]
-    return np.array(flat, np.int64).view(np.uint8)
+    return flat
 
 
 def _with_meta(launch: Any, meta: Any) -> Any:
@@ -230,13 +230,23 @@ def make_plan(
             if isinstance(o, Spec) or (p not in op.settings and p not in op.fits)
         ]
         strides = None if op.dense else layout.output_strides(shape, laid)
-        out = spec(result, tuple(shape), strides, specs[0].device)
+        out = spec(result, tuple(shape), strides, device_of(specs))
     else:
         layout.check_target(out.shape, shape)
         check_cast(result, out.dtype)
     if op.kernel is not None:
         op.kernel(compute, operands)
     return Plan(op, operands, out, compute, inplace, runs)
+
+
+def device_of(specs: Sequence[Spec]) -> device:
+    """Where operands are; one without dimensions may be on the CPU whatever the others are on."""
+    first = specs[0].device
+    if all([s.device is first for s in specs]):
+        return first
+    counted = [s.device for s in specs if s.ndim or s.device is not cpu]
+    backend.same(counted)
+    return counted[0]
 
 
 def _cast_strides(s: Spec, compute: dtype) -> Ints:

@@ -22,12 +22,11 @@ from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.device import device
 from nbgrad.memory.storage import APART, Batched, Detached, Marked, Moved, Spec, Storage
 from nbgrad.tape.modes import shared, state
-from nbgrad.tape.node import HookTable, Node, RemovableHandle, node_type, register, sequence, shown
+from nbgrad.tape.node import HookTable, Node, RemovableHandle, blank, node_type, register, sequence, shown
 
 new: Callable[[type], Any] = object.__new__
 _int = int
 _bool = bool
-_empty = np.empty
 _bytes = np.dtype(np.uint8)
 
 _SAME = object()  # as the tensor's own dtype
@@ -257,6 +256,24 @@ class Tensor(Methods):
         """
         return self._spec.device.type == "cuda"
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the memory is the CPU's.
+
+        >>> torch.ones(2).is_cpu
+        True
+        """
+        return self._spec.backend is backend.cpu
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has no memory: only a shape, a dtype and strides.
+
+        >>> torch.ones(2, device="meta").is_meta
+        True
+        """
+        return self._spec.backend is backend.meta
+
     def data_ptr(self) -> int:
         """The address of the first element; 0 where there is none.
 
@@ -266,7 +283,7 @@ class Tensor(Methods):
         """
         if type(self._buf) is Batched:
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
-        return int(self._buf.__array_interface__["data"][0]) if self._spec.numel else 0
+        return self._spec.backend.address(self._buf) if self._spec.numel and self._spec.backend.holds else 0
 
     def storage_offset(self) -> int:
         """How many elements of the memory lie before the first one that the tensor shows.
@@ -276,15 +293,15 @@ class Tensor(Methods):
         """
         if self._storage is None or self._storage.memory is self._buf:
             return 0
-        start = self._storage.memory.__array_interface__["data"][0]
-        return int(self._buf.__array_interface__["data"][0] - start) // self._spec.itemsize
+        address = self._spec.backend.address
+        return (address(self._buf) - address(self._storage.memory)) // self._spec.itemsize
 
     def _host(self, refusal: str | None = None) -> np.ndarray[Any, Any]:
         if type(self._buf) is Batched:
             raise RuntimeError(refusal or NO_VALUES)
         if self._spec.ndim > 64:  # NumPy has no such arrays
             raise ValueError("number of dimensions must be within [0, 64]")
-        return backend.of(self._spec.device).to_host(self._buf, self._spec)
+        return self._spec.backend.to_host(self._buf, self._spec)
 
     # -- autograd state -----------------------------------------------------------------------------------------------
 
@@ -634,6 +651,10 @@ class Tensor(Methods):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
+        if value._spec.device is not self._spec.device:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+            )
         if value is not self:
             move(self, value)
 
@@ -658,7 +679,7 @@ def fix(*names: str) -> None:
 Tensor.name = property(  # type: ignore[assignment, method-assign]
     lambda self: None, doc="Always None.\n\n    >>> print(torch.ones(2).name)\n    None\n    "
 )
-fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda")
+fix("shape", "dtype", "device", "ndim", "itemsize", "nbytes", "is_cuda", "is_cpu", "is_meta")
 fix("is_leaf", "grad_fn", "output_nr", "_version", "_base", "retains_grad", "name")
 
 
@@ -688,7 +709,7 @@ def as_inference(t: Tensor) -> None:
 
 def empty(sp: Spec) -> Tensor:
     try:
-        return wrap(_empty(sp.nbytes, _bytes), sp)  # the CPU's `empty`, in line
+        return wrap(sp.allocate(sp.nbytes, _bytes), sp)
     except MemoryError as error:
         backend.check_room(error)
         raise
@@ -831,7 +852,7 @@ def _sink_with_hooks(leaf: Tensor, ad: AutogradMeta) -> Node:
     with ad.lock:
         sink = ad.sink
         if sink is None or getrefcount(sink) == _UNUSED + 1:  # its caller has it too
-            sink = Node()
+            sink = blank()
             sink.static, sink.rule, sink.seq = weakref.ref(leaf), accumulation, next(sequence)
             if ad.hooks or ad.post_hooks:
                 sink.tensor_hooks, sink.hooked = None if ad.hooks is None else {0: ad.hooks}, True
@@ -876,7 +897,7 @@ def _read_anew(t: Tensor, base: Tensor) -> Node:
         return view_node(t, base)
     edge_there = edge(base)
     for step in reversed(steps):
-        node = Node()
+        node = blank()
         node.next, node.numbers = (edge_there[0],), (edge_there[1],)
         node.rule, node.static, node.seq = step.rule, step.static, next(sequence)
         edge_there = node, 0
@@ -885,10 +906,10 @@ def _read_anew(t: Tensor, base: Tensor) -> Node:
 
 
 def view_node(t: Tensor, base: Tensor) -> Node:
-    node: Node = new(node_type("AsStridedBackward0"))
+    node: Node = blank(node_type("AsStridedBackward0"))
     target, number = edge(base)
     node.next, node.numbers = (target,), (number,)
-    node.saved, node.versions, node.static = (), (), None
+    node.static = None
     node.rule = ViewRule(t._spec, t.storage_offset() - base.storage_offset(), base._spec)
     node.seq = next(sequence)
     return node
@@ -901,6 +922,8 @@ class Hooks:
     add: Callable[[Tensor, Tensor], Tensor]
     add_: Callable[[Tensor, Tensor], Tensor]
     add_part: Callable[[Tensor, Tensor, Spec, int], None]
+    embed_part: Callable[..., Tensor]  # as `embed`, of a part of a base that is dense
+    embedded_part: Callable[[Tensor, Spec, Spec, int], Tensor]  # the same, not recorded
     adding: Callable[[Spec, Spec], Any]  # the plan of an addition in place
     clone: Callable[[Tensor], Tensor]
     contiguous: Callable[[Tensor], Tensor]

@@ -13,7 +13,6 @@ from nbgrad.core.tensor import (
     edge,
     history,
     hooks,
-    new,
     requires,
     set_history,
     storage_of,
@@ -21,7 +20,7 @@ from nbgrad.core.tensor import (
 )
 from nbgrad.memory.storage import Marked, Spec
 from nbgrad.tape.modes import shared, state
-from nbgrad.tape.node import FREED, Node, node_type, sequence
+from nbgrad.tape.node import FREED, Node, blank, node_type, sequence
 
 
 def check_write(t: Tensor, recorded: bool, filled: bool = False) -> None:
@@ -70,7 +69,7 @@ def rebase(t: Tensor, node: Node, number: int = 0) -> None:
     if t._rg == 2 and view is not None:
         base = view.base
         old, old_number = edge(base)
-        slices: Node = new(node_type("CopySlices"))
+        slices: Node = blank(node_type("CopySlices"))
         others = node.edges()[1:]
         slices.next = (old, *[target for target, _ in others])
         slices.numbers = (old_number, *[k for _, k in others])
@@ -139,7 +138,7 @@ class CopySlices:
     def _plain(self, inner: Node, total: Tensor) -> tuple[Any, ...]:
         """The usual way, where gradient and base lie alike."""
         start = self.offset * self.base.itemsize
-        part = wrap(total._buf[start:] if start else total._buf, self.at)
+        part = wrap(self.at.backend.view(total._buf, start) if start else total._buf, self.at)
         first, *others = inner.rule.apply(inner, hooks.clone(part), None, False)
         hooks.copy_memory(part, hooks.zeros(self.at.dense()) if first is None else first)
         return (total, *others)

@@ -9,6 +9,7 @@ transforms cost the short way nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import Parameter
 from typing import Any
 
@@ -20,6 +21,7 @@ from nbgrad.core.arguments import (
     anew,
     definition,
     guard,
+    later,
     missing,
     named_operands,
     other_names,
@@ -49,7 +51,6 @@ from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Spec, Storage
 from nbgrad.tape.modes import shared, state
 
-_empty = np.empty
 _bytes = np.dtype(np.uint8)
 
 # ---------------------------------------------------------------- elementwise functions
@@ -87,21 +88,21 @@ def _made(
     op: ElementwiseOp, path: str, foreign: Any, keyword: str = "", usual: Any = None, otherwise: Any = None
 ) -> Callable[..., Any]:
     """The short way of an op, for users (who know it under a path) with all names that PyTorch takes."""
-    numbers = tuple([p in op.settings or p in op.fits for p in op.params])
-    tensors = tuple([k == 0 or p in op.tensors for k, p in enumerate(op.params)])
-    fits = tuple([p in op.fits for p in op.params])
+    scope = _SCOPE | dict(
+        op=op, find=op.plans.get, foreign=foreign, usual=usual, otherwise=otherwise, path=path
+    )
+    write = partial(_written, op, path, foreign is not None, keyword, usual, scope)
+    made: Callable[..., Any] = later(
+        write, "function", scope, "short way of elementwise ops", "kinds of operands", shared=True
+    )
+    return made
+
+
+def _written(
+    op: ElementwiseOp, path: str, operator: bool, keyword: str, usual: Any, scope: dict[str, Any], made: Any
+) -> str:
     names, others = named_operands(
         path.removeprefix("Tensor."), len(op.params), (keyword, "out") if keyword else ("out",)
-    )
-    make = _function_maker(
-        numbers,
-        tensors,
-        fits,
-        op.promote not in ("compare", "bool"),
-        foreign is not None,
-        keyword,
-        names,
-        others,
     )
 
     def again(given: dict[str, Any]) -> Any:
@@ -109,14 +110,23 @@ def _made(
             Parameter(n, Parameter.KEYWORD_ONLY, default=v) for n, v in ((keyword, usual), ("out", None)) if n
         ]
         every = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names]
-        return anew(path, [*every, *more], function, given)
+        return anew(path, [*every, *more], made, given)
 
-    function: Callable[..., Any] = make(op, op.plans.get, foreign, usual, otherwise, path, again)
-    return function
+    scope["anew"] = again
+    return _short_way(
+        tuple([p in op.settings or p in op.fits for p in op.params]),
+        tuple([k == 0 or p in op.tensors for k, p in enumerate(op.params)]),
+        tuple([p in op.fits for p in op.params]),
+        op.promote not in ("compare", "bool"),
+        operator,
+        keyword,
+        names,
+        others,
+    )
 
 
 @cached(128)
-def _function_maker(
+def _short_way(
     numbers: tuple[bool, ...],
     tensors: tuple[bool, ...],
     fits: tuple[bool, ...],
@@ -125,7 +135,7 @@ def _function_maker(
     keyword: str,
     names: tuple[str, ...],
     others: tuple[str, ...],
-) -> Callable[..., Any]:
+) -> str:
     """Source of the short way for operands of these kinds, without a loop: one over three operands costs as much as the rest of the
     call. Of settings and of what has to fit it takes numbers only; all else is for `call` to judge, as is a number that does not fit."""
     listed = ", ".join(names)
@@ -159,7 +169,7 @@ def _function_maker(
     only = [name for name in others if name not in other_names(names)]
     absent = [f"if {missing(names)}:", ["return anew(locals())"]]
     other = f'return otherwise({listed}, {keyword}={keyword}, **({{}} if out is None else {{"out": out}}))'
-    short = source.fill(
+    return source.fill(
         _SHORT,
         signature=definition([f"{name}=_unset" for name in names], named, (), others),
         unusual=unusual((), only),
@@ -180,46 +190,36 @@ def _function_maker(
         if differentiable
         else _NO_HISTORY,
     )
-    scope: dict[str, Any] = dict(
-        __name__=__name__, Tensor=Tensor, call=call, empty=_empty, bytes_=_bytes, new=new
-    )
-    scope |= dict(shared=shared, state=state, as_inference=as_inference, recorder=recorder, _unset=unset)
-    scope |= dict(number_type=number_type, check_room=backend.check_room)
-    title = f"short way of elementwise ops of {listed}"
-    about = f"tensors only: {tensors}, numbers only: {numbers}, other names: {others}, a gradient: {differentiable}"
-    return source.function("make", short, scope, title, about)
 
 
 _SHORT = """
-def make(op, find, foreign, usual, otherwise, path, anew, low=-(2**63), high=2**64 - 1):
-    def function({signature}):
-        if {unusual}:
-            return anew(locals())
-        {keyword}
-        try:
-            {operands}
-            plan = find(({keys},))
-        except AttributeError:
-            plan = None
-        if plan is None or out is not None{fit}:
-            {absent}
-            {foreign}
-            return call(op, ({names},), out, path)
-        try:
-            buf = empty(plan.nbytes, bytes_)
-            plan.launch(plan.address, plan.n, buf, {values})
-        except OverflowError:
-            return call(op, ({names},))
-        except MemoryError as error:
-            check_room(error)
-            raise
-        t = new(Tensor)
-        t._buf, t._spec = buf, plan.out
-        t._storage = t._view = t._ad = None
-        t._nr = 0
-        {history}
-        return t
-    return function
+def function({signature}):
+    if {unusual}:
+        return anew(locals())
+    {keyword}
+    try:
+        {operands}
+        plan = find(({keys},))
+    except AttributeError:
+        plan = None
+    if plan is None or out is not None{fit}:
+        {absent}
+        {foreign}
+        return call(op, ({names},), out, path)
+    try:
+        buf = plan.allocate(plan.nbytes, bytes_)
+        plan.launch(plan.address, plan.n, buf, {values})
+    except OverflowError:
+        return call(op, ({names},))
+    except MemoryError as error:
+        check_room(error)
+        raise
+    t = new(Tensor)
+    t._buf, t._spec = buf, plan.out
+    t._storage = t._view = t._ad = None
+    t._nr = 0
+    {history}
+    return t
 """
 _FOREIGN = ["if not isinstance(other, Tensor) and number_type(other) is None:", ["return foreign"]]
 _NO_HISTORY = [
@@ -286,7 +286,7 @@ def launched(op: ElementwiseOp, args: Sequence[Any], over: Tensor | None = None)
     if over is not None:
         launch(plan, over._buf, args[1:])
         return plan, over._buf
-    buf = backend.of(plan.out.device).empty(plan.nbytes)
+    buf = plan.out.backend.empty(plan.nbytes)
     launch(plan, buf, args)
     return plan, buf
 
@@ -334,6 +334,10 @@ def into(
     """Write a result where `out=` says, resizing an empty `out`; PyTorch records nothing here and refuses what would need it.
     `apart` are the tensors of which PyTorch refuses that `out` overlaps them in part."""
     check_out(name, out, result._spec.dtype, inputs, exact, derived)
+    if out._spec.device is not result._spec.device:
+        raise RuntimeError(
+            f"Attempting to copy from device {result.device} to device {out.device}, but cross-device copies are not allowed!"
+        )
     check_apart(out, apart)
     if out._spec.repeats:
         raise RuntimeError(OVERLAP)
@@ -399,12 +403,12 @@ def inplace(op: ElementwiseOp, args: Sequence[Any]) -> Tensor:
 def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
     """Run a write that was planned before and is usual: not recorded, no mode that looks at it, no operand in the same memory."""
     storage = t._storage
-    if state.active or shared.rare or op.fits or (storage is not None and storage.inference):
+    if state.active or shared.rare or (storage is not None and storage.inference):
         return False
     kinds: list[Any] = []
     for a in args:
         if isinstance(a, Tensor):
-            if a._rg and state.grad:
+            if a._rg and state.grad and (a._rg == 1 or requires(a)):
                 return False
             other = a._storage
             if a is not t and other is not None and storage is not None and may_meet(storage, other):
@@ -415,6 +419,10 @@ def _usual_write(op: ElementwiseOp, t: Tensor, args: Sequence[Any]) -> bool:
     plan = op.plans.get((tuple(kinds), t._spec, True))
     if plan is None:
         return False
+    for p in op.fits:
+        a = args[op.params.index(p)]
+        if not isinstance(a, Tensor) and not plan.low <= a <= plan.high:
+            return False
     launch(plan, t._buf, args[1:])
     return True
 
@@ -440,6 +448,32 @@ def may_meet(storage: Storage, other: Storage) -> bool:
         return a is b
     a, b = [m if m.base is None else m.base for m in (a, b)]
     return a is b or any([not isinstance(m, np.ndarray) or m.base is not None for m in (a, b)])
+
+
+def meets(t: Tensor, other: Tensor) -> bool:
+    """Whether a write to one may change the other."""
+    a, b = t._storage, other._storage
+    return other is t or (a is not None and b is not None and may_meet(a, b))
+
+
+def quiet(t: Tensor, *read: Tensor) -> bool:
+    """Of a write to `t`: no history, no mode that looks at writes, and nothing that is read in the memory that is written."""
+    storage = t._storage
+    if state.active or shared.rare or (storage is not None and storage.inference):
+        return False
+    grad = state.grad
+    if grad and t._rg and (t._rg == 1 or requires(t)):
+        return False
+    for x in read:
+        if (
+            x is t
+            or (grad and x._rg and (x._rg == 1 or requires(x)))
+            or (storage is not None and meets(t, x))
+        ):
+            break
+    else:
+        return True
+    return False
 
 
 def overlap(t: Tensor, other: Tensor) -> str:
@@ -552,7 +586,7 @@ def make_view(base: Tensor, sp: Spec, offset: int, multi: bool = False) -> Tenso
     """A view of `base` as `sp`, from `offset` elements on; without history."""
     buf = base._buf
     if offset:
-        buf = backend.of(sp.device).view(buf, offset * sp.itemsize)
+        buf = sp.backend.view(buf, offset * sp.itemsize)
     return view_of(base, buf, sp, created(multi))
 
 
@@ -563,4 +597,8 @@ def created(multi: bool = False) -> str:
     return "inference" if state.modes.inference else "no_grad"
 
 
+# What the short ways read, each beside what is its op's own.
+_SCOPE: dict[str, Any] = dict(__name__=__name__, Tensor=Tensor, call=call, bytes_=_bytes, new=new)
+_SCOPE |= dict(shared=shared, state=state, as_inference=as_inference, recorder=recorder, _unset=unset)
+_SCOPE |= dict(number_type=number_type, check_room=backend.check_room, low=-(2**63), high=2**64 - 1)
 hooks.elementwise_function = elementwise_function

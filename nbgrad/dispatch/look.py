@@ -15,13 +15,14 @@ from nbgrad.core.tensor import Tensor, View, accumulator, edge, new, requires, s
 from nbgrad.history.record import op_rule
 from nbgrad.memory.storage import Marked, Spec
 from nbgrad.tape.modes import shared, state
-from nbgrad.tape.node import Node, sequence
+from nbgrad.tape.node import NUMBERS, VERSIONS, Node, leaving, sequence
 
 # What it is read as, and from which byte on; of the first step, the rule (None where nothing can be recorded) and what its node keeps; of
 # further steps the same.
 Look = tuple[Spec, int, Any, Any, tuple[tuple[Any, Any], ...]]
 
 SCOPE: dict[str, Any] = dict(Node=Node, Tensor=Tensor, View=View, accumulator=accumulator, edge=edge, new=new)
+SCOPE |= dict(NUMBERS=NUMBERS, VERSIONS=VERSIONS)
 SCOPE |= dict(requires=requires, sequence=sequence, shared=shared, state=state, storage_of=storage_of)
 
 
@@ -29,7 +30,9 @@ def following(rule: str, kept: str) -> list[str]:
     """Lines that record one more step."""
     return [
         "into, node = node, Node()",
-        f"node.next, node.static, node.rule, node.seq = (into,), {kept}, {rule}, next(sequence)",
+        *leaving("static"),
+        f"node.next, node.static = (into,), {kept}",
+        f"node.rule, node.seq = {rule}, next(sequence)",
     ]
 
 
@@ -76,6 +79,7 @@ def _recording(base: str, kept: str, steps: Lines = ()) -> list[Any]:
     """Lines that make `node`, which is None of what wants no gradient."""
     return [
         f"node, into = Node(), {base}._node",
+        *leaving("static"),
         f"if {base}._rg == 1:",
         [
             "if into is None:",
@@ -99,7 +103,11 @@ def _recording(base: str, kept: str, steps: Lines = ()) -> list[Any]:
         f"elif {base}._nr:",
         [f"node.numbers = ({base}._nr,)"],
         "if node is not None:",
-        [f"node.next, node.static, node.rule, node.seq = (into,), {kept}, rule, next(sequence)", *steps],
+        [
+            f"node.next, node.static = (into,), {kept}",
+            "node.rule, node.seq = rule, next(sequence)",
+            *steps,
+        ],
     ]
 
 

@@ -23,13 +23,14 @@ from nbgrad.core.tensor import Tensor, as_inference, empty, new, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.look import ANY, SCOPE, Look, looking
 from nbgrad.history.record import recorder
+from nbgrad.memory import backend
+from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Marked, Spec
 from nbgrad.tape.modes import shared, state
 
 Run = Callable[[Tensor], Any]
 RunSeveral = Callable[..., tuple[Tensor, ...]]  # of tensors, those not given being None
-_empty = np.empty
 _bytes = np.dtype(np.uint8)
 
 
@@ -136,6 +137,7 @@ def prepared_several(
             key = (*specs, *static.values())
             found = find(key)
             if found is None:
+                backend.same([sp.device for sp in specs if sp is not None])
                 found = known.keep(key, Prepared(op, specs, static, prepare(*specs, **static)))
             return found
 
@@ -180,10 +182,10 @@ def filled(
 
     if numbers or len(outs) > 2:
         return several
-    out, size = outs[0], outs[0].nbytes
+    out, size, allocate = outs[0], outs[0].nbytes, outs[0].allocate
 
     def one(t: Tensor) -> Tensor:
-        buf = _empty(size, _bytes)
+        buf = allocate(size, _bytes)
         launch(address, n, meta, buf, t._buf)
         made: Tensor = new(Tensor)  # `wrap`, in line
         made._buf, made._spec = buf, out
@@ -198,7 +200,7 @@ def filled(
     second, second_size = outs[1], outs[1].nbytes
 
     def two(t: Tensor) -> tuple[Tensor, Tensor]:
-        buf, other = _empty(size, _bytes), _empty(second_size, _bytes)
+        buf, other = allocate(size, _bytes), allocate(second_size, _bytes)
         launch(address, n, meta, buf, other, t._buf)
         return wrap(buf, out), wrap(other, second)
 
@@ -236,7 +238,7 @@ def {name}({definition}):
     return result{first_result}
 """
 _SPREAD = ["if len(given) == 1 and given[0].__class__ in sequences:", ["given = tuple(given[0])"]]
-_PLAIN = {int, bool, float, str, type(None), type}
+_PLAIN = {int, bool, float, str, type(None), type, dtype}
 
 
 def settled(function: Callable[..., Any]) -> Any:
@@ -249,6 +251,11 @@ def settled(function: Callable[..., Any]) -> Any:
 def viewed(function: Callable[..., Any]) -> Any:
     """The same for a function whose answer is a view, or what is none."""
     return _settled(function, (), views=True)
+
+
+def viewed_like(function: Callable[..., Any]) -> Any:
+    """The same of one that looks at `other` as well, at how it lies and no further."""
+    return _settled(function, ("other",), views=True)
 
 
 def settled_by(*others: str) -> Callable[[Callable[..., Any]], Any]:
@@ -272,8 +279,15 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool 
         settings = list(key[1:])
         if spread:  # of which the types follow
             settings = [n for part in settings for n in (part if type(part) is tuple else (part,))]
-        if not more and all([type(n) in plain or (type(n) is tuple and not n) for n in settings]):
+        of_tuples = [n for n in settings if type(n) is tuple and n and n[0] is tuple]
+        if not more and all([type(n) in plain or known_types(n, of_tuples) for n in settings]):
             plans.keep(key, plan)
+
+    def known_types(n: Any, of_tuples: list[Any]) -> bool:
+        """Whether it is a tuple without elements, or of elements whose types stand in the key, or those types."""
+        if type(n) is not tuple:
+            return False
+        return not n or n in of_tuples or ((tuple, *map(type, n)) in of_tuples and {*map(type, n)} <= _PLAIN)
 
     first, *rest = signature(function).parameters.values()
     positional = [p for p in rest if p.kind is not p.KEYWORD_ONLY]
@@ -287,13 +301,19 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool 
         for p in further
     ]
     key += [p.name for p in settings] + [
-        f"*map(type, {p.name})" if "Sequence" in str(p.annotation) else f"type({p.name})" for p in settings
+        f"*map(type, {p.name})"
+        if "Sequence" in str(p.annotation)
+        else f"(tuple, *map(type, {p.name})) if {p.name}.__class__ is tuple else type({p.name})"
+        if "Any" in str(p.annotation)
+        else f"type({p.name})"
+        for p in settings
     ]  # 1 is neither True nor 1.0
     for p in spread:  # none is not the same as an empty sequence
         key += [f"given or all_{p.name}", "*map(type, given)"]
     more = [f"{p.name} is not _{p.name}" for p in named]
     wants, asked = [f"{first.name}._rg"], [f"{first.name}._rg"]
-    for p in further:
+    operands = [] if views else further
+    for p in operands:
         given = p.default is p.empty
         wants.append(f"{p.name}._rg" if given else f"({p.name} is not None and {p.name}._rg)")
         asked.append(f"{p.name}._rg" if given else f"(3 if {p.name} is None else {p.name}._rg)")
@@ -318,10 +338,10 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool 
                 *(f"{p.name}={p.name}" for p in named),
             ]
         ),
-        tensors=", ".join([first.name, *(p.name for p in further)]),
+        tensors=", ".join([first.name, *(p.name for p in operands)]),
         wants=" or ".join(wants),
         asked=" | ".join(f"{text} << {2 * k}" for k, text in enumerate(asked)),
-        first_result="[0]" * bool(others),
+        first_result="[0]" * bool(operands),
         values="".join([f"{'all_' * (p in spread)}{p.name}, " for p in every]),
     )
     scope: dict[str, Any] = SCOPE if views else {}

@@ -475,11 +475,13 @@ def _has(a: Any, level: Level) -> bool:
 
 def assign(t: Tensor, value: Tensor) -> Tensor:
     """`t` becomes `value`, whose history begins with what `t` was: memory, history and tangents."""
-    level = level_of(t)
+    level, values = level_of(t), value
+    while values._buf.__class__ is Batched and values._buf.level is not level and not values._buf.has:
+        values = values._buf.inner  # which all examples of a vmap further in share
     if level is None:
-        hooks.copy_memory(_bare(t, None), _bare(value, None))
+        hooks.copy_memory(_bare(t, None), _bare(values, None))
     else:
-        inner, has = peel(value, level)
+        inner, has = peel(values, level)
         hooks.copy_(t._buf.inner, inner if has or not t._buf.has else hooks.expand(inner, t._buf.inner.shape))
     if value._node is not None:
         rebase(t, value._node, value._nr)

@@ -28,13 +28,15 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor, set_requires_grad, storage_of, wrap
+from nbgrad.core.tensor import Tensor, empty, set_requires_grad, storage_of, wrap
 from nbgrad.exchange import classes
+from nbgrad.memory import backend
 from nbgrad.memory import dtypes as _dtypes
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size, contiguous_strides
 from nbgrad.memory.storage import Storage, spec
+from nbgrad.ops.host.storage import UntypedStorage
 
 Path = str | os.PathLike[str]
 
@@ -72,9 +74,24 @@ def rebuild_tensor(
     last = offset + sum(s * (n - 1) for n, s in zip(shape, strides))
     if 0 not in shape and last >= stored.numel:
         raise UnpicklingError(f"a tensor reaches element {last} of a storage of {stored.numel}")
-    sp = spec(stored.kind.dtype, shape, strides if prod(shape) else contiguous_strides(shape))
+    where = backend.of_memory(stored.storage.memory)
+    sp = spec(stored.kind.dtype, shape, strides if prod(shape) else contiguous_strides(shape), where.device)
     t = wrap(stored.storage.memory[offset * sp.itemsize :], sp)
     t._storage = stored.storage
+    set_requires_grad(t, bool(requires_grad), "only Tensors of floating point dtype can require gradients")
+    return t
+
+
+def rebuild_meta(kind: object, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool) -> Tensor:
+    """A tensor that has no memory."""
+    numbers = (*size, *stride)
+    if not isinstance(kind, dtype) or len(size) != len(stride) or len(size) > 64:
+        raise UnpicklingError(
+            "a tensor without memory has no dtype, or sizes and strides that do not fit each other"
+        )
+    if any(type(n) is not int or not 0 <= n < 2**62 for n in numbers):
+        raise UnpicklingError(f"a tensor without memory has the size and stride {size}, {stride}")
+    t = empty(spec(kind, tuple(size), tuple(stride), backend.meta.device))
     set_requires_grad(t, bool(requires_grad), "only Tensors of floating point dtype can require gradients")
     return t
 
@@ -100,6 +117,7 @@ def _kinds() -> dict[tuple[str, str], Any]:
 _NAMES: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
     ("torch", "Size"): Size,
     ("torch", "device"): device,
     ("collections", "OrderedDict"): OrderedDict,
@@ -200,6 +218,8 @@ class _Writer(pickle._Pickler):
         if isinstance(t, classes.known["parameter"]):
             plain = t.detach()
             return rebuild_parameter, (plain, t.requires_grad, OrderedDict())
+        if t.is_meta:
+            return rebuild_meta, (t.dtype, tuple(t.shape), tuple(t.stride()), t.requires_grad)
         stored = _Reference(storage_of(t), t.dtype)
         place = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()))
         return rebuild_tensor, (*place, t.requires_grad, OrderedDict())
@@ -326,8 +346,8 @@ class _Unpickler(pickle._Unpickler):
 
     def persistent_load(self, pid: Any) -> Stored:
         match pid:
-            case ("storage", StorageKind() as kind, str() as key, str(), int() as numel):
-                return self.archive.storage(kind, key, numel)
+            case ("storage", StorageKind() as kind, str() as key, str() as location, int() as numel):
+                return self.archive.storage(kind, key, location, numel)
         raise UnpicklingError(f"{pid!r} is no storage")
 
 
@@ -405,8 +425,8 @@ def _refusal(name: str) -> str:
 class _Archive:
     """The entries of a zip archive: stored, not compressed, and together no larger than the file."""
 
-    def __init__(self, file: zipfile.ZipFile, size: int) -> None:
-        self.file = file
+    def __init__(self, file: zipfile.ZipFile, size: int, map_location: Any) -> None:
+        self.file, self.map_location = file, map_location
         self._storages: dict[str, Stored] = {}
         entries = file.infolist()
         if any(e.compress_type != zipfile.ZIP_STORED for e in entries):
@@ -425,7 +445,7 @@ class _Archive:
     def object(self, reader: type[_Unpickler]) -> Any:
         return reader(self.file.read(f"{self.root}data.pkl"), self).load()
 
-    def storage(self, kind: StorageKind, key: str, numel: int) -> Stored:
+    def storage(self, kind: StorageKind, key: str, location: str, numel: int) -> Stored:
         found = self._storages.get(key)
         if found is None:
             name = f"{self.root}data/{key}"
@@ -437,7 +457,8 @@ class _Archive:
             memory = np.frombuffer(bytearray(data), np.uint8)
             if kind.dtype is _dtypes.bool_:  # of which sums expect 0 and 1
                 np.minimum(memory, 1, out=memory)
-            found = self._storages[key] = Stored(Storage(memory), kind, numel)
+            placed = _placed(Storage(memory), location, self.map_location)
+            found = self._storages[key] = Stored(placed, kind, numel)
         if found.kind is not kind or found.numel != numel:
             raise UnpicklingError(f"storage {key!r} is described in two ways")
         return found
@@ -455,7 +476,8 @@ def load(
     """Read what `save` or `torch.save` wrote. By default that is tensors, plain data and containers of both, and no code is run; with
     `weights_only=False` the file may name any class or function, which is then called: only for files that you trust.
 
-    Tensors come to the CPU from wherever they were.
+    Tensors come to the CPU from wherever they were, unless `map_location` says another device: its name, a dict from the names in
+    the file, or a function of the storage on the CPU and that name, whose result is the storage to use, or None.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -466,10 +488,12 @@ def load(
     """
     if isinstance(map_location, (str, device)):
         _check_location(str(map_location))
+    elif map_location is not None and not isinstance(map_location, dict) and not callable(map_location):
+        raise TypeError(f"'{type(map_location).__name__}' object is not callable")
     reader = _TrustingReader if weights_only is False else _Reader
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
-            return _read(file, str(f), reader)
+            return _read(file, str(f), reader, map_location)
     if not hasattr(f, "seek"):
         raise AttributeError(
             f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is seekable. Please "
@@ -477,7 +501,7 @@ def load(
         )
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
-    return _read(f, "the file", reader)
+    return _read(f, "the file", reader, map_location)
 
 
 def _check_location(location: str) -> None:
@@ -487,18 +511,36 @@ def _check_location(location: str) -> None:
             "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only "
             "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
         )
-    if kind != "cpu":
+    if kind not in ("cpu", "meta"):
         raise RuntimeError(
             f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
         )
 
 
-def _read(file: BinaryIO, name: str, reader: type[_Unpickler]) -> Any:
+def _placed(storage: Storage, location: str, map_location: Any) -> Storage:
+    """Memory of a file where `map_location` wants it."""
+    if callable(map_location):
+        wanted = map_location(UntypedStorage._of(storage, _dtypes.uint8), location)
+        if wanted is None:
+            return storage
+        if not isinstance(wanted, UntypedStorage):
+            raise TypeError(f"map_location gave a {type(wanted).__name__}, and not a storage")
+        if len(wanted._record.memory) < len(storage.memory):
+            raise RuntimeError("map_location gave a storage that is shorter than what the file holds")
+        return wanted._record
+    if map_location is None or (isinstance(map_location, dict) and location not in map_location):
+        return storage
+    where = device(map_location[location] if isinstance(map_location, dict) else map_location)
+    _check_location(str(where))
+    return storage if where.type == "cpu" else Storage(backend.of(where).from_host(storage.memory))
+
+
+def _read(file: BinaryIO, name: str, reader: type[_Unpickler], map_location: Any) -> Any:
     try:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
-            return _Archive(archive, size).object(reader)
+            return _Archive(archive, size, map_location).object(reader)
     except (UnpicklingError, MemoryError, OSError):
         raise
     except RuntimeError as error:

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import builtins
 import math
-import symtable
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from . import loops  # noqa: F401  its primitives have texts
@@ -68,13 +66,13 @@ _TEXTS: dict[tuple[str, str, str], Callable[[list[str], Fresh], Lines]] = {}
 _LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
 
-@dataclass(frozen=True)
 class Emitted:
     """Source lines; the text of each root's value; the globals that the lines read, other than F."""
 
-    lines: list[str]
-    results: list[str]
-    helpers: set[str]
+    __slots__ = ("helpers", "lines", "results")
+
+    def __init__(self, lines: list[str], results: list[str], helpers: set[str]) -> None:
+        self.lines, self.results, self.helpers = lines, results, helpers
 
 
 def register_text(target: str, kind: str, prim: str, fn: Callable[[list[str], Fresh], Lines]) -> None:
@@ -208,6 +206,8 @@ def constant(value: Number, kind: str) -> str:
 
 
 def _globals_read(lines: list[str], results: list[str], inputs: set[str]) -> set[str]:
+    import symtable
+
     # Not by `ast`, which two threads cannot enter at once: "AST constructor recursion depth mismatch".
     table = symtable.symtable("\n".join([*lines, *results]), "<emitted>", "exec")
     read = {s.get_name() for s in table.get_symbols() if s.is_referenced() and not s.is_assigned()}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from .making import LOCK
@@ -25,7 +24,6 @@ PRIMS: dict[str, Prim] = {}
 SMALL_EXPONENT = 8
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Prim:
     """A primitive: what it computes, its derivative and its text. Calling it computes on numbers and builds
     on expressions.
@@ -36,13 +34,20 @@ class Prim:
     int, the attr.
     """
 
-    name: str
-    python: Callable[..., Number]
-    partials: tuple[Any, ...]
-    spell: Mapping[str, Any]
-    result_bool: bool | None = False
-    static: bool = False
-    rewrite: Callable[[Prim, tuple[Expr, ...], int | None], Expr | None] | None = None
+    __slots__ = ("name", "partials", "python", "result_bool", "rewrite", "spell", "static")
+
+    def __init__(
+        self,
+        name: str,
+        python: Callable[..., Number],
+        partials: tuple[Any, ...],
+        spell: Mapping[str, Any],
+        result_bool: bool | None = False,
+        static: bool = False,
+        rewrite: Callable[[Prim, tuple[Expr, ...], int | None], Expr | None] | None = None,
+    ) -> None:
+        self.name, self.python, self.partials, self.spell = name, python, partials, spell
+        self.result_bool, self.static, self.rewrite = result_bool, static, rewrite
 
     def __call__(self, *operands: Any) -> Any:
         if not any(isinstance(a, Expr) for a in operands):

@@ -6,7 +6,6 @@ Promises `run_backward`, the one way into the engine.
 from __future__ import annotations
 
 import sys
-import traceback
 import warnings
 from sys import getrefcount
 from typing import Any
@@ -85,6 +84,8 @@ def _warn(text: str) -> None:
 def note_origin(node: Node) -> None:
     """Called for what is recorded while `shared.rare`: in anomaly mode a node remembers where it was recorded."""
     if shared.anomaly:
+        import traceback
+
         frame: Any = sys._getframe()
         while frame.f_back and frame.f_globals.get("__name__", "nbgrad.").startswith("nbgrad."):
             frame = frame.f_back  # out of the library; what it has generated is in no module

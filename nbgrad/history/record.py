@@ -20,7 +20,7 @@ from nbgrad.history.backward import note_origin
 from nbgrad.history.rules import ElementwiseRule, OpRule, PartRule
 from nbgrad.history.saved import Packed, of_packed, save, versions_of
 from nbgrad.tape.modes import shared, state
-from nbgrad.tape.node import HELD, Node, sequence
+from nbgrad.tape.node import HELD, NUMBERS, VERSIONS, Node, blank, leaving, sequence
 
 
 def record(plan: Plan, t: Tensor, args: Sequence[Any]) -> None:
@@ -108,7 +108,7 @@ def _written(
                 f"if e{k} is None and not requires(a{k}):",
                 [f"return recorder(owner, asked - {2 << 2 * k})({result}, {given})"],
             ]
-    lines.append("node = Node()")
+    lines += ["node = Node()", *leaving("saved" if saved else "", "static" if static else "")]
     asking = [k for k, flag in enumerate(flags) if flag in (1, 2)]
     for k in asking:
         held = f"a{k}" if k == asking[0] else f"(a{k}, node.leaves)"
@@ -132,7 +132,6 @@ def _written(
         f"node.next = {tuple_of([f'e{k}' if k in asking else 'None' for k in listed])}",
         f"if {' or '.join([n for n in number if n != '0'])}: node.numbers = {tuple_of(number)}",
     ]
-    changed = [f"{t}._storage is not None" for t in saved if t[0] == "a"]
     recorded = [k for k, has in enumerate(results) if has]
     for at in [t[1:] for t in saved if t[0] == "y"]:
         # By another tensor over its memory: a node that holds its own output would be a cycle. `storage_of` lets it know of the record
@@ -144,14 +143,15 @@ def _written(
             f"y{at}._node = y{at}._view = y{at}._ad = None",
             f"y{at}._storage = {f'r{at}._storage' if int(at) in (recorded or [0]) else f'storage_of(r{at})'}",
         ]
-        changed.append(f"y{at}._storage is not None")
     if saved == ("HELD",):
         lines.append("node.saved = HELD")
         saved = ()
     elif saved:
-        lines.append(f"node.saved = {tuple_of(saved)}")
-    if changed:
-        lines.append(f"if {' or '.join(changed)}: node.versions = versions(node.saved)")
+        lines += [
+            f"node.saved = {tuple_of(saved)}",
+            f"if {' or '.join([f'{t}._storage is not None' for t in saved])}:",
+            [f"node.versions = {tuple_of(map(_counted, saved))}"],
+        ]
     if static:
         lines.append(f"node.static = {static}")
     lines += ["node.rule = rule", "node.seq = next(sequence)", "if shared.rare:"]
@@ -169,6 +169,7 @@ def _written(
     scope: dict[str, Any] = dict(
         Node=Node, Tensor=Tensor, Packed=Packed, HELD=HELD, sequence=sequence, shared=shared
     )
+    scope |= dict(NUMBERS=NUMBERS, VERSIONS=VERSIONS)
     scope |= dict(requires=requires, edge=edge, accumulator=accumulator, new=new, storage_of=storage_of)
     scope |= dict(versions=versions_of, save=save, note_origin=note_origin, of_packed=of_packed)
     whole = [
@@ -177,6 +178,12 @@ def _written(
     ]
     title = f"recorder of {len(flags)} operands"
     return source.function("make", text_of(whole), scope, title, about)
+
+
+def _counted(t: str) -> str:
+    """What `versions_of` says of one tensor, in line; it is asked about those that it refuses."""
+    known = f"{t}._storage"
+    return f"0 if {known} is None else {known}.version if not {known}.inference else versions(node.saved)"
 
 
 def rule_of(plan: Plan, mask: tuple[bool, ...]) -> ElementwiseRule:
@@ -243,7 +250,7 @@ def _record_step_by_step(op: Op, result: Any, tensors: Sequence[Any], static: di
     if True not in mask:
         return
     rule = op_rule(op, mask, tuple([t is not None for t in tensors]), not single)
-    node = Node()
+    node = blank()
     edges: list[Node | None] = []
     numbers, layout = [], []
     for t, wants in zip(tensors, rule.mask):

@@ -27,11 +27,10 @@ from nbgrad.expr.node import Expr, free_vars, is_bool, ordered_vars, substitute,
 from nbgrad.history.saved import SavedTensor, as_output, origin, read_saved, unpack
 from nbgrad.memory import layout as _layout
 from nbgrad.memory.dtypes import float64
-from nbgrad.memory.storage import Spec, spec
+from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.tape.modes import shared, state
-from nbgrad.tape.node import FREED, Node
+from nbgrad.tape.node import FREED, Node, blank
 
-_empty = np.empty
 _bytes = np.dtype(np.uint8)
 _REUSE_FROM = (
     1 << 18
@@ -112,7 +111,7 @@ class ElementwiseRule:
                     key = key, mask
                     break
         if graph:
-            return self.registered(node, unpack(node), g, mask)
+            return (self.by_ops.get(mask) or self.by_ops.setdefault(mask, self.by_op(mask)))(g, node)
         run = self.backs.get(key)
         if run is None:
             run = self.backs.keep(key, self.raw(g._spec, mask))
@@ -125,36 +124,23 @@ class ElementwiseRule:
         rule.__class__ = _OfPacked
         return rule
 
-    def registered(self, node: Node, saved: tuple[Tensor, ...], g: Tensor, mask: tuple[bool, ...]) -> Any:
-        run = self.by_ops.get(mask)
-        if run is None:
-            run = self.by_ops[mask] = self.by_op(mask)
-        if self.saves_output:
-            saved = (*saved[:-1], as_output(saved[-1], node, 0))
-        return run((g, *saved, *node.static))
-
     def by_op(self, mask: tuple[bool, ...]) -> Callable[..., Any]:
         """The function that calls an op for each gradient that is wanted, on g, what is saved, and the numbers."""
         op = self.plan.op
         op.check_derivative(mask)
-        names = (GRAD, *self.saved_names, *self.number_names)
-        calls: list[tuple[Any, tuple[int, ...], Any]] = []
-        for p, wanted, operand in zip(op.params, mask, self.plan.operands):
+        where = {GRAD: "g"} | {n: f"s{k}" for k, n in enumerate(self.saved_names)}
+        where |= {n: f"node.static[{k}]" for k, n in enumerate(self.number_names)}
+        functions = []
+        values = []
+        for p, wanted in zip(op.params, mask):
             function, read = partial_function(op, p) if wanted else (None, ())
-            calls.append((function, tuple([names.index(n) for n in read]), operand if wanted else None))
-
-        def run(values: tuple[Any, ...]) -> list[Tensor | None]:
-            results: list[Tensor | None] = []
-            for function, where, operand in calls:
-                if operand is None:
-                    results.append(None)
-                elif function is not None:
-                    results.append(_fit(function(*[values[k] for k in where]), operand))
-                else:
-                    results.append(_fit(values[where[0]], operand) if where else hooks.zeros(operand.dense()))
-            return results
-
-        return run
+            names = [where[n] for n in read]
+            functions.append(function)
+            values.append(
+                None if not wanted else f"f{{k}}({', '.join(names)})" if function else "".join(names)
+            )
+        make = _by_op_maker(len(self.saved_names), self.saves_output, self.holds, tuple(values))
+        return make(functions, self.plan.operands)
 
     def raw(self, g: Spec, mask: tuple[bool, ...]) -> Callable[..., Any]:
         """Build the function that turns g and the saved values into gradients: one launch for all that need computing."""
@@ -266,8 +252,8 @@ class _OfPacked(ElementwiseRule):
         saved = unpack(node)
         if graph or [t._spec for t in saved] != self.known:
             mask = self.mask if needed is None else _needed(self.mask, node, needed)
-            return self.registered(node, saved, g, mask)
-        unpacked = Node()
+            return (self.by_ops.get(mask) or self.by_ops.setdefault(mask, self.by_op(mask)))(g, node, saved)
+        unpacked = blank()
         unpacked.next, unpacked.static, unpacked.saved = node.next, node.static, saved
         unpacked.versions = tuple([0 if t._storage is None else t._storage.version for t in saved])
         return super().apply(unpacked, g, needed, graph)
@@ -325,22 +311,18 @@ def _runner_maker(
 ) -> Callable[..., Any]:
     """Source of the few lines between a gradient's arrival and its kernel, without loops: measured 1 us a node less than with."""
     names = ", ".join
-    before: list[Any] = [f"size{k}, out{k} = sizes[{k}], outs[{k}]" for k in range(count)]
+    before: list[Any] = [
+        f"size{k}, out{k}, allocate{k} = sizes[{k}], outs[{k}], outs[{k}].allocate" for k in range(count)
+    ]
     before += [
         f"operand{k} = operands[{k}]" for k, (form, _) in enumerate(forms) if form not in ("exact", "none")
     ]
     lines: list[Any] = []
     held = sorted({k for k in where if k >= 0})
-    if held:
-        lines += ["saved = node.saved", "if saved is None: unpack(node)"]
-    elif holds:
-        lines.append("if node.saved is None: unpack(node)")
-    for k in held:  # what `unpack` checks, in line: no storage record, or no write since
-        lines += [f"s{k} = saved[{k}]", f"st{k} = s{k}._storage"]
-    if held:
-        written = " or ".join(f"(st{k} is not None and st{k}.version != node.versions[{k}])" for k in held)
-        lines.append(f"if {written}: saved = unpack(node); {'; '.join(f's{k} = saved[{k}]' for k in held)}")
-    lines += [f"b{k} = {'g._buf' if over and k == 0 else f'empty(size{k}, bytes_)'}" for k in range(count)]
+    lines += _unpacking(held, holds)
+    lines += [
+        f"b{k} = {'g._buf' if over and k == 0 else f'allocate{k}(size{k}, bytes_)'}" for k in range(count)
+    ]
     read = ["g._buf" if k < 0 else f"s{k}._buf" for k in where if k >= 0 or not over]
     read += [f"node.static[{k}]" for k in keep]
     lines.append(f"launch(address, n, {names([f'b{k}' for k in range(count)] + read)})")
@@ -363,11 +345,59 @@ def _runner_maker(
         "def make(launch, address, n, sizes, outs, operands):",
         [*before, "def run(g, node):", lines, "return run"],
     ]
-    scope: dict[str, Any] = dict(
-        unpack=unpack, empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor, fit=_fit, plain=_plain
-    )
+    scope: dict[str, Any] = dict(unpack=unpack, bytes_=_bytes, new=new, Tensor=Tensor, fit=_fit, plain=_plain)
     about = f"reads g and what was saved at {held}, makes {names([form for form, _ in forms])}"
     return source.function("make", text_of(whole), scope, f"runner of {len(forms)} gradients", about)
+
+
+def _unpacking(held: Sequence[int], holds: bool, how: str = "node") -> list[str]:
+    """Lines that read what was saved at these places as s0, s1 ... What `unpack` checks, in line: no storage record, or no write since.
+    Where it is called, `how` is what it is given."""
+    if not held:
+        return [f"if node.saved is None: unpack({how})"] * holds
+    lines = ["saved = node.saved", f"if saved is None: unpack({how})"]
+    for k in held:
+        lines += [f"s{k} = saved[{k}]", f"st{k} = s{k}._storage"]
+    written = " or ".join(f"(st{k} is not None and st{k}.version != node.versions[{k}])" for k in held)
+    lines.append(f"if {written}: saved = unpack({how}); {'; '.join(f's{k} = saved[{k}]' for k in held)}")
+    return lines
+
+
+@cached(1024)
+def _by_op_maker(
+    count: int, saves_output: bool, holds: bool, values: tuple[str | None, ...]
+) -> Callable[..., Any]:
+    """Source of what calls ops for gradients: `values` are the texts of the wanted ones, of which that without a letter is zero; the
+    last of `count` saved values is the output, if any is. Values that hooks give are given to it."""
+    wanted = [k for k, value in enumerate(values) if value is not None]
+    lines: list[Any] = [
+        "if saved is None:",
+        [*_unpacking(range(count), holds), "pass"],
+        "else:",
+        [*[f"s{k} = saved[{k}]" for k in range(count)], "pass"],
+    ]
+    if saves_output:
+        lines.append(f"s{count - 1} = as_output(s{count - 1}, node, 0)")
+    for k in wanted:
+        lines += [
+            f"r{k} = {(values[k] or f'zeros(o{k}.dense())').format(k=k)}",
+            f"if r{k}._spec is not o{k}: r{k} = fit(r{k}, o{k})",
+        ]
+    lines.append(f"return {tuple_of([f'r{k}' if k in wanted else 'None' for k in range(len(values))])}")
+    whole = [
+        "def make(functions, operands):",
+        [
+            *[f"f{k}, o{k} = functions[{k}], operands[{k}]" for k in wanted],
+            "def run(g, node, saved=None):",
+            lines,
+            "return run",
+        ],
+    ]
+    scope: dict[str, Any] = dict(
+        unpack=unpack, as_output=as_output, fit=_fit, zeros=lambda sp: hooks.zeros(sp)
+    )
+    title = f"{len(values)} gradients by ops"
+    return source.function("make", text_of(whole), scope, title, f"calls {', '.join(filter(None, values))}")
 
 
 def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...]]:
@@ -491,14 +521,29 @@ class OpRule:
                 for k, (n, m) in enumerate(zip(op.inputs, mask))
             )
         )
-        whole = [
-            "def run(g, saved, static, layout, wanted, own=False):",
-            ["if type(g) is not list: g = [g]"] if several and not op.statistics else [],
-            [f"return ({text})"],
-        ]
-        title = f"rules of {op.node_name}"
-        about = f"the gradients of {', '.join([n for n, m in zip(op.inputs, mask) if m]) or 'all inputs'}"
-        self.run = source.function("run", text_of(whole), dict(op.rules), title, about)
+        self.lines = ["if type(g) is not list: g = [g]"] if several and not op.statistics else []
+        self.lines.append(f"return ({text})")
+
+    @cached_property
+    def run(self) -> Callable[..., Any]:
+        """Calls the rules on g and what they read."""
+        return self._function("run(g, saved, static, layout, wanted, own=False)", [])
+
+    @cached_property
+    def raw(self) -> Callable[..., Any]:
+        """The same on g and the node, what it saved being looked at first."""
+        before = _unpacking(range(len(self.saved_names)), self.holds, "node, True")
+        return self._function("raw(g, node, wanted, own)", [*before, "static, layout, _ = node.static"])
+
+    def _function(self, signature: str, before: list[str]) -> Any:
+        wanted = [n for n, m in zip(self.op.inputs, self.mask) if m]
+        return source.function(
+            signature.partition("(")[0],
+            text_of([f"def {signature}:", before + self.lines]),
+            {"unpack": unpack, **self.op.rules},
+            f"rules of {self.node_name}",
+            f"the gradients of {', '.join(wanted) or 'all inputs'}",
+        )
 
     def made_by(self, node: Node, k: int) -> str:
         t = (node.saved or ())[k]
@@ -509,16 +554,28 @@ class OpRule:
         return origin(t)
 
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
-        saved = node.saved
-        if saved != ():
-            saved = unpack(node, alike=True)
         mask = self.mask
         if needed is not None:
             for wanted, target in zip(mask, node.next):
                 if wanted and target not in needed:
                     mask = _needed(mask, node, needed)
                     break
-        if graph and saved:
+        if graph:
+            return self.registered(node, g, mask)
+        own = False
+        if self.overwrites and g._rg == 0:
+            buf = g._buf
+            own = (
+                buf.base is None
+                and g._spec.numel * g._spec.itemsize >= _REUSE_FROM
+                and getrefcount(buf) == 3
+                and getrefcount(g) == _ENGINES_OWN - 1
+            )
+        return self.raw(g, node, mask, own)
+
+    def registered(self, node: Node, g: Any, mask: tuple[bool, ...]) -> Any:
+        saved = unpack(node, alike=True) if node.saved != () else ()
+        if self.outputs:
             first = len(self.inputs)
             saved = (
                 *saved[:first],
@@ -528,16 +585,7 @@ class OpRule:
                 ),
             )
         static, layout, _ = node.static
-        own = False
-        if self.overwrites and not graph and g._rg == 0:
-            buf = g._buf
-            own = (
-                buf.base is None
-                and g._spec.numel * g._spec.itemsize >= _REUSE_FROM
-                and getrefcount(buf) == 3
-                and getrefcount(g) == _ENGINES_OWN - 1
-            )
-        return self.run(g, saved, static, layout, mask, own)
+        return self.run(g, saved, static, layout, mask)
 
     def layouts(self, node: Node) -> tuple[Spec, ...]:
         result = node.static[2]
@@ -590,28 +638,29 @@ class PartRule(OpRule):
     there and then: what a loop over all parts costs does not grow with the whole."""
 
     def apply(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
+        static, (sp,), _ = node.static
+        base = sp.dense()
+        at, offset = self.op.part(base, static)
+        if graph or type(g._spec) is Marked:
+            return (hooks.embed_part(g, base=base, at=at, offset=offset),)
         task, target = state.task, node.next[0]
-        if not (graph or task is None or node.hooked or shared.rare):
+        if not (task is None or node.hooked or shared.rare):
             total = task.pending.get(target)
-            if total is not None and (needed is None or target in needed) and type(total) is Tensor:
-                static, (sp,), _ = node.static
-                base = sp.dense()
-                if (
-                    total._spec is base
-                    and total._rg == 0
-                    and getrefcount(total) == _PENDING
-                    and total._buf.base is None
-                    and getrefcount(total._buf) == 2
-                    and g._rg == 0
-                    and g._spec.dtype is base.dtype
-                ):
-                    hooks.add_part(total, g, *self.op.part(base, static))
-                    return ()
-        return self.alone(node, g, needed, graph)
-
-    def alone(self, node: Node, g: Any, needed: Any, graph: bool) -> Any:
-        """The part's gradient by itself."""
-        return super().apply(node, g, needed, graph)
+            if (
+                total is not None
+                and (needed is None or target in needed)
+                and type(total) is Tensor
+                and total._spec is base
+                and total._rg == 0
+                and getrefcount(total) == _PENDING
+                and total._buf.base is None
+                and getrefcount(total._buf) == 2
+                and g._rg == 0
+                and g._spec.dtype is base.dtype
+            ):
+                hooks.add_part(total, g, at, offset)
+                return ()
+        return (hooks.embedded_part(g, base, at, offset),)
 
 
 def _shown_places(node: Node, found: Any, raw: bool) -> Any:

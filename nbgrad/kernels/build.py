@@ -1,9 +1,10 @@
 """From readable source to machine code at an address, once per machine.
 
-Promises its callers that a kernel whose name, source, signature, options, Numba and CPU are the same is compiled once: the
-source is shown in a file of its own (read it, copy it), the machine code kept beside it, both named by the hash of all that
+Promises its callers that a kernel whose name, source, signature, options, Numba and kind of processor are the same is compiled once:
+the source is shown in a file of its own (read it, copy it), the machine code kept beside it, both named by the hash of all that
 decides them. `store.py` has where they lie, and why what lies there may be run: of nothing that is read is anything executed or
-unpickled but machine code with its digest. What is not found whole is made again. Nothing is compiled at import.
+unpickled but machine code with its digest. What is not found whole is made again; what a wheel brings (`pack.py`) was compiled for
+all. Nothing is compiled at import.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 from nbgrad.base.source import Source, note
 from nbgrad.base.tables import Table, cached
 from nbgrad.expr.making import LOCK, uninterrupted
-from nbgrad.kernels import compiling, image, libcalls, progress
+from nbgrad.kernels import compiling, image, libcalls, pack, processor, progress
+from nbgrad.kernels.processor import HERE
 from nbgrad.kernels.store import blake2b, store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _kernels: Table[tuple[str, str, str, bool, bool], Kernel] = Table("kernels.build.kernels", None)
+_natives: Table[tuple[str, str, tuple[str, ...]], dict[str, int]] = Table("kernels.build.natives", None)
 _IMPORT = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import ([\w, ]+).*\n", re.MULTILINE)
 _CALLED = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import [\w(]", re.MULTILINE)
 
@@ -68,19 +71,24 @@ def load_source(name: str, source: str, path: str) -> Callable[..., None]:
 
 @cached(1)
 def machine() -> str:
-    """What, beside the source, decides the machine code. Told without Numba, which takes longer to import than kernels to load."""
+    """What, beside the source and its compiler's text, decides the machine code. Told without Numba, which takes longer to import than
+    kernels to load."""
     settings = [(name, value) for name in _SETTINGS if (value := os.environ.get(name)) is not None]
     versions = [_version(package) for package in ("numba", "llvmlite")]
     python = sys.version_info[:2], sys.abiflags, object.__basicsize__, bytes.__basicsize__
-    return repr((versions, python, settings, _processor(), *map(_text, ("image", "compiling", "dialect"))))
+    return repr((versions, python, settings, processor.level() or _processor()))
 
 
 # Who compiles, and of Numba's settings those that change what it makes of a kernel.
 _SETTINGS = [
-    "NBGRAD_COMPILER",
-    *("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"),
-    *("NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE"),
+    *("NBGRAD_COMPILER", "NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE"),
+    *processor.NAMING,
 ]
+
+
+@cached(1)
+def _makers() -> list[str]:
+    return [*map(_text, ("image", "compiling", "dialect"))]
 
 
 def _version(package: str) -> str:
@@ -92,13 +100,7 @@ def _version(package: str) -> str:
 
 
 def _processor() -> str:
-    """Its model and what it can do, as Linux says of the first one."""
-    if not image.HERE:
-        return repr(compiling.codegen().magic_tuple())
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
-        first = f.read(1 << 14).partition("\n\n")[0]
-    told = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
-    return "\n".join(line for line in first.split("\n") if line.partition(":")[0].strip() in told)
+    return processor.model() if HERE else repr(compiling.codegen().magic_tuple())
 
 
 def _read(path: str) -> str:
@@ -118,9 +120,9 @@ def _text(module: str) -> str:
     return _digest((text, called))
 
 
-def _settled(source: str, *what: Any) -> tuple[str, str]:
-    """`source` without the imports of helpers that it does not use, and a hash of all that decides its machine code. The helpers'
-    text is inlined there, so it counts as well."""
+def _settled(source: str, *what: Any) -> tuple[str, str, str]:
+    """`source` without the imports of helpers that it does not use; a hash of all that decides its machine code; and one of what does so
+    on every machine of a level. The helpers' text is inlined there, so it counts as well."""
     assigned = set(re.findall(r"^(\w+) = ", source, re.MULTILINE))
     used = set(re.findall(r"\w+", _IMPORT.sub("", source))) - assigned
     helpers = set()
@@ -131,7 +133,8 @@ def _settled(source: str, *what: Any) -> tuple[str, str]:
         return f"from nbgrad.kernels.{module} import {', '.join(names)}\n" if names else ""
 
     source = _IMPORT.sub(kept, source)
-    return source, _digest((source, what, sorted(helpers), machine()))[:20]
+    decides = source, what, sorted(helpers), _makers()
+    return source, _digest((decides, machine()))[:20], _digest(decides)[:20]
 
 
 def kernel(
@@ -152,17 +155,18 @@ def kernel(
 
 
 def _make(name: str, source: str, signature: str, contract: bool, unrolled: bool = True) -> Kernel:
-    source, digest = _settled(source, name, signature, contract, unrolled)
+    source, digest, common = _settled(source, name, signature, contract, unrolled)
     name = f"{name}_{digest}"
     source = source.replace("@NAME@", name)
     path = _shown(f"{name}.py", source)
     if "kernels.cpu.half" in source:
         _libcalls()  # which of them LLVM calls is for it to say
-    found = _load(name, [name])
+    found = _brought(common) or _load(name, [name])
     if found is None:
         with progress.compiling(name):
             found = _compiled(name, source, path, signature.split(), contract, unrolled)
-    return Kernel(name, source, signature, path, contract, found[name])
+    (address,) = found.values()
+    return Kernel(name, source, signature, path, contract, address)
 
 
 def _compiled(
@@ -171,7 +175,7 @@ def _compiled(
     """By our own front, which takes a fiftieth of the time of Numba's; what that does not know, and everything where `$NBGRAD_COMPILER` is
     `numba`, by Numba. The bits are the same. (As a pipeline of Numba's the front would cost 4 ms more a kernel, and 0.4 s until
     Numba is there.)"""
-    if image.HERE and os.environ.get("NBGRAD_COMPILER") != "numba":
+    if HERE and os.environ.get("NBGRAD_COMPILER") != "numba":
         from nbgrad.kernels import dialect
 
         with suppress(dialect.Refused, image.Refused):
@@ -181,7 +185,7 @@ def _compiled(
     function = load_source(name, source, path)
     with compiling.lock():
         library = compiling.library(name, function, params, contract)
-        if image.HERE:
+        if HERE:
             with suppress(image.Refused):
                 return _kept(name, image.made(library._final_module, [name], optimised=True))
         return _kept_by_numba(name, compiling.finished(library), [name])
@@ -199,17 +203,46 @@ def _shown(file: str, source: str) -> str:
 def native(name: str, text: str, symbols: Sequence[str], title: str) -> dict[str, int]:
     """The addresses of functions that a text in LLVM's own language defines, made and kept as kernels are; listed under the title."""
     with uninterrupted(), LOCK:
-        _, digest = _settled(text, name)
-        name = f"{name}_{digest}"
-        path = _shown(f"{name}.ll", text)
-        note(Source(title, ", ".join(symbols), path, text))
-        found = _load(name, symbols)
-        if found is None:
-            with progress.compiling(name), compiling.lock():
-                if image.HERE:
-                    return _kept(name, image.made(text, symbols))
-                return _kept_by_numba(name, compiling.library_of_text(name, text), symbols)
-        return found
+        key = (name, text, tuple(symbols))
+        return _natives.get(key) or _natives.setdefault(key, _native(*key, title))
+
+
+def _native(name: str, text: str, symbols: Sequence[str], title: str) -> dict[str, int]:
+    _, digest, common = _settled(text, name)
+    name = f"{name}_{digest}"
+    path = _shown(f"{name}.ll", text)
+    note(Source(title, ", ".join(symbols), path, text))
+    found = _brought(common) or _load(name, symbols)
+    if found is None:
+        with progress.compiling(name), compiling.lock():
+            if HERE:
+                return _kept(name, image.made(text, symbols))
+            return _kept_by_numba(name, compiling.library_of_text(name, text), symbols)
+    return found
+
+
+def _brought(common: str) -> dict[str, int] | None:
+    """The addresses of what the package has brought for all machines of this one's level."""
+    if processor.level() is None or os.environ.get("NBGRAD_COMPILER") == "numba":
+        return None
+    found = pack.find(common)
+    return None if found is None else image.loaded(found)
+
+
+def images() -> dict[str, bytes]:
+    """Of all that this process has asked for, made for the level: what `pack.packed` is to hold. What is left to Numba is left out."""
+    from nbgrad.kernels import dialect
+
+    made = {}
+    for name, text, symbols in _natives:
+        made[_settled(text, name)[2]] = image.made(text, symbols, known=processor.LEVEL)
+    for name, source, signature, contract, unrolled in _kernels:
+        source, _, common = _settled(source, name, signature, contract, unrolled)
+        name = f"{name}_{common}"
+        with suppress(dialect.Refused, image.Refused):
+            text = dialect.written(name, source.replace("@NAME@", name), signature.split(), contract)
+            made[common] = image.made(text, [name], unrolled=unrolled, known=processor.LEVEL)
+    return made
 
 
 @cached(1)
@@ -225,12 +258,12 @@ def _load(name: str, symbols: Sequence[str]) -> dict[str, int] | None:
     kept = store()
     if kept is None:
         return None
-    if image.HERE:
+    if HERE:
         data = kept.read(f"{name}.bin")
         found = image.loaded(data) if data is not None else None
         if found is not None:
             return found
-    data = kept.read(f"{name}.obj")
+    data = kept.read(_of_numba(name))
     if data is None:
         return None
     with compiling.lock():
@@ -249,5 +282,10 @@ def _kept(name: str, made: bytes) -> dict[str, int]:
 def _kept_by_numba(name: str, library: Any, symbols: Sequence[str]) -> dict[str, int]:
     kept = store()
     if kept is not None:
-        kept.write(f"{name}.obj", compiling.packed(library))
+        kept.write(_of_numba(name), compiling.packed(library))
     return compiling.addresses(library, symbols)
+
+
+def _of_numba(name: str) -> str:
+    """The file of what Numba's own engine keeps, which is for this very processor."""
+    return f"{name}.{_digest(_processor())[:8]}.obj"

@@ -11,8 +11,8 @@ in general registers, the first eight floats in those of vectors, and what is le
 arguments are laid out in these three rows and all registers are filled; a kernel reads those that it has. Elsewhere, and of more
 arguments than `STACK` has room for, `ctypes` calls: 3 us, on one thread.
 
-Nothing is checked of an array, so only the memory of tensors, which is never anything but a NumPy array of bytes, may be handed in: where
-the address of its data stands, behind the head of the object, is NumPy's C interface.
+Of what stands for memory only that it is a NumPy array is checked, as that of another device is none: where the address of its data stands,
+behind the head of the object, is NumPy's C interface. So an array that is handed in has to be one of bytes, as tensors' memory is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import re
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from numpy import ndarray
 
 from nbgrad.base.tables import cached
 from nbgrad.kernels import build
@@ -217,6 +219,10 @@ declare ptr @PyNumber_Long(ptr)
 declare ptr @PyErr_Occurred()
 declare void @PyErr_Clear()
 declare i32 @PyErr_BadArgument()
+declare i32 @PyType_IsSubtype(ptr, ptr)
+declare void @PyErr_SetString(ptr, ptr)
+@PyExc_RuntimeError = external global ptr
+@two_devices = internal constant [79 x i8] c"Expected all tensors to be on the same device, but found at least two devices!\\00"
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyEval_SaveThread()
@@ -262,8 +268,11 @@ failed:
 ; that failed.
 define internal i1 @lay(ptr %self, ptr %args, i64 %count, i64 %from, ptr %call) {
   %at_size = getelementptr i8, ptr %self, i64 $HEAD
-  %size = load i64, ptr %at_size
-  %kinds = getelementptr i8, ptr %self, i64 $BYTES
+  %bytes = load i64, ptr %at_size
+  %size = sub i64 %bytes, 8
+  %at_array = getelementptr i8, ptr %self, i64 $BYTES
+  %array = load ptr, ptr %at_array, align 1
+  %kinds = getelementptr i8, ptr %at_array, i64 8
   %wanted = add i64 %size, %from
   %right = icmp eq i64 %count, %wanted
   br i1 %right, label %begin, label %refuse
@@ -307,6 +316,19 @@ take:
   switch i8 %kind, label %integer [i8 98, label %buffer
                                    i8 100, label %float]
 buffer:
+  %at_type = getelementptr i8, ptr %object, i64 $TYPE
+  %type = load ptr, ptr %at_type
+  %is_array = icmp eq ptr %type, %array
+  br i1 %is_array, label %memory, label %other
+other:
+  %derived = call i32 @PyType_IsSubtype(ptr %type, ptr %array)
+  %is_derived = icmp ne i32 %derived, 0
+  br i1 %is_derived, label %memory, label %elsewhere
+elsewhere:
+  %error_type = load ptr, ptr @PyExc_RuntimeError
+  call void @PyErr_SetString(ptr %error_type, ptr @two_devices)
+  ret i1 true
+memory:
   %field = getelementptr i8, ptr %object, i64 $HEAD
   %data = load i64, ptr %field
   br label %in_general
@@ -316,7 +338,7 @@ integer:
   %value = extractvalue {i64, i1} %pair, 0
   br i1 %no_integer, label %bad, label %in_general
 in_general:
-  %word = phi i64 [%data, %buffer], [%value, %integer]
+  %word = phi i64 [%data, %memory], [%value, %integer]
   %room = icmp slt i64 %general, $GENERAL
   br i1 %room, label %register, label %on_stack
 register:
@@ -489,6 +511,7 @@ def _text() -> str:
         **{"FLOATS": _FLOATS, "BEHIND": _BEHIND, "FIRST": _FIRST, "STOP": _FIRST + 1, "COUNT_FLOATS": FLOATS},
         **{"IN_VECTORS": _IN_VECTORS, "ON_STACK": _ON_STACK},
         "HEAD": object.__basicsize__,
+        "TYPE": object.__basicsize__ - 8,  # which the head ends with
         "BYTES": bytes.__basicsize__ - 1,  # whose last byte ends the text
         "PAUSE": "call void @llvm.x86.sse2.pause()" if x86 else "",
     }
@@ -544,7 +567,9 @@ def fits(kinds: str) -> bool:
 def function(way: str, kinds: str) -> Callable[..., None]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    made: Callable[..., None] = make(_method(way), kinds.encode(), None)
+    made: Callable[..., None] = make(
+        _method(way), id(ndarray).to_bytes(8, sys.byteorder) + kinds.encode(), None
+    )
     return made
 
 

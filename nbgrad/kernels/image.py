@@ -15,23 +15,13 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import platform
 import struct
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from nbgrad.base.tables import Table, cached
+from nbgrad.kernels.processor import level
 
-# Where images are known to run; elsewhere LLVM keeps and loads the code. ARM's want another list of relocations, and their
-# instruction caches to be told.
-HERE = (
-    sys.platform == "linux"
-    and platform.machine() == "x86_64"
-    and sys.implementation.name == "cpython"
-    and "t" not in sys.abiflags  # without Python's lock: nobody has tried
-    and struct.calcsize("P") == 8
-)
 _ALIGN = 64
 _FUNCTION = b"\xff\x25"  # jmp *[rip + ...]: through a slot
 _places: Table[str, int] = Table(
@@ -46,16 +36,16 @@ class Refused(Exception):
 # ---------------------------------------------------------------- from LLVM to an object
 
 
-@cached(1)
-def _target() -> Any:
-    """The machine that code is made for: this one, as Numba sees it. The model `large` keeps constants in registers that `small`, of
-    code that may stand anywhere, reads again in each round of a loop (gelu 17 % slower)."""
+@cached(2)
+def _target(known: str | None) -> Any:
+    """The machine that code is made for: the level, or this one, as Numba sees it. The model `large` keeps constants in registers that
+    `small`, of code that may stand anywhere, reads again in each round of a loop (gelu 17 % slower)."""
     from llvmlite import binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    cpu = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES")
+    cpu = known or os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
+    features = "" if known else os.environ.get("NUMBA_CPU_FEATURES")
     if features is None:
         found = binding.get_host_cpu_features()
         for name in found:
@@ -73,16 +63,23 @@ def _wide(cpu: str) -> bool:
     return bool(int(asked)) if asked else cpu not in ("corei7-avx", "core-avx-i", "sandybridge", "ivybridge")
 
 
-def made(module: Any, symbols: Sequence[str], optimised: bool = False, unrolled: bool = True) -> bytes:
+def made(
+    module: Any,
+    symbols: Sequence[str],
+    optimised: bool = False,
+    unrolled: bool = True,
+    known: str | None = None,
+) -> bytes:
     """The image of a module of LLVM, given as text or parsed, in which others find `symbols`. Unless `optimised` LLVM's passes are
-    run over it first (O3, with loops made vectors, and `unrolled`).
+    run over it first (O3, with loops made vectors, and `unrolled`). A level that is `known` is what it is made for, else this
+    machine's.
 
     A kernel's symbol is a C function without a result, of what its signature says: i64 for each integer, double for
     each float, ptr for each pointer, in that order. Nothing else may be seen from outside, so all other definitions
     become `hidden`, and what is declared only has to be found by `place_of`. The lock of `expr/making.py` is to be held."""
     from llvmlite import binding
 
-    machine = _target()
+    machine = _target(known or level())
     if isinstance(module, str):
         try:
             module = binding.parse_assembly(module)
@@ -101,6 +98,10 @@ def made(module: Any, symbols: Sequence[str], optimised: bool = False, unrolled:
     return linked(machine.emit_object(module), symbols)
 
 
+_RELATIVE = (
+    ".data.rel.ro",
+    ".ldata.rel.ro",
+)  # read by the code; older LLVMs, of the large model, say the latter
 _LOCAL = ("internal", "private")  # which LLVM wants to have no other visibility
 
 # ---------------------------------------------------------------- from an object to an image
@@ -150,7 +151,7 @@ def linked(code: bytes, symbols: Iterable[str]) -> bytes:
             continue
         section = sections[at]
         name = _text(code, sections[names].offset + section.name)
-        written = section.flags & _WRITABLE and not name.startswith(".data.rel.ro")  # but by who loads it
+        written = section.flags & _WRITABLE and not name.startswith(_RELATIVE)  # but by who loads it
         if written or not section.flags & _ALLOCATED or section.kind == _NO_BITS:
             raise Refused("the code writes to memory of its own")
         blob += bytes(-len(blob) % max(section.align, _ALIGN))

@@ -146,8 +146,8 @@ def elementwise(
     if nd:
         count = len(outputs) + len(inputs)
         moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
-        lines = _rows(moving, count, [*out_steps, *(v.step for v in inputs)], target)
-        loop: Lines = [*once, *lines[0], [*lines[1], *fixed, "for j in range(n):", body]]
+        every = [*out_steps, *(v.step for v in inputs)]
+        loop: Lines = [*once, *_rows(moving, count, every, target, fixed, body)]
     else:
         loop = [*once, *fixed, "for i in range(start, stop):", body]
     return text_of([head, "", f"def @NAME@({', '.join(params)}):", loop]), tuple(codes)
@@ -188,25 +188,44 @@ def write(result: str, code: str, kind: str) -> str:
     return f"{SCALARS[code]}({result})"
 
 
-def _rows(moving: Sequence[int], count: int, steps: Sequence[str], target: str) -> tuple[Lines, Lines]:
-    """Text that finds where each operand's row begins. `meta` holds: number of outer dimensions, length of a row, their sizes,
-    then per operand its outer steps, then the inner steps of all operands."""
-    before = ["n = meta[1]"]
-    before += [f"s{k} = meta[2 + meta[0] * {count + 1} + {k}]" for k in moving if steps[k] == "g"]
-    before += ["for row in range(start, stop):"]
+def _rows(
+    moving: Sequence[int], count: int, steps: Sequence[str], target: str, once: Lines, element: Lines
+) -> Lines:
+    """The loops over rows and their elements. `meta` holds: number of outer dimensions, length of a row, their sizes (the nearest
+    first), then per operand its outer steps, then the inner steps of all operands. `once` is what a row needs before its elements."""
+    inner = [f"s{k} = meta[2 + d * {count + 1} + {k}]" for k in moving if steps[k] == "g"]
+    before = ["d = meta[0]", "n = meta[1]", *inner]
+    row = [*once, "for j in range(n):", element]
     if target == "cpu":
+        # Divisions find where a row begins; from there on it is a step to the next, until the nearest dimension ends.
         starts = ", ".join(f"p{k}" for k in moving) + ("," if len(moving) == 1 else "")
-        return before, [f"{starts} = places(meta, row, {tuple(moving)})"]
-    inside = [
-        "d = meta[0]",
-        "rest = row",
-        *(f"p{k} = 0" for k in moving),
-        "for e in range(d):",
+        return [
+            *before,
+            "size = meta[2] if d > 0 else 1",
+            *(f"r{k} = meta[2 + d * {k + 1}]" for k in moving),
+            "row = start",
+            "while row < stop:",
+            [
+                f"{starts} = places(meta, row, {tuple(moving)})",
+                "last = min(stop, row - row % size + size)",
+                "for row in range(row, last):",
+                [*row, *(f"p{k} += r{k}" for k in moving)],
+                "row = last",
+            ],
+        ]
+    return [
+        *before,
+        "for row in range(start, stop):",
         [
-            "size = meta[2 + e]",
-            "at = rest % size",
-            "rest //= size",
-            *(f"p{k} += at * meta[2 + d * {k + 1} + e]" for k in moving),
+            "rest = row",
+            *(f"p{k} = 0" for k in moving),
+            "for e in range(d):",
+            [
+                "size = meta[2 + e]",
+                "at = rest % size",
+                "rest //= size",
+                *(f"p{k} += at * meta[2 + d * {k + 1} + e]" for k in moving),
+            ],
+            *row,
         ],
     ]
-    return before, inside

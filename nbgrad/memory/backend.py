@@ -1,19 +1,25 @@
-"""What a device must do for a tensor, as four verbs: empty, view, launch, to_host.
+"""What a device must do for a tensor: `CPU`, and `Meta`, which has no memory, so that of a call only its shape is found.
 
-Promises the layers below that nothing else touches memory: `empty(nbytes)` makes a buffer, `view(buffer, offset)` is the
-buffer from an offset in bytes, `launch(buffers, numbers, n)` is the callable that runs a kernel over them, `to_host(buffer, spec)`
-the values as a NumPy array (on the CPU, the memory itself).
+Promises the layers below that nothing else touches memory. `empty(nbytes)` makes a buffer, as `allocate(nbytes, bytes_)` does for the hot
+path, `zeros(nbytes)` a cleared one; `view(buffer, offset)` is the buffer from an offset in bytes, `address(buffer)` where that is;
+`kernel(name, source, params)` compiles, `constants(ints)` is what a kernel reads of a geometry, `launch(buffers, numbers, n)` the callable
+that runs a kernel over buffers; `to_host(buffer, spec)` gives the values as a NumPy array (on the CPU, the memory itself),
+`from_host(buffer)` what has the bytes of one of the CPU's (there, it itself). Only where one `holds` values can they be read;
+`reader(code)` reads a single one.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from nbgrad.kernels import build
 from nbgrad.kernels import launch as _launch
 from nbgrad.memory.device import device
 
@@ -21,6 +27,36 @@ if TYPE_CHECKING:
     from nbgrad.memory.storage import Spec
 
 _bytes = np.dtype(np.uint8)
+# What reads the elements of a dtype, by its code: eight times as quick as to make an array of one.
+FORMATS: Final = {
+    "f8": "d",
+    "f4": "f",
+    "f2": "e",
+    "i8": "q",
+    "i4": "i",
+    "i2": "h",
+    "i1": "b",
+    "u1": "B",
+    "b1": "?",
+}
+_READERS: Final = {code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()}
+Allocate: TypeAlias = Callable[[int, Any], Any]
+
+
+class OutOfMemoryError(RuntimeError):
+    """What a GPU raises that has no room for a tensor, so that programs can catch it: the CPU says so by a RuntimeError.
+
+    >>> issubclass(torch.OutOfMemoryError, RuntimeError)
+    True
+    """
+
+
+class AcceleratorError(RuntimeError):
+    """What a GPU raises for a call that failed.
+
+    >>> issubclass(torch.AcceleratorError, RuntimeError)
+    True
+    """
 
 
 def _keep_freed_memory() -> None:
@@ -62,7 +98,25 @@ def check_room(error: Exception) -> None:
 
 
 class CPU:
-    name = "cpu"
+    device, holds = device("cpu"), True
+    allocate: Allocate = staticmethod(np.empty)  # whose MemoryError is for `check_room`
+    kernel = staticmethod(build.kernel)
+
+    @staticmethod
+    def reader(code: str) -> Any:
+        return _READERS[code]
+
+    @staticmethod
+    def from_host(buffer: Any) -> Any:
+        return buffer
+
+    @staticmethod
+    def zeros(nbytes: int) -> Any:
+        return np.zeros(nbytes, _bytes)
+
+    @staticmethod
+    def address(buffer: Any) -> int:
+        return int(buffer.__array_interface__["data"][0])
 
     @staticmethod
     def empty(nbytes: int) -> Any:
@@ -79,6 +133,14 @@ class CPU:
         return np.ndarray(
             0, _bytes, buffer, len(buffer)
         )  # of none: a slice would begin where the buffer does
+
+    @staticmethod
+    def constants(numbers: Sequence[int]) -> Any:
+        return np.array(numbers, np.int64).view(_bytes)
+
+    @staticmethod
+    def copy(to: Any, source: Any, nbytes: int) -> None:
+        to[:nbytes] = source[:nbytes]
 
     @staticmethod
     def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> _launch.Launch:
@@ -103,24 +165,136 @@ def _nothing(*_: Any) -> None:
     """The launch over an empty range."""
 
 
-cpu = CPU()
+class Nowhere:
+    """Memory that there is not: so many bytes, from a place on in another, if in one. What wants to read it finds no array."""
+
+    __slots__ = ("base", "nbytes", "start")
+
+    def __init__(self, nbytes: int, base: Nowhere | None = None, start: int = 0) -> None:
+        self.nbytes, self.base, self.start = nbytes, base, start
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __getitem__(self, part: slice) -> Nowhere:
+        start, stop, _ = part.indices(self.nbytes)
+        return Nowhere(stop - start, self.base or self, self.start + start)
+
+    def copy(self) -> Nowhere:
+        return Nowhere(self.nbytes)
 
 
-def of(where: device) -> CPU:
-    if where.type != "cpu":
+def _no_element(_: Any) -> Any:
+    raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+
+
+class Meta:
+    """Tensors of a shape, a dtype and strides, and nothing else."""
+
+    device, holds = device("meta"), False
+
+    @staticmethod
+    def allocate(nbytes: int, _: Any) -> Any:
+        return Nowhere(nbytes)
+
+    empty = zeros = staticmethod(Nowhere)
+
+    @staticmethod
+    def reader(code: str) -> Any:
+        return _no_element
+
+    @staticmethod
+    def from_host(buffer: Any) -> Any:
+        return Nowhere(len(buffer))
+
+    @staticmethod
+    def address(buffer: Any) -> int:
+        return int(buffer.start)
+
+    @staticmethod
+    def view(buffer: Any, offset: int) -> Any:
+        return buffer[offset:]
+
+    @staticmethod
+    def constants(numbers: Sequence[int]) -> Any:
+        return Nowhere(8 * len(numbers))
+
+    @staticmethod
+    def copy(to: Any, source: Any, nbytes: int) -> None:
+        """There is nothing to copy."""
+
+    @staticmethod
+    def kernel(
+        name: str, source: str, params: Sequence[str], contract: bool = False, unrolled: bool = True
+    ) -> build.Kernel:
+        return build.Kernel(name, source, " ".join(params), "", contract, 0)
+
+    @staticmethod
+    def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> _launch.Launch:
+        return _nothing
+
+    @staticmethod
+    def to_host(buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+
+Backend: TypeAlias = CPU | Meta
+BUFFERS: Final = np.ndarray, Nowhere
+cpu: Final = CPU()
+meta: Final = Meta()
+_SERVED: Final[dict[str, Backend]] = {"cpu": cpu, "meta": meta}
+
+
+def of(where: device) -> Backend:
+    """Who serves a device.
+
+    >>> of(device("meta")).holds
+    False
+    """
+    found = _SERVED.get(where.type)
+    if found is None:
+        if where.type == "cuda":
+            raise AssertionError("Torch not compiled with CUDA enabled")
         raise RuntimeError(
             f"Found no backend for device '{where}': this release of nbgrad computes on the CPU only"
         )
-    return cpu
+    return found
 
 
-def from_host(array: np.ndarray[Any, Any]) -> Any:
+def of_memory(buffer: Any) -> Backend:
+    """Who made it."""
+    return meta if type(buffer) is Nowhere else cpu
+
+
+def valueless(name: str) -> NotImplementedError:
+    """The refusal of an op whose result's shape is for values to say, where there are none."""
+    return NotImplementedError(
+        f"aten::{name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered."
+    )
+
+
+def same(devices: Iterable[device]) -> None:
+    """Refuse operands that are not all on one device."""
+    first, *others = devices
+    for other in others:
+        if other is not first:
+            if "meta" in (first.type, other.type):
+                raise RuntimeError(f"Tensor on device {other} is not on the expected device {first}!")
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {first} and {other}!"
+            )
+
+
+def of_array(array: np.ndarray[Any, Any]) -> Any:
     """The memory of an array whose strides are not negative, from its first element on, as a buffer that shares it."""
     if array.size == 0:
         return np.empty(0, _bytes)
-    extent = array.itemsize + sum(s * (n - 1) for s, n in zip(array.strides, array.shape))
-    if array.flags.c_contiguous and array.flags.writeable:
+    if type(array) is not np.ndarray:
+        array = array.view(np.ndarray)  # what a subclass shows is its own affair
+    flags = array.flags
+    if flags.c_contiguous and flags.writeable:
         return array.reshape(-1).view(_bytes)
+    extent = array.itemsize + sum(s * (n - 1) for s, n in zip(array.strides, array.shape))
     return np.asarray(_Memory(array, extent))
 
 

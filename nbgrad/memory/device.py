@@ -7,7 +7,8 @@ made there. Promises the layers below that equal devices are one object: `t.devi
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias
+import threading
+from typing import Any, Final, TypeAlias
 
 from nbgrad.base.tables import Table
 
@@ -83,6 +84,17 @@ class device:
     def __reduce__(self) -> tuple[object, ...]:
         return (device, (self.type,) if self.index is None else (self.type, self.index))
 
+    def __enter__(self) -> device:
+        """In a `with`, new tensors are made here where nothing else is said."""
+        default.before += (default.device,)
+        _place(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        *before, last = default.before
+        default.before = tuple(before)
+        _place(last)
+
     def __copy__(self) -> device:
         return self
 
@@ -133,4 +145,51 @@ def _cached(kind: str, index: int | None) -> device:
 
 
 cpu: Final = device("cpu")
+
+
+class _Default(threading.local):
+    device: Any = None  # where new tensors of this thread are made, if it was said
+    before: tuple[Any, ...] = ()  # what it was before each `with` that is open
+
+
+class _Elsewhere:
+    """How many threads have said where: none, mostly, and then a factory's short way need not ask its own. One that ended so counts on."""
+
+    __slots__ = ("threads",)
+    threads: int
+
+
+default: Final = _Default()
+elsewhere: Final = _Elsewhere()
+elsewhere.threads = 0
+_counting: Final = threading.Lock()
+
+
+def _place(where: device | None) -> None:
+    with _counting:
+        elsewhere.threads += (where is not None) - (default.device is not None)
+    default.device = where
+
+
+def set_default_device(device: str | _Device | None) -> None:
+    """Where this thread's new tensors are made from now on, unless they are told a device; None is the CPU.
+
+    >>> torch.set_default_device("meta")
+    >>> torch.ones(2, 3)
+    tensor(..., device='meta', size=(2, 3))
+    >>> torch.set_default_device(None)
+    """
+    _place(None if device is None else _Device(device))
+
+
+def get_default_device() -> device:
+    """Where new tensors are made that are told no device.
+
+    >>> with torch.device("meta"):
+    ...     torch.get_default_device()
+    device(type='meta')
+    """
+    return cpu if default.device is None else default.device
+
+
 Device: TypeAlias = device | str | int  # what stands for one

@@ -7,26 +7,25 @@ tuple of specs is a key that hashes at C speed; a `Storage` owns memory and coun
 from __future__ import annotations
 
 from math import prod
-from struct import Struct
 from typing import Any
 
 from nbgrad.base.tables import Table
+from nbgrad.memory import backend as _backend
 from nbgrad.memory import device as _device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints, Size, check_size, contiguous_strides, is_contiguous
-
-# What reads the elements of a dtype, by its code: eight times as quick as to make an array of one.
-FORMATS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B", "b1": "?"}
-_READERS = {code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()}
 
 
 class Spec:
     """How a buffer is read. `extent` counts the elements from the first to the last that it reaches, `nbytes` their bytes. What is
     `contiguous` may have any stride where there is one element or none; what is `canonical` has the strides of a new tensor. `repeats`
     says that it was expanded: of all layouts that show an element twice, PyTorch refuses only these as the target of a write. `read`
-    takes the one element out of a buffer, as the first of a tuple; None where there are more, or none."""
+    takes the one element out of a buffer, as the first of a tuple; None where there are more, or none. `backend` is what serves the
+    device, and `allocate(nbytes, bytes_)` gives its memory: a plan that copies it has no choice to make at a call."""
 
     __slots__ = (
+        "allocate",
+        "backend",
         "canonical",
         "contiguous",
         "device",
@@ -47,6 +46,8 @@ class Spec:
     def __init__(self, dtype: dtype, shape: Ints, strides: Ints, device: _device.device) -> None:
         self.plain = self
         self.dtype, self.device, self.shape, self.strides = dtype, device, Size(shape), strides
+        self.backend = _backend.of(device)
+        self.allocate: _backend.Allocate = self.backend.allocate
         self.itemsize = dtype.itemsize
         self.ndim = len(shape)
         self.numel = prod(shape)
@@ -55,7 +56,7 @@ class Spec:
         self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
         self.nbytes = self.extent * self.itemsize
         check_size(shape, strides, self.nbytes)
-        self.read: Any = _READERS[dtype.code] if self.numel == 1 else None
+        self.read: Any = self.backend.reader(dtype.code) if self.numel == 1 else None
         self.repeats = bool(self.numel) and any([s == 0 and n > 1 for s, n in zip(strides, shape)])
 
     def __repr__(self) -> str:
@@ -69,6 +70,10 @@ class Spec:
             shape, strides = self.shape, self.strides if strides is None else strides
         return spec(dtype or self.dtype, shape, strides, self.device)
 
+    def on(self, device: _device.device) -> Spec:
+        """The same on another device."""
+        return self if device is self.device else spec(self.dtype, self.shape, self.strides, device)
+
     def dense(self) -> Spec:
         """Contiguous, with the strides that a new tensor of this shape has, the rest the same."""
         return self if self.canonical else spec(self.dtype, self.shape, None, self.device)
@@ -78,9 +83,7 @@ _specs: Table[tuple[dtype, Ints, Ints | None, _device.device], Spec] = Table("me
 _spec_of = _specs.get
 
 
-def spec(
-    dtype: dtype, shape: Ints, strides: Ints | None = None, device: _device.device = _device.cpu
-) -> Spec:
+def spec(dtype: dtype, shape: Ints, strides: Ints | None, device: _device.device) -> Spec:
     """The one Spec of these; without strides, the contiguous one. Equal specs made long apart may differ in identity."""
     key = (dtype, shape, strides, device)
     found = _spec_of(key)

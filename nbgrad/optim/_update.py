@@ -20,7 +20,6 @@ from nbgrad.core.writes import check_write
 from nbgrad.expr.node import as_expr, free_vars, parameters, var
 from nbgrad.kernels import build
 from nbgrad.kernels.cpu import optim as _kernels
-from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.make.filled import zeros_like
@@ -154,7 +153,7 @@ class _Batch:
 
     def run(self, rows: Sequence[Row], numbers: Any) -> None:
         self.table[:, 2] = _kernels.addresses([rows[k][1]._buf for k in self.chosen])
-        backend = _backend.of(rows[self.chosen[0]][0]._spec.device)
+        backend = rows[self.chosen[0]][0]._spec.backend
         count, table = len(self.chosen), self.table.reshape(-1).view(np.uint8)
         counts = self.counts.reshape(-1).view(np.uint8)
         backend.launch(3, "", 1)(self.built.begin, count, counts, numbers, self.derived)
@@ -175,7 +174,8 @@ def _fits(row: Row) -> bool:
     p, grad, step, *buffers = row
     sp: Spec = p._spec
     return (
-        sp.dtype in _TAKEN
+        sp.backend.holds
+        and sp.dtype in _TAKEN
         and (step is None or step._spec.dtype in _TAKEN)
         and sp.numel > 0
         and layout.is_dense(sp.shape, sp.strides)

@@ -27,7 +27,8 @@ class Task:
 
     roots: list[Node]
     pending: dict[Node, Any]  # gradients that wait for their nodes
-    needed: set[Node] | None = None
+    needed: set[Node] | None = None  # None: all that are reached
+    asked = False  # for some gradients, which are given back, and not for all that leaves can have
     depth = 0
     callbacks: list[Callable[[], object]] | None = None
     _inside: set[Node] | None = None
@@ -88,7 +89,9 @@ def run(
     gradients are asked, and what takes each; None there runs the node itself (a leaf's sink, or to keep an inner gradient)."""
     heap: list[tuple[int, Node]] = []
     pending: dict[Node, Any] = {}
-    owned: set[Any] = set()  # totals that are ours to write into
+    owned: set[Any] = (
+        set()
+    )  # totals that are ours to write into: by node, of a node of several outputs also by number
     sinks: list[Node] = []  # due, the next one last
     starts = [root[0] for root in roots]
     if shared.numbered:
@@ -96,8 +99,8 @@ def run(
     needed = None if wanted is None else _leading_to(wanted, starts)
     task: Task = object.__new__(Task)
     task.roots, task.pending = starts, pending
-    if needed is not None:
-        task.needed = needed
+    if wanted is not None:
+        task.asked, task.needed = True, needed
     before, special = (state.grad, state.task), False
     modes = PLAIN
     if shared.rare:
@@ -155,16 +158,32 @@ def run(
                 continue
             if not keep and node.saved:
                 node.saved = None
-            for target, number, grad in zip(node.next, node.numbers, results):
+            targets = node.next
+            if len(targets) == 1:  # the usual one, without what a loop costs
+                (target,), grad = targets, results[0]
+                if (
+                    target is not None
+                    and grad is not None
+                    and target not in pending
+                    and target.outputs == 1
+                    and (needed is None or target in needed)
+                ):
+                    pending[target] = grad
+                    results = grad = None
+                    if heap and (not target.next or heap[0][0] < -target.seq):
+                        heappush(heap, (-target.seq, target))
+                    else:
+                        following = target
+                    continue
+            for target, number, grad in zip(targets, node.numbers, results):
                 if target is None or (needed is not None and target not in needed):
                     continue  # not differentiable there, or not asked for
                 if grad is None:  # goes on all the same, for the hooks and custom nodes on its way
                     special = True
                     _arrive(heap, pending, owned, add, target, number, grad)
                 elif target in pending and target.outputs == 1 and pending[target] is not None:
-                    mark = target, number
-                    pending[target] = add(pending[target], grad, mark in owned)
-                    owned.add(mark)
+                    pending[target] = add(pending[target], grad, target in owned)
+                    owned.add(target)
                 elif target.outputs != 1 or target in pending:
                     _arrive(heap, pending, owned, add, target, number, grad)
                 else:
@@ -195,7 +214,7 @@ def run(
 def _number_anew(roots: list[Node]) -> None:
     """Where a user has set numbers: give all nodes new ones, in the order in which the numbers and the graph let them run."""
     nodes = _reached(roots)
-    if not any("_asked_nr" in vars(node) for node in nodes):
+    if not any("_asked_nr" in node.__dict__ for node in nodes):
         return
     waits = dict.fromkeys(nodes, 0)
     for node in nodes:
@@ -245,8 +264,9 @@ def _arrive(
     if slots[key] is None:
         slots[key] = grad
     elif grad is not None:
-        slots[key] = add(slots[key], grad, (node, number) in owned)
-        owned.add((node, number))
+        mark = node if node.outputs == 1 else (node, number)
+        slots[key] = add(slots[key], grad, mark in owned)
+        owned.add(mark)
 
 
 def _hand_over(
@@ -255,7 +275,7 @@ def _hand_over(
     """Give what was asked for; whether the node is to run too. As in PyTorch the hooks of a tensor have acted on what is
     handed over only where its node does not run."""
     takers = wanted[node]
-    runs = None in takers.values() or not needed.isdisjoint(node.next)
+    runs = None in takers.values() or (any(node.next) if needed is None else not needed.isdisjoint(node.next))
     if not runs and node.hooked:
         grads = prepare(node, grads, False)
     for number, take in takers.items():
@@ -275,10 +295,25 @@ def _reached(roots: Iterable[Node]) -> list[Node]:
     return list(found)
 
 
-def _leading_to(wanted: Wanted, roots: list[Node]) -> set[Node]:
-    """The nodes from which a wanted one is reached, the wanted ones among them."""
+def _leading_to(wanted: Wanted, roots: list[Node]) -> set[Node] | None:
+    """The nodes from which a wanted one is reached, the wanted ones among them; None where that is all of them, as it is where
+    every end of the graph is wanted."""
+    nodes = list(dict.fromkeys(roots))
+    found: set[Any] = {None, *nodes}
+    every = True
+    for node in nodes:  # which grows
+        targets: tuple[Any, ...] = node.next
+        for target in targets:
+            if target not in found:
+                found.add(target)
+                nodes.append(target)
+        if (not targets or (targets[-1] is None and not any(targets))) and node not in wanted:
+            every = False
+    if every:
+        return None
+    nodes.sort(key=attrgetter("seq"))
     needed: set[Node] = set()
-    for node in sorted(_reached(roots), key=attrgetter("seq")):
+    for node in nodes:
         if node in wanted or not needed.isdisjoint(node.next):
             needed.add(node)
     return needed

@@ -45,22 +45,38 @@ class Node:
     ('ExpBackward0', 'MulBackward0')
     """
 
-    next: tuple[Node | None, ...] = ()
+    # Slots, and no `__getattr__` (which is that of `Shown`): CPython reads and writes these at once, where a default in the class or a
+    # hook for missing names makes it look up each name each time (25 ns against 2). So who makes a node writes all of them.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "hooked",
+        "leaves",
+        "next",
+        "numbers",
+        "outputs",
+        "rule",
+        "saved",
+        "seq",
+        "static",
+        "versions",
+    )
+    next: tuple[Node | None, ...]
     seq: int
     rule: Any
+    numbers: Iterable[int]
+    saved: tuple[Any, ...] | None
+    versions: tuple[int, ...]
+    static: Any
+    leaves: Any  # whose sinks it points at: a tensor, or one with the others
+    outputs: int
+    hooked: bool  # it has tensor_hooks, retain, prehooks or hooks
 
-    # As most nodes have them; an instance holds only what differs (each step that records an op costs 10 ns).
-    numbers: Iterable[int] = itertools.repeat(0)
-    saved: tuple[Any, ...] | None = ()
-    versions: tuple[int, ...] = (0,) * 8
-    static: Any = ()
-    leaves: Any = ()  # whose sinks it points at: a tensor, or one with the others
-    outputs = 1
+    # What few have: an instance holds only what differs.
     undefined = False  # runs even where nothing but missing gradients arrive
     through_view: weakref.ref[Node] | None = (
         None  # of a write through a view: the history that the view got from it
     )
-    hooked = False  # any of the next three is set
     tensor_hooks: dict[int, HookTable] | None = None  # by output number
     retain: dict[int, weakref.ref[Any]] | None = None  # by output number: the tensor that wants its gradient
     prehooks: HookTable | None = None
@@ -151,9 +167,46 @@ class Node:
         self.hooked = True
         return register(self.prehooks, hook)
 
+    def __repr__(self) -> str:
+        return f"<{type(shown(self)).__name__} object at {id(self):#x}>"
+
+
+NUMBERS: Iterable[int] = itertools.repeat(0)
+VERSIONS = (0,) * 8
+
+
+def blank(kind: type[Any] = Node) -> Any:
+    """A node of which nothing is known yet, with what most have; `rule` and `seq` are to be given."""
+    node = kind()
+    node.next = node.saved = node.static = node.leaves = ()
+    node.numbers, node.versions = NUMBERS, VERSIONS
+    node.outputs, node.hooked = 1, False
+    return node
+
+
+# The same, written out: who records ops often writes what it does not give.
+_BLANK = {
+    "saved": "()",
+    "static": "()",
+    "leaves": "()",
+    "numbers": "NUMBERS",
+    "versions": "VERSIONS",
+    "outputs": "1",
+    "hooked": "False",
+}
+
+
+def leaving(*given: str) -> list[str]:
+    """Lines that write into `node` what it has where nothing is `given`; their scope knows `NUMBERS` and `VERSIONS`."""
+    return [f"node.{name} = {usual}" for name, usual in _BLANK.items() if name not in given]
+
+
+class Shown(Node):
+    """A node that a user has seen, or may see at once: it answers to the names of what was saved."""
+
+    __slots__ = ()
+
     def __getattr__(self, name: str) -> Any:
-        if name == "rule":
-            raise AttributeError("an empty Node has no rule")
         kind, _, saved = name.partition("saved_")
         if kind in ("_", "_raw_") and hasattr(self.rule, "read"):
             return self.rule.read(self, saved, kind == "_raw_")
@@ -164,22 +217,8 @@ class Node:
         raw = [f"_raw_saved_{name}" for name in known if hasattr(self, f"_raw_saved_{name}")]
         return [*super().__dir__(), *[f"_saved_{name}" for name in known], *raw]
 
-    def __repr__(self) -> str:
-        return f"<{type(shown(self)).__name__} object at {id(self):#x}>"
 
-
-def _know_attributes() -> None:
-    """CPython shares the table of attribute names among objects of a class only if early ones have all names: an object with a name that
-    came late gets a dictionary of its own, and every write to it takes 60 ns more."""
-    node = Node()
-    for name in ("next", "numbers", "saved", "versions", "static", "leaves", "rule", "seq"):
-        setattr(node, name, None)
-
-
-_know_attributes()
-
-
-class AccumulateGrad(Node):
+class AccumulateGrad(Shown):
     """Where a gradient ends. Its rule, which the tensor layer hands in, adds it to the leaf's `.grad`."""
 
     __slots__ = ()
@@ -274,7 +313,7 @@ def node_type(name: str) -> type[Node]:
     with _lock:
         found = _types.get(name)
         if found is None:
-            found = _types[name] = type(name, (Node,), {"__slots__": ()})
+            found = _types[name] = type(name, (Shown,), {"__slots__": ()})
     return found
 
 

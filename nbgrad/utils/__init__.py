@@ -17,6 +17,7 @@ from nbgrad.utils import dlpack as dlpack
 if TYPE_CHECKING:
     from nbgrad.utils import checkpoint as checkpoint
     from nbgrad.utils import data as data
+    from nbgrad.utils import deterministic as deterministic
     from nbgrad.utils import hooks as hooks
     from nbgrad.utils import safetensors as safetensors
     from nbgrad.utils import viz as viz
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # for which all names are there
 
     def __getattr__(name: str) -> Any:
-        if name in ("checkpoint", "data", "hooks", "safetensors", "viz"):
+        if name in ("checkpoint", "data", "deterministic", "hooks", "safetensors", "viz"):
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

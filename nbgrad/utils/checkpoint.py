@@ -25,7 +25,7 @@ from nbgrad.core.tensor import Tensor, requires
 from nbgrad.history.saved import origin, save, unpack
 from nbgrad.ops.make.generator import default_generator
 from nbgrad.tape.modes import state
-from nbgrad.tape.node import Node
+from nbgrad.tape.node import Node, blank
 
 __all__ = [
     "CheckpointError",
@@ -350,7 +350,7 @@ class _Frame:
         self.recompute, self.early_stop, self.describe, self.log = recompute, early_stop, describe, log
         # Tensors among the inputs are saved as those of a node are: writes to them are seen, and the hooks of an outer
         # checkpoint hold them, so that asking for them here makes it recompute first.
-        self.inputs = Node()
+        self.inputs = blank()
         self.inputs.rule = _InputsRule
         self.inputs.saved, self.inputs.versions = save([a for a in args if isinstance(a, Tensor)])
         self.others = [None if isinstance(a, Tensor) else (a,) for a in args]
@@ -614,7 +614,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        if state.task is not None and state.task.needed is not None:
+        if state.task is not None and state.task.asked:
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
                 ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing "

@@ -179,7 +179,7 @@ def test_names_say_where_they_stand() -> None:
 
 def test_specs_are_kept_within_their_bound() -> None:
     for n in range(row("memory.storage.specs").bound or 0):
-        spec(torch.float32, (n, 1, 7))
+        spec(torch.float32, (n, 1, 7), None, torch.device("cpu"))
     found = row("memory.storage.specs")
     assert found.bound is not None and found.entries <= found.bound
 

@@ -8,29 +8,17 @@ import pytest
 from nbgrad.expr import loops, prims
 from nbgrad.expr.node import trace, var
 from nbgrad.expr.prims import exp, sigmoid
-from nbgrad.kernels import build, templates
+from nbgrad.kernels import templates
 from nbgrad.kernels.cpu import reduce
+from nbgrad.kernels.cuda.compile import compiled
 from nbgrad.kernels.templates import Operand
 
 pytestmark = pytest.mark.cuda
 
 
 def ptx(source: str, params: tuple[str, ...]) -> str:
-    cuda = pytest.importorskip("numba.cuda")
-    from numba import types
-
-    table: dict[str, Any] = {
-        "f4": types.float32,
-        "f8": types.float64,
-        "i8": types.int64,
-        "i4": types.int32,
-        "b1": types.uint8,
-    }
-    signature = types.void(*(types.CPointer(table[p[1:]]) if p[0] == "*" else table[p] for p in params))
-    text, _ = cuda.compile_ptx(
-        build.load_source("body", source.replace("@NAME@", "body"), "<test>"), signature, cc=(9, 0)
-    )
-    return str(text)
+    pytest.importorskip("numba.cuda")
+    return compiled("body", source, params).ptx
 
 
 def test_flat() -> None:

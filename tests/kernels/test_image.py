@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nbgrad.kernels import build, image, store
+from nbgrad.kernels import build, image, processor, store
 from tests.kernels.test_build import COUNTING, PROGRAM
 
-pytestmark = pytest.mark.skipif(not image.HERE, reason="no images on this machine")
+pytestmark = pytest.mark.skipif(not processor.HERE, reason="no images on this machine")
 
 # Calls of functions with and without a slot of their own, a table read by index, and one of addresses.
 TEXT = """
@@ -149,7 +149,7 @@ def test_what_is_no_image_is_kept_as_numba_keeps_it(
 
 def test_where_there_are_no_images(kept: store.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(image, "HERE", False)
+        patch.setattr(build, "HERE", False)
         build.machine.cache_clear()  # type: ignore[attr-defined]
         for _ in range(2):
             assert counted(make()) == [0, 1, 2, 3]
@@ -202,6 +202,6 @@ def test_a_warm_process_imports_no_compiler(warm: dict[str, str], threads: str) 
 
 def test_a_processor_is_told_without_a_compiler() -> None:
     """What decides the code must differ where Numba's own answer does."""
-    told = build._processor()
+    told = processor.model()
     assert "model" in told and "flags" in told
     assert "MHz" not in told

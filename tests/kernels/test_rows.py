@@ -33,27 +33,51 @@ def python(source: str) -> Any:
 
 SHAPES = [
     *[("runs", n, 1) for n in (1, 3, 130)],
+    *[("short", n, inner) for n, inner in ((1, 1), (3, 1), (rows.SHORT, 1), (1, 3), (3, 5))],
     # more than `FEW` in a row and more rows than stand side by side: un-jitted, each element takes a tenth of a millisecond
     *[("columns", n, rows.WIDTH + 2) for n in (1, 3, rows.FEW + 2)],
 ]
 
 
 @pytest.mark.parametrize(("loop", "n", "inner"), SHAPES)
-def test_both_loops_compute_the_program(loop: str, n: int, inner: int) -> None:
-    x = np.random.default_rng(0).normal(size=(2, n, inner))
-    source, signature = getattr(rows, loop)(PROGRAM, "f8")
-    out, total, at = np.zeros(x.size), np.zeros(2 * inner), np.zeros(2 * inner)
-    index = np.arange(2 * inner) % (n + 1)  # now and then there is no such element
-    meta = np.array([n, 1, 0, n] if loop == "runs" else [n, inner, 2])
-    items = 2 if loop == "runs" else 4
-    python(source)(0, items, meta, out, total, at, x.ravel(), index, 2.0)
+def test_all_loops_compute_the_program(loop: str, n: int, inner: int) -> None:
+    count = rows.ABREAST + 2 if loop == "short" else 2
+    x = np.random.default_rng(0).normal(size=(count, n, inner))
+    beside = [True] * (loop == "short" and inner > 1)
+    source, signature = getattr(rows, loop)(PROGRAM, "f8", *beside)
+    out, total, at = np.zeros(x.size), np.zeros(count * inner), np.zeros(count * inner)
+    index = np.arange(count * inner) % (n + 1)  # now and then there is no such element
+    meta = {"runs": [n, 1, 0, n], "columns": [n, inner, 2], "short": [n, count * inner, inner]}[loop]
+    items = {"runs": 2, "columns": 4, "short": -(-count * inner // rows.ABREAST)}[loop]
+    python(source)(0, items, np.array(meta), out, total, at, x.ravel(), index, 2.0)
     assert len(signature) == 9
     powers = np.exp(x - x.max(1, keepdims=True))
     np.testing.assert_allclose(total, 2 * powers.sum(1).ravel(), 1e-14)
     np.testing.assert_allclose(out.reshape(x.shape), powers / (2 * powers.sum(1, keepdims=True)), 1e-14)
     lined = np.concatenate([x, x.max(1, keepdims=True)], 1)  # a place beyond the row gives 0
-    picked = np.take_along_axis(lined, index.reshape(2, 1, inner), 1)[:, 0] - x.max(1)
+    picked = np.take_along_axis(lined, index.reshape(count, 1, inner), 1)[:, 0] - x.max(1)
     np.testing.assert_allclose(at, picked.ravel(), atol=1e-14)
+
+
+def test_a_short_row_is_written_over_what_it_reads() -> None:
+    """Its mark too; a line that all rows share is read beside it."""
+    scaled = Program(
+        "scaled",
+        (Step({"s": ("sum", X)}, then={"all": var("s")}), Step(write={"o": X * var("w") + var("all")})),
+        ("x",),
+        lines=("w",),
+        each=("c",),
+        mark=-var("c"),
+        over="x",
+    )
+    x, w, c = np.arange(99.0).reshape(33, 3), np.array([1.0, 2.0, 3.0]), np.arange(33.0)
+    wanted = x * w + x.sum(1, keepdims=True)
+    at = np.arange(33) % 4 - 1  # -1: none
+    for row in range(33):
+        if at[row] >= 0:
+            wanted[row, at[row]] -= c[row]
+    python(rows.short(scaled, "f8")[0])(0, 2, np.array([3, 33, 1]), x.ravel(), w, c, at)
+    assert x.tolist() == wanted.tolist()
 
 
 def test_a_row_of_several_runs_and_sums_over_rows() -> None:

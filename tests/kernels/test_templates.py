@@ -74,27 +74,65 @@ def test_rows_body_walks_any_strides() -> None:
         assert np.array_equal(out.reshape(3, 4), x.reshape(3, 4) - other)
 
 
-@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_rows_are_found_from_any_start(target: str) -> None:
+    """A range begins and ends in the middle of a dimension, as a thread's does."""
+    params, e = trace(lambda x, w: x - w)
+    inputs = (Operand(params[0], "f8", "v"), Operand(params[1], "f8", "s"))
+    source, _ = templates.elementwise("t", (e,), inputs, ("f8",), "f8", True, "v", target)
+    x, w = np.arange(120.0), np.arange(12.0) * 100
+    wanted = x.reshape(2, 3, 4, 5) - w.reshape(1, 3, 4, 1)
+    sizes, steps = [4, 3, 2], [[5, 20, 60], [5, 20, 60], [1, 4, 0]]
+    meta = np.array([3, 5, *sizes, *steps[0], *steps[1], *steps[2], 1, 1, 0])
+    for start, stop in ((0, 24), (3, 3), (5, 6), (6, 11), (7, 24)):
+        out = np.zeros(120)
+        python(source)(start, stop, meta, out, x, w)
+        inside = np.zeros(24, bool)
+        inside[start:stop] = True
+        assert np.array_equal(out.reshape(24, 5), np.where(inside[:, None], wanted.reshape(24, 5), 0))
+    one = np.zeros(5)
+    python(source)(0, 1, np.array([0, 5, 1, 1, 0]), one, x, w[1:])
+    assert np.array_equal(one, x[:5] - 100)
+
+
+@pytest.mark.parametrize("form", ["long", "short", "columns"])
 @pytest.mark.parametrize("combine", ["sum", "prod", "amax", "any"])
-def test_reduction_bodies(combine: str, columns: bool) -> None:
+def test_reduction_bodies(combine: str, form: str) -> None:
     x, r = var("x"), var("r")
     code = {"any": "b1"}.get(combine, "f8")
     identity = "-inf" if combine == "amax" else ""
-    source, _ = reduce.reduction("t", x, combine, r, code, code, code, code, True, columns, identity=identity)
+    source, _ = reduce.reduction(
+        *("t", x, combine, r, code, code, code, code, True, form == "columns"),
+        identity=identity,
+        short=form == "short",
+    )
     values = np.random.default_rng(0).uniform(0.5, 1.5, (9, 70)) if code == "f8" else np.eye(9, 70) > 0
     body = python(source)
-    if columns:
+    if form == "columns":
         out = np.zeros(70, values.dtype)
         meta = np.array([0, 1, 70, 1, 9, 630, 9, 70])
         body(0, 1, meta, out, values.reshape(-1))
         axis = 0
-    else:
+    else:  # in two ranges, of which one begins in the middle of a dimension
         out = np.zeros(9, values.dtype)
-        meta = np.array([1, 0, 70, 1, 1, 630, 9, 70])
-        body(0, 9, meta, out, values.reshape(-1))
+        meta = np.array([2, 0, 70, 1, 1, 630, 3, 3, 70, 210])
+        body(4, 9, meta, out, values.reshape(-1))
+        assert not out[:4].any()
+        body(0, 4, meta, out, values.reshape(-1))
         axis = 1
     want = {"sum": np.sum, "prod": np.prod, "amax": np.max, "any": np.any}[combine](values, axis=axis)
     assert np.allclose(out, want, rtol=1e-14, atol=0)
+
+
+def test_columns_are_walked_through_several_dimensions() -> None:
+    x, r = var("x"), var("r")
+    source, _ = reduce.reduction("t", x, "sum", r, "f8", "f8", "f8", "f8", True, True)
+    values = np.random.default_rng(0).uniform(
+        0.5, 1.5, (3, 7, 2, 4)
+    )  # over the first two, every other of the second
+    out = np.zeros(4)
+    python(source)(0, 1, np.array([0, 2, 4, 1, 21, 84, 7, 3, 8, 56]), out, values.reshape(-1))
+    assert np.allclose(out, values[:, :, 0].sum((0, 1)), rtol=1e-14, atol=0)
 
 
 def test_finish_and_numbers_of_a_reduction() -> None:
@@ -112,7 +150,7 @@ def test_finish_and_numbers_of_a_reduction() -> None:
         ("n",),
     )
     out = np.zeros(1, np.float32)
-    python(source)(0, 1, np.array([0, 0, 5, 1, 1, 5]), out, np.arange(5, dtype=np.float32), 5.0)
+    python(source)(0, 1, np.array([1, 0, 5, 1, 1, 5, 1, 0]), out, np.arange(5, dtype=np.float32), 5.0)
     assert out[0] == pytest.approx(6**0.5, rel=1e-7)
 
 

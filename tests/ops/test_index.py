@@ -1,6 +1,7 @@
 """Indexing beyond the case table: masks, index arrays and their placement, against NumPy; and what is refused."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -530,3 +531,155 @@ def test_kept_writes_see_history_and_shared_memory() -> None:
         assert x.tolist() == [[1.0] * 3] * 3
     mapped = T.vmap(lambda row, at: row.index_put((at,), T.zeros(3)))(T.ones(2, 3), T.stack([at, at]))
     assert mapped.tolist() == [[0.0] * 3] * 2
+
+
+# Calls by name, of which a second one of its kind goes another way than the first.
+NAMED = {
+    "take": "x.take(at)",
+    "take a matrix": "x.take(at.view(-1, 1))",
+    "index_select": "x.index_select(0, at)",
+    "index_select 1": "x.index_select(-1, at)",
+    "gather": "x.gather(1, grid)",
+    "scatter": "x.scatter(1, grid, y[:, :1])",
+    "scatter of more": "x.scatter(0, grid, y.detach())",
+    "scatter of a number": "x.scatter(1, grid, 1.5)",
+    "scatter_add": "x.scatter_add(1, grid, y[:, :1])",
+    "index_add": "x.index_add(0, at, y)",
+    "index_copy": "x.index_copy(1, at, y[:, :3])",
+    "index_fill": "x.index_fill(0, at, -0.0)",
+    "index_put": "x.index_put((at, at), y[0, :3])",
+    "index_put added": "x.index_put((at, at), y[0, :3], True)",
+    "index_put of rows": "x.index_put([at], y[:3], accumulate=True)",
+}
+
+
+def _given(lib: Any, kind: str, bad: int | None = None) -> dict[str, Any]:
+    n = 3 if kind != "transposed" else 4
+    values = np.arange(12.0).reshape(3, 4) - 2
+    x = lib.tensor(values.reshape(n, -1) if n == 3 else values).clone()
+    at = [2, 0, 1]
+    if bad is not None:
+        at[1] = bad
+    x = x[[2, 0, 1]].t() if kind == "transposed" else x
+    y = lib.tensor(values[:, ::-1].copy() * 2 if n == 3 else values.T.copy())
+    grid = lib.tensor(at).view(-1, 1) if n == 3 else lib.tensor([*at, 2]).view(-1, 1)
+    if kind == "wants gradients":
+        x, y = x.requires_grad_(), y.requires_grad_()
+    if kind == "ints":
+        x, y = x.to(lib.int32), y.to(lib.int32)
+    return {"x": x, "y": y, "at": lib.tensor(at), "grid": grid}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ["plain", "wants gradients", "ints", "transposed"])
+@pytest.mark.parametrize("name", NAMED)
+def test_calls_by_name_and_their_next(torch: Any, name: str, kind: str) -> None:
+    def run(lib: Any, text: str, bad: int | None = None) -> Any:
+        given = _given(lib, kind, bad)
+        got = eval(text, given)
+        if not got.requires_grad:
+            return got, given["x"]
+        found = [t for t in (given["x"], given["y"]) if t.requires_grad]
+        first = lib.autograd.grad((got * got).sum(), found, create_graph=True, allow_unused=True)
+        second = lib.autograd.grad(
+            sum((g * g).sum() for g in first if g is not None), found, allow_unused=True
+        )
+        return got, type(got.grad_fn).__name__, *first, *second
+
+    call = NAMED[name]
+    over = call.replace("(", "_(", 1)
+    texts = [call] if name.startswith(("take", "index_select", "gather")) or "grad" in kind else [call, over]
+    for text in texts:
+        for bad in (None, None, 5, None, -1, -7, None):
+            got, want = (outcome(partial(run, lib, text, bad)) for lib in (T, torch))
+            assert_same(got, want, f"{text} {bad}")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMED if "put" in name or "scatter" in name or "add" in name]
+)
+def test_calls_by_name_over_what_they_read(name: str) -> None:
+    """What has memory, a history or a mode that a short way knows nothing of is left to the long one."""
+    text = NAMED[name].replace("(", "_(", 1)
+    given = _given(T, "plain")
+    for _ in range(2):
+        eval(text, dict(given))
+    want = eval(text, _given(T, "plain") | {"x": T.ones(3, 4, dtype=T.float64)})
+    leaf = T.ones(3, 4, dtype=T.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        eval(text, given | {"x": leaf})
+    x = leaf * 1
+    assert eval(text, given | {"x": x}) is x and x.grad_fn is not None and T.equal(x, want)
+    mapped = T.vmap(lambda x: eval(text.replace("_(", "(", 1), given | {"x": x}))(
+        T.ones(2, 3, 4, dtype=T.float64)
+    )
+    assert T.equal(mapped[1], want)
+    x = T.ones(3, 4, dtype=T.float64)
+    version = x._version
+    eval(text, given | {"x": x})
+    assert x._version == version + 1
+    if name == "index_add":
+        with pytest.raises(RuntimeError, match="some elements of the input tensor"):
+            eval(text, given | {"y": given["x"].view(3, 4)})
+
+
+PARTED: dict[str, Any] = {
+    "vector and number": lambda at, T: (at, 1),
+    "number and vector": lambda at, T: (1, at),
+    "vector, number, slice": lambda at, T: (at, 0, slice(1, 3)),
+    "slice and vector": lambda at, T: (slice(1, 3), at),
+    "vector and whole slice": lambda at, T: (at, slice(0, 4)),
+    "none and vector": lambda at, T: (None, at),
+    "vector between": lambda at, T: (0, at, 2),
+    "int32": lambda at, T: at.to(T.int32),
+    "int32 and int64": lambda at, T: (at.to(T.int32), at),
+    "spread": lambda at, T: (at.view(-1, 1).clamp(0, 3), at),
+    "spread and whole": lambda at, T: (at[:1], slice(None), at),
+    "every second": lambda at, T: at.repeat_interleave(2)[::2],
+    "list": lambda at, T: at.tolist(),
+    "list of bools": lambda at, T: [True, False, True, False],
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", PARTED)
+def test_indices_of_all_kinds_and_their_next(torch: Any, name: str) -> None:
+    def run(lib: Any, place: int, dims: int) -> Any:
+        x = lib.arange(64.0 if dims == 3 else 16.0).view((4,) * dims).requires_grad_()
+        index = PARTED[name](lib.tensor([2, place, 1]), lib)
+        got = x[index]
+        (g,) = lib.autograd.grad((got * got).sum(), x)
+        y = x.detach().clone()
+        y[index] = 5.0
+        z = x.detach().clone()
+        z[index] = got.detach() + 1
+        return got, got.grad_fn.name(), g, y, y._version, z, z._version
+
+    for place in (0, 0, 3, -1, 7, 0, -9):
+        for dims in (2, 3):
+            got, want = (outcome(partial(run, lib, place, dims)) for lib in (T, torch))
+            assert_same(got, want, f"{name} {place} {dims}")
+
+
+@pytest.mark.oracle
+def test_a_part_that_is_written_onto_itself(torch: Any) -> None:
+    def run(lib: Any) -> list[Any]:
+        seen: list[Any] = []
+        x, leaf = lib.arange(12.0).view(4, 3).clone(), lib.ones(3, requires_grad=True)
+        for _ in range(3):
+            x[2] += 1
+            x[1:3] *= 2
+            x[0, 1] -= 5
+            x[1] = x[2]
+            x[3][1:] = x[3][:2].clone()
+            seen += [x.clone(), x._version]
+        y = x * 1
+        y[2] += leaf
+        y[0] = y[0]
+        seen += [y.detach().clone(), y._version, y.grad_fn.name()]
+        seen += lib.autograd.grad((y * y).sum(), leaf)
+        with lib.no_grad():
+            y[1] += 1
+        return [*seen, y._version, y.detach()]
+
+    assert_same(run(T), run(torch), "parts")

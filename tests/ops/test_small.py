@@ -78,3 +78,68 @@ def test_the_benchmarks_calls_and_programs_give_what_torchs_do(
         got, want = program(T), program(torch)
         got.check()
         assert_same(got.run(), want.run(), name, tol=100)
+
+
+def test_what_is_alike_to_a_table_is_told_apart() -> None:
+    """-0.0 is 0.0, and True is 1, where a call is looked up."""
+    for _ in range(2):
+        assert str(T.linspace(0.0, -1.0, 2)) == "tensor([ 0., -1.])"
+        assert str(T.linspace(-0.0, -1.0, 2)) == "tensor([-0., -1.])"
+        assert T.full((2,), 2).dtype is T.int64 and T.full((2,), 2.0).dtype is T.float32
+        assert T.arange(3).dtype is T.int64 and T.arange(3.0).dtype is T.float32
+        assert T.arange(3, dtype=T.int16).dtype is T.int16
+        assert T.full_like(T.zeros(1), 2).dtype is T.float32
+    made = T.linspace(0, 1, 3)
+    made[0] = 5.0
+    assert T.linspace(0, 1, 3)[0] == 0
+    before = T.get_default_dtype()
+    T.set_default_dtype(T.float64)
+    try:
+        assert T.eye(2).dtype is T.linspace(0, 1, 3).dtype is T.float64
+    finally:
+        T.set_default_dtype(before)
+    x = T.ones(2, 3, requires_grad=True)
+    for _ in range(2):
+        assert x.sum((0, 1)).shape == () and x.sum((1,)).tolist() == [3, 3]
+        with pytest.raises(TypeError, match="invalid combination of arguments"):
+            x.sum((False, True))
+        with pytest.raises(TypeError, match="invalid combination of arguments"):
+            x.sum((0.0, 1.0))
+    for _ in range(2):
+        leaf = T.zeros(2, dtype=T.float64, requires_grad=True)
+        assert leaf.requires_grad and leaf.is_leaf and not T.zeros(2, dtype=T.float64).requires_grad
+        with pytest.raises(RuntimeError, match="Only Tensors of floating point"):
+            T.zeros(2, dtype=T.int64, requires_grad=True)
+
+
+def test_quiet_writes_count_and_are_refused_where_others_are() -> None:
+    leaf, c = T.ones(3, requires_grad=True), T.ones(3)
+    mask = T.tensor([True, False, True])
+    for write in (
+        lambda t: t.copy_(c),
+        lambda t: t.fill_(2.0),
+        lambda t: t.zero_(),
+        lambda t: t.masked_fill_(mask, 0.5),
+    ):
+        for _ in range(3):
+            t = T.zeros(3)
+            assert write(t) is t and t._version == 1
+            with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+                write(leaf)
+            with T.no_grad():
+                version = leaf._version
+                write(leaf)
+                assert leaf._version == version + 1
+            y = leaf * 1
+            write(y)
+            assert y.grad_fn is not None and "Mul" not in y.grad_fn.name()
+            saved = leaf.exp()
+            write(saved.detach())
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                saved.sum().backward()
+    for _ in range(2):
+        x = T.arange(4.0)
+        x[1:].copy_(x[:3].clone())
+        assert x.tolist() == [0, 0, 1, 2]
+        with pytest.raises(RuntimeError, match="value cannot be converted"):
+            T.zeros(3, dtype=T.uint8).masked_fill_(mask, 1e30)

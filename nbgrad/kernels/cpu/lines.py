@@ -6,11 +6,14 @@ lines that lie side by side are followed together (`walk.opening`), any other li
 
 from __future__ import annotations
 
+from math import inf
+
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
+from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.kernels.cpu.walk import opening
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
@@ -337,3 +340,16 @@ def logsumexp(code: str, out: str, together: bool, unit: bool) -> Source:
         body=body.strip("\n").split("\n"),
     )
     return source, ("i8", "i8", "*i8", "*" + out, "*" + code)
+
+
+_M, _S, _TOP = var("m"), var("s"), var("top")
+# The same of short rows.
+LOGSUMEXP = Program(
+    "logsumexp",
+    (
+        Step({"m": ("max", var("x"))}, then={"top": p.where(p.eq(p.abs(_M), inf), 0, _M)}),
+        Step({"s": ("sum", p.exp(var("x") - _TOP))}, then={"y": p.log(_S) + _TOP}),
+    ),
+    ("x",),
+    results=("y",),
+)

@@ -17,6 +17,7 @@ from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 BLOCK = 512  # elements combined in any order: 16 of them in each of 32 lanes
 LONG = 4096  # of what is not rounded, so that its lanes are seldom joined
 ROWS = 16  # of columns, as elements in a lane
+SHORT = 32  # elements of a row: so few are reduced in their order
 WIDTH = 1024  # columns side by side: what is kept of them stays in the nearest cache
 
 COMBINE = {
@@ -52,6 +53,7 @@ _COMPENSATED = [
     "total = t",
 ]
 
+# Divisions find where a row begins, from there on it is a step to the next, until the nearest dimension ends.
 _RUNS = """
 def @NAME@(start, stop, meta, o, x{numbers}):
     {once}
@@ -61,33 +63,55 @@ def @NAME@(start, stop, meta, o, x{numbers}):
     step = meta[3]
     outer = meta[4]
     total_length = meta[5]
-    for row in range(start, stop):
+    nearest = meta[6]
+    pitch = meta[6 + dk]
+    row = start
+    while row < stop:
         rest = row
         begin = 0
         for e in range(dk):
             size = meta[6 + e]
             begin += (rest % size) * meta[6 + dk + e]
             rest //= size
-        length = min(n, total_length - row * n)
-        total = {identity}
-        lost = A(0)
-        for r in range(outer):
-            rest = r
-            p = begin
-            for e in range(dr):
-                size = meta[6 + 2 * dk + e]
-                p += (rest % size) * meta[6 + 2 * dk + dr + e]
-                rest //= size
-            for at in range(0, length, {block}):
-                up = {first}
-                for k in range(at, min(at + {block}, length)):
-                    q = p + k{times}
-                    {load}
-                    {prologue}
-                    up = {fold}
-                part = {part}
-                {add}
-        {finish}
+        last = min(stop, row - row % nearest + nearest)
+        for row in range(row, last):
+            {reduced}
+            {finish}
+            begin += pitch
+        row = last
+"""
+
+_LONG_ROW = """
+length = min(n, total_length - row * n)
+total = {identity}
+lost = A(0)
+for r in range(outer):
+    rest = r
+    p = begin
+    for e in range(dr):
+        size = meta[6 + 2 * dk + e]
+        p += (rest % size) * meta[6 + 2 * dk + dr + e]
+        rest //= size
+    for at in range(0, length, {block}):
+        up = {first}
+        for k in range(at, min(at + {block}, length)):
+            q = p + k{times}
+            {load}
+            {prologue}
+            up = {fold}
+        part = {part}
+        {add}
+"""
+
+# Its elements in their order: to set up vectors takes longer.
+_SHORT_ROW = """
+up = {first}
+for k in range(n):
+    q = begin + k{times}
+    {load}
+    {prologue}
+    up = {fold}
+total = {part}
 """
 
 _COLUMNS = """
@@ -102,6 +126,8 @@ def @NAME@(start, stop, meta, o, x{numbers}):
     blocks = meta[3]
     outer = meta[4]
     total_length = meta[5]
+    nearest = meta[6 + 2 * dk]
+    pitch = meta[6 + 2 * dk + dr]
     for item in range(start, stop):
         first = (item % blocks) * {WIDTH}
         row = item // blocks
@@ -119,19 +145,25 @@ def @NAME@(start, stop, meta, o, x{numbers}):
         for at in range(0, length, {ROWS}):
             for j in range(width):
                 up[j] = {first}
-            for r in range(at, min(at + {ROWS}, length)):
+            r = at
+            end = min(at + {ROWS}, length)
+            while r < end:
                 rest = r
                 p = begin
                 for e in range(dr):
                     size = meta[6 + 2 * dk + e]
                     p += (rest % size) * meta[6 + 2 * dk + dr + e]
                     rest //= size
-                for j in range(width):
-                    q = p + j
-                    {load}
-                    {prologue}
-                    u = up[j]
-                    up[j] = {side_by_side}
+                last = min(end, r - r % nearest + nearest)
+                for r in range(r, last):
+                    for j in range(width):
+                        q = p + j
+                        {load}
+                        {prologue}
+                        u = up[j]
+                        up[j] = {side_by_side}
+                    p += pitch
+                r = last
             for j in range(width):
                 part = {part_of_column}
                 total = totals[j]
@@ -161,10 +193,12 @@ def reduction(
     numbers: tuple[str, ...] = (),
     identity: str = "",
     target: str = "cpu",
+    short: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `prologue` is of `x` and numbers, computed in `kind`; `finish` of `r` (and numbers), in
-    the accumulator's dtype."""
-    any_order = combine in _IN_ANY_ORDER and kind[0] == "f" and target == "cpu"
+    the accumulator's dtype. A `short` row is one run of at most SHORT elements. `meta` has one dimension at least of those that rows
+    begin in (of columns, those that are walked), if only of size 1."""
+    any_order = combine in _IN_ANY_ORDER and kind[0] == "f" and target == "cpu" and not short
     helpers = (
         halves((code, out)) + f"from nbgrad.kernels.cpu.stack import stack_{kind}, stack_{accumulator}\n"
     )
@@ -192,7 +226,7 @@ def reduction(
     if out == "b1" and accumulator != "b1":
         result = f"{after.results[0]} != A(0)"
 
-    tail = (["total = total + lost if lost == lost else total"] if compensated else []) + list(after.lines)
+    tail = ["total = total + lost if lost == lost else total"] * (compensated and not short) + after.lines
     # A block is held in the dtype of its elements, but for truth values, and for products: of 512 float32 these are often
     # denormal, and each multiplication of a denormal costs a hundred others.
     same = combine in ("prod", "any", "all") or kind == accumulator
@@ -237,8 +271,8 @@ def reduction(
             finish=[*tail, f"o[row * m + first + j] = {result}"],
         )
     else:
-        body = fill(
-            _RUNS,
+        row = fill(
+            _SHORT_ROW if short else _LONG_ROW,
             **common,
             block=BLOCK if combine in ("sum", "prod") else LONG,
             prologue=before.lines,
@@ -247,6 +281,12 @@ def reduction(
             else join("up", value, held, scalar),
             part="up" if same else "A(up)",
             times="" if contiguous else " * step",
+        )
+        body = fill(
+            _RUNS,
+            numbers=common["numbers"],
+            once=once,
+            reduced=row.strip("\n").split("\n"),
             finish=[*tail, f"o[row] = {result}"],
         )
     number = "f8" if kind[0] == "f" else "i8"

@@ -1,10 +1,10 @@
 """Programs over rows, as source: what a row needs to know about all of itself before it can write its elements.
 
 Promises the ops: a `Program` says once, in scalar expressions, what is folded over a row, which scalars follow, and what is written
-to each element; two loops are made of it. In `runs` a row's elements lie together (in one run, or in several at a pitch); in `columns`
-neighbouring rows lie side by side, and many are worked at a time. A row stays in the cache between its steps, so memory is read and
-written once. Sums are taken in the elements' dtype over `BLOCK` of them at most, in any order, and of blocks in float64; scalars are
-computed in float64.
+to each element; three loops are made of it. In `runs` a row's elements lie together (in one run, or in several at a pitch); in `columns`
+neighbouring rows lie side by side, and many are worked at a time; `short` rows have few elements, and are laid side by side first. A row
+stays in the cache between its steps, so memory is read and written once. Sums are taken in the elements' dtype over `BLOCK` of them at
+most, in any order, and of blocks in float64; scalars are computed in float64.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from nbgrad.kernels.templates import SCALARS, vmath_helpers
 BLOCK = 4096  # elements that are added up in their own dtype; in as many lanes as LLVM makes of it, 32 or so
 WIDTH = 64  # rows that `columns` works side by side
 FEW = 32  # elements of each of those that are added up in their own dtype
+ABREAST = 32  # short rows that are laid side by side
+SHORT = 16  # elements of such a row at most: one block
 LINE = 16  # elements of a row that one thread adds to: a cache line of them
 
 _START = {"sum": "0.0", "max": "-inf"}
@@ -76,7 +78,7 @@ from math import inf, nan
 import math
 import numpy as np
 {preamble}from nbgrad.kernels.cpu.fold import add_up, larger
-from nbgrad.kernels.cpu.stack import stack_f4, stack_f8
+from nbgrad.kernels.cpu.stack import stack_f4, stack_f8, stack_i8
 F = {scalar}
 A = np.float64
 
@@ -87,10 +89,10 @@ Lines = list[Any]  # as `text_of` takes them
 
 class _Writer:
     """What the two loops share: parameters, and expressions written out. `side` follows the name of what is kept for each of several
-    rows side by side."""
+    rows side by side; of `laid` rows the elements stand in memory of the kernel's own."""
 
-    def __init__(self, program: Program, code: str, side: str = "") -> None:
-        self.program, self.code, self.side = program, code, side
+    def __init__(self, program: Program, code: str, side: str = "", laid: bool = False) -> None:
+        self.program, self.code, self.side, self.laid = program, code, side, laid
         self.preamble = vmath_helpers()  # which also tells `emit` the vectorisable spellings
         self.known = {*program.each, *program.numbers}  # the scalars that a row has so far
 
@@ -99,12 +101,17 @@ class _Writer:
 
     def stored(self, output: str) -> str:
         """Where an output goes: one name for one memory, so that LLVM sees that an element is read before it is written."""
-        return f"x_{self.program.over}" if self.program.over else f"o_{output}"
+        if self.program.over:
+            return self.read(self.program.over)
+        return f"h_{output}" if self.laid else f"o_{output}"
+
+    def read(self, element: str) -> str:
+        return f"h_{element}" if self.laid else f"x_{element}"
 
     def element(self, exprs: dict[str, Expr], place: str, line: str = "") -> tuple[Lines, dict[str, str]]:
         """Lines that compute expressions of the element at a place, and the names of their values."""
         p, used = self.program, free_vars(*exprs.values())
-        read = {n: f"x_{n}[{place}]" for n in p.elements} | {n: f"l_{n}[{line}]" for n in p.lines}
+        read = {n: f"{self.read(n)}[{place}]" for n in p.elements} | {n: f"l_{n}[{line}]" for n in p.lines}
         read |= {n: f"{self.stored(n)}[{place}]" for n in p.outputs}
         lines = [f"v_{n} = {text}" for n, text in read.items() if n in used]
         names = {n: f"v_{n}" if n in read else self.scalar(n) for n in used}
@@ -197,37 +204,92 @@ def _walking(w: _Writer, step: Step) -> Lines:
 def columns(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
     """The loop over rows that lie side by side. `meta` holds: length of a row, rows side by side, blocks that these are cut into."""
     w = _Writer(program, code, "[j]")
-    body = ["n = meta[0]", "inner = meta[1]", "blocks = meta[2]"]
-    folds = [f for step in program.steps for f in step.fold]
-    body += [
-        f"{kept}_{f} = stack_{c}({WIDTH})" for f in folds for kept, c in (("total", "f8"), ("part", code))
-    ]
-    kept = [*program.each, *(s for step in program.steps for s in step.then)]
-    body += [f"s_{s} = stack_{code}({WIDTH})" for s in kept]
     item = [
         f"first = item % blocks * {WIDTH}",
         f"width = min({WIDTH}, inner - first)",
         "row = item // blocks * inner + first",
         "begin = item // blocks * n * inner + first",
-        *_side_by_side([f"s_{n}[j] = e_{n}[row + j]" for n in program.each]),
+        *_steps(w, "begin + r * inner"),
+        *_side_by_side(w.at_chosen("begin + at * inner + j", "row + j")),
     ]
-    for step in program.steps:
-        item += _walking_columns(w, step)
-        item += _side_by_side(w.after(step))
-    item += _side_by_side([f"o_{n}[row + j] = s_{n}[j]" for n in program.results])
-    item += _side_by_side(w.at_chosen("begin + at * inner + j", "row + j"))
+    body = ["n = meta[0]", "inner = meta[1]", "blocks = meta[2]", *_kept(w, WIDTH)]
     return w.source("rows that lie side by side", [*body, "for item in range(start, stop):", item])
 
 
-def _walking_columns(w: _Writer, step: Step) -> Lines:
+def are_short(rows: int, n: int, inner: int = 1) -> bool:
+    """Whether rows are `short` ones: of so few elements, and enough rows to lay side by side, if these do not lie so already."""
+    return n <= SHORT and rows >= ABREAST // 2 and inner < ABREAST // 2
+
+
+def short(program: Program, code: str, beside: bool = False) -> tuple[str, tuple[str, ...]]:
+    """The loop over rows of at most `SHORT` elements, which are copied to lie side by side and what is written of them back: a loop along
+    such a row would end before vectors are set up. They are runs, or a few of them lie `beside` each other already. `meta` holds: length
+    of a row, number of rows, and how many lie beside each other."""
+    w = _Writer(program, code, "[j]", laid=True)
+    given = [(w.read(n), f"x_{n}") for n in program.elements]
+    made = [(w.stored(n), f"x_{program.over}" if program.over else f"o_{n}") for n in program.outputs]
+    held = dict.fromkeys(h for h, _ in [*given, *made])
+    here, there = f"[k * {ABREAST} + j]", "[begin + k * inner]" if beside else "[first + j * n + k]"
+    begin = ["begin = begins[j]"] if beside else []
+    each = lambda lines: _side_by_side([*begin, "for k in range(n):", lines] if lines else [])  # noqa: E731
+    found: Lines = [
+        "lane = row % inner",
+        "begin = row // inner * inner * n + lane",
+        "for j in range(width):",
+        [
+            "begins[j] = begin",
+            "begin += 1",
+            "lane += 1",
+            "if lane == inner:",
+            ["lane = 0", "begin += (n - 1) * inner"],
+        ],
+    ]
+    item = [
+        f"row = item * {ABREAST}",
+        f"width = min({ABREAST}, rows - row)",
+        *(found if beside else ["first = row * n"]),
+        *each([f"{h}{here} = {x}{there}" for h, x in given]),
+        *_steps(w, f"r * {ABREAST}"),
+        *_side_by_side(w.at_chosen(f"at * {ABREAST} + j", "row + j")),
+        *each([f"{o}{there} = {h}{here}" for h, o in made]),
+    ]
+    body = ["n = meta[0]", "rows = meta[1]", *_kept(w, ABREAST)]
+    body += [f"{h} = stack_{code}({ABREAST * SHORT})" for h in held]
+    body += ["inner = meta[2]", f"begins = stack_i8({ABREAST})"] if beside else []
+    how = "short rows, some beside each other" if beside else "short rows that are runs"
+    return w.source(how, [*body, "for item in range(start, stop):", item])
+
+
+def _kept(w: _Writer, width: int) -> list[str]:
+    """What is kept of each row of those side by side."""
+    folds = [f for step in w.program.steps for f in step.fold]
+    kept = [f"{k}_{f} = stack_{c}({width})" for f in folds for k, c in (("total", "f8"), ("part", w.code))]
+    scalars = [*w.program.each, *(s for step in w.program.steps for s in step.then)]
+    return [*kept, *(f"s_{s} = stack_{w.code}({width})" for s in scalars)]
+
+
+def _steps(w: _Writer, place: str) -> Lines:
+    """The steps of rows side by side; `place` is where the elements `r` of them begin."""
+    lines = _side_by_side([f"s_{n}[j] = e_{n}[row + j]" for n in w.program.each])
+    for step in w.program.steps:
+        lines += _walking_columns(w, step, place)
+        lines += _side_by_side(w.after(step))
+    return [*lines, *_side_by_side([f"o_{n}[row + j] = s_{n}[j]" for n in w.program.results])]
+
+
+def _walking_columns(w: _Writer, step: Step, place: str) -> Lines:
     """Blocks of rows that lie side by side, each gathered in the elements' dtype and then added to the totals."""
     kinds = {f: kind for f, (kind, _) in step.fold.items()}
-    lines, found = w.element(w.walked(step), "p + j")
+    lines, found = w.element(w.walked(step), "p + j", "r")
     for f, kind in kinds.items():
         lines += [f"u = part_{f}[j]", f"w = {found[f]}", f"part_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
     lines += [f"{w.stored(o)}[p + j] = {found[o]}" for o in step.write]
     if not kinds:
-        return ["for r in range(n):", ["p = begin + r * inner", *_side_by_side(lines)]]
+        return ["for r in range(n):", [f"p = {place}", *_side_by_side(lines)]]
+    begin = _side_by_side([f"part_{f}[j] = F({_START[kind]})" for f, kind in kinds.items()])
+    if w.laid:  # of one block
+        end = _side_by_side([f"total_{f}[j] = A(part_{f}[j])" for f in kinds])
+        return [*begin, "for r in range(n):", [f"p = {place}", *_side_by_side(lines)], *end]
     join = []
     for f, kind in kinds.items():
         join += [f"u = total_{f}[j]", f"w = A(part_{f}[j])", f"total_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
@@ -235,9 +297,9 @@ def _walking_columns(w: _Writer, step: Step) -> Lines:
         *_side_by_side([f"total_{f}[j] = A({_START[kind]})" for f, kind in kinds.items()]),
         f"for at in range(0, n, {FEW}):",
         [
-            *_side_by_side([f"part_{f}[j] = F({_START[kind]})" for f, kind in kinds.items()]),
+            *begin,
             f"for r in range(at, min(at + {FEW}, n)):",
-            ["p = begin + r * inner", *_side_by_side(lines)],
+            [f"p = {place}", *_side_by_side(lines)],
             *_side_by_side(join),
         ],
     ]

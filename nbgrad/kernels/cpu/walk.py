@@ -3,7 +3,8 @@
 Promises the templates of this folder: after `opening(names, width)` there stand, for operand `x`, `x_at` (its first element),
 `x_step` (along the dimension) and `x_lane` (to the neighbouring line). An item is a bundle of up to `WIDTH` neighbouring lines,
 `width` of them, which a kernel may follow side by side: vector code where lines lie together, independent chains of
-additions where not. `nbgrad.ops.reduce.walk` makes the `meta` that is read here.
+additions where not. Divisions find where a range begins; from one item to the next bundles are counted. `nbgrad.ops.reduce.walk` makes
+the `meta` that is read here.
 """
 
 from __future__ import annotations
@@ -19,15 +20,26 @@ def opening(names: tuple[str, ...], width: int) -> str:
     for k, name in enumerate(names):
         lines += [f"{name}_step = meta[{5 + 3 * k}]", f"{name}_lane = meta[{6 + 3 * k}]"]
     lines += [
+        *(f"{name}_first = 0" for name in names),
+        "known = -1",
+        "block = start % blocks",
+        "beside = start // blocks",
         "for item in range(start, stop):",
-        f"    first = item % blocks * {width}",
+        "    if known != beside:",
+        "        known = beside",
+        "        rest = beside",
+        *(f"        {name}_first = meta[{4 + 3 * k}]" for k, name in enumerate(names)),
+        "        for e in range(d):",
+        f"            size = meta[{head} + e]",
+        "            at = rest % size",
+        "            rest //= size",
+        *(f"            {name}_first += at * meta[{head} + d * {k + 1} + e]" for k, name in enumerate(names)),
+        f"    first = block * {width}",
         *([f"    width = min({width}, lines - first)"] if width > 1 else []),
-        "    rest = item // blocks",
-        *(f"    {name}_at = meta[{4 + 3 * k}] + first * {name}_lane" for k, name in enumerate(names)),
-        "    for e in range(d):",
-        f"        size = meta[{head} + e]",
-        "        at = rest % size",
-        "        rest //= size",
-        *(f"        {name}_at += at * meta[{head} + d * {k + 1} + e]" for k, name in enumerate(names)),
+        *(f"    {name}_at = {name}_first + first * {name}_lane" for name in names),
+        "    block += 1",
+        "    if block == blocks:",
+        "        block = 0",
+        "        beside += 1",
     ]
     return "\n    ".join(lines)

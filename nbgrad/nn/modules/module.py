@@ -201,6 +201,12 @@ if TYPE_CHECKING:
         def forward(self, *args: _Given.args, **kwargs: _Given.kwargs) -> _Result: ...
 
 
+_FROM_META = (
+    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
+    "module from meta to a different device."
+)
+
+
 class Module:
     """The base of all networks. A subclass makes its parts in `__init__`, after `super().__init__()`, and computes in `forward`.
     Parameters, buffers and modules that are assigned to attributes are registered: `parameters()`, `to()`, `state_dict()` and the
@@ -608,16 +614,22 @@ class Module:
         return self
 
     def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace what parameters, their gradients and buffers hold; a parameter stays the same object."""
+        """Replace what parameters, their gradients and buffers hold; a parameter stays the same object, but on another device."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for param in self._parameters.values():
+        for name, param in self._parameters.items():
             if param is not None:
                 with no_grad():
-                    param.data = fn(param)
-                    if param.grad is not None:
-                        param.grad.data = fn(param.grad)
+                    held, before = fn(param), param.grad
+                    grad = None if before is None else fn(before)
+                if held.device is not param.device:
+                    elsewhere = self._parameters[name] = Parameter(held, param.requires_grad)
+                    elsewhere.grad = grad
+                    continue
+                param.data = held
+                if before is not None and grad is not None:
+                    before.data = grad
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -666,8 +678,11 @@ class Module:
 
         def convert(t: Tensor) -> Tensor:
             wanted = dtype if dtype is not None and t.is_floating_point() else t.dtype
-            moved: Tensor = t.to(wanted) if where is None else t.to(where, wanted)
-            return moved
+            if where is None:
+                return t.to(wanted)
+            if t.is_meta and where.type != "meta":
+                raise NotImplementedError(_FROM_META)
+            return t.to(where, wanted)
 
         return self._apply(convert)
 
@@ -705,6 +720,14 @@ class Module:
         torch.float16
         """
         return self._cast(float16)
+
+    def cuda(self: Self, device: Device | None = None) -> Self:
+        """Move all parameters and buffers to a GPU, and give the module; refused where there is none.
+
+        >>> nn.Flatten().cuda()
+        Flatten(start_dim=1, end_dim=-1)
+        """
+        return self._apply(lambda t: t.cuda(device))
 
     def cpu(self: Self) -> Self:
         """Move all parameters and buffers to the CPU, and give the module.
@@ -909,6 +932,14 @@ class Module:
         try:
             with no_grad():
                 if not assign:
+                    if own.is_meta and not given.is_meta:
+                        warnings.warn(
+                            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
+                            "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
+                            "corresponding key in the module instead of copying them in place?)",
+                            UserWarning,
+                            stacklevel=4,
+                        )
                     own.copy_(given)
                     return
                 if isinstance(own, Parameter):

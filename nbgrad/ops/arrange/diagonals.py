@@ -15,7 +15,8 @@ from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.device import cpu
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.reduce.sums import _sum
@@ -64,7 +65,7 @@ def _diag_embed(input: Spec, *, offset: int, dim1: int, dim2: int) -> Run:
     at, start = _diagonal_geometry(out, offset=offset, dim1=dim1, dim2=dim2)
     if not at.numel:
         return lambda t: zeros(out)
-    k, look, skipped = copying(at, input), backend.of(out.device).view, start * out.itemsize
+    k, look, skipped = copying(at, input), out.backend.view, start * out.itemsize
 
     def run(t: Tensor) -> Tensor:
         made = zeros(out)
@@ -151,18 +152,16 @@ def _trace_back(g: Tensor, input_spec: Spec) -> Tensor:
     return _put_diagonal(expand(g, (min(input_spec.shape),)), input_spec, 0)
 
 
-@differentiable(
-    "Trace",
-    tangent=LINEAR,
-    batch=lambda x: diagonal(x, 0, 1, 2).sum(-1),
-    input=_trace_back,
-)
-def _trace(input: Tensor) -> Tensor:
-    return _sum(_diagonal(input, offset=0, dim1=0, dim2=1), dims=(0,), keepdim=False)
+@prepared("Trace", tangent=LINEAR, batch=lambda x: diagonal(x, 0, 1, 2).sum(-1), input=_trace_back)
+def _trace(input: Spec) -> Run:
+    line, _ = _diagonal_geometry(input, offset=0, dim1=0, dim2=1)
+    run = _sum.at(line, {"dims": (0,), "keepdim": False}).run  # type: ignore[attr-defined]
+    return lambda t: run(wrap(t._buf, line))
 
 
 @method
-def trace(input: Tensor) -> Tensor:
+@settled
+def trace(input: Tensor) -> Any:
     """The sum of a matrix's diagonal. The gradient is `g` on the diagonal and 0 beside it.
 
     >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -175,7 +174,7 @@ def trace(input: Tensor) -> Tensor:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is dtypes.bool_:
         raise NotImplementedError("\"trace\" not implemented for 'Bool'")
-    return _trace(input)
+    return call_of(_trace, input)
 
 
 @method
@@ -231,7 +230,7 @@ def _block_diag(*tensors: Tensor) -> Tensor:
     row = column = 0
     for t, (rows, columns) in zip(tensors, shapes):
         if t.numel():
-            memory = backend.of(out.device).view(out._buf, (row * out.shape[1] + column) * out.itemsize)
+            memory = out._spec.backend.view(out._buf, (row * out.shape[1] + column) * out.itemsize)
             copy_memory(
                 wrap(memory, out._spec.like((rows, columns), out._spec.strides)), reshape(t, (rows, columns))
             )
@@ -248,7 +247,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """
     _checked("block_diag", tensors)
     if not tensors:
-        return zeros(spec(dtypes.get_default_dtype(), (1, 0)))
+        return zeros(spec(dtypes.get_default_dtype(), (1, 0), None, cpu))
     for k, t in enumerate(tensors):
         if t.ndim > 2:
             raise RuntimeError(
@@ -279,7 +278,7 @@ def _part_writer(node_name: str) -> Callable[..., Tensor]:
         copy_memory(out, input)
         sp, offset = at(out._spec)
         if sp.numel:
-            memory = backend.of(out.device).view(out._buf, offset * out.itemsize)
+            memory = out._spec.backend.view(out._buf, offset * out.itemsize)
             copy_memory(wrap(memory, sp), src)
         return out
 

@@ -10,16 +10,15 @@ import numpy as np
 
 from nbgrad.core.arguments import unset
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor, hooks, wrap
+from nbgrad.core.tensor import Tensor, empty, hooks, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import triangle as _kernels
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.index.place import SIZES, Place, _index_select, _of_array, _roll
+from nbgrad.ops.index.place import SIZES, Named, Place, _index_select, _of_array, _read
 from nbgrad.ops.views.copy import clone, clone_spec, copier, dense_copy, in_place, zeros
 from nbgrad.ops.views.order import transpose
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
@@ -88,24 +87,34 @@ def _roll_each(x: Tensor, shifts: Ints, dims: Ints) -> Tensor:
     return reshape(_rolled(lines, shifts=shifts, dims=(1,)), x.shape)
 
 
-@differentiable(
+@prepared(
     "Roll",
     tangent=LINEAR,
     batch=_roll_each,
     input=lambda g, shifts, dims: _rolled(g, shifts=tuple(-s for s in shifts), dims=dims),
 )
-def _rolled(input: Tensor, *, shifts: Ints, dims: Ints) -> Tensor:
+def _rolled(input: Spec, *, shifts: Ints, dims: Ints) -> Run:
     """Without dimensions, the elements as one line."""
-    out = input if dims else reshape(input, (-1,))
+    made = input.dense()
+    if not made.numel:
+        return lambda t: empty(made)
+    dense, line = copier(input, made), made.like((made.numel,))
+    shape, places = made.shape if dims else line.shape, []
     for shift, d in zip(shifts, dims or (0,)):
-        n = tuple.__getitem__(out.shape, d)
-        if n:
-            out = _roll(out, place=Place((d,), [(np.arange(n) - shift) % n], (n,)))
-    out = clone(out) if not out.numel() else out
-    return wrap(out._buf, input._spec.dense())
+        n = tuple.__getitem__(shape, d)
+        places.append(Named((d,), (n,), [((np.arange(n) - shift) % n).view(np.uint8)], (n,)))
+
+    def run(t: Tensor) -> Tensor:
+        out = t if dims else wrap(t._buf if input.contiguous else dense(t)._buf, line)
+        for place in places:
+            out = _read(out, place)
+        return wrap(out._buf, made)
+
+    return run
 
 
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+@settled
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
     """A copy shifted by `shifts` along `dims`; what leaves at the end comes in at the start. Without `dims` the elements are shifted
     as if in one row. The gradient is shifted back.
 
@@ -120,7 +129,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}")
     if along and not input.ndim:
         raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
-    return _rolled(input, shifts=by, dims=tuple(layout.wrap_dim(d, input.ndim) for d in along))
+    return call_of(_rolled, input, shifts=by, dims=tuple([layout.wrap_dim(d, input.ndim) for d in along]))
 
 
 def _triangle(name: str, node_name: str, upper: bool, words: str) -> Callable[..., Any]:
@@ -138,10 +147,10 @@ def _triangle(name: str, node_name: str, upper: bool, words: str) -> Callable[..
         for strides in (out.strides, input.strides):
             meta += strides[-2::-1]
         source, signature = _kernels.triangle(SIZES[input.itemsize], upper)
-        address = build.kernel(f"{name}_{SIZES[input.itemsize]}", source, signature).address
+        address = out.backend.kernel(f"{name}_{SIZES[input.itemsize]}", source, signature).address
         items = prod(outer) if columns else 0
-        launch = backend.of(out.device).launch(3, "", out.numel if items > 1 else items, out.numel < FEW)
-        how = np.array([*meta, input.strides[-1], above], np.int64).view(np.uint8)
+        launch = out.backend.launch(3, "", out.numel if items > 1 else items, out.numel < FEW)
+        how = input.backend.constants([*meta, input.strides[-1], above])
         return filled(launch, address, items, how, (out,))
 
     def triangle(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Any:

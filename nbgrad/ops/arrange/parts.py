@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core.tensor import Tensor, hooks
+from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.backend import check_size
@@ -144,7 +145,8 @@ def _windows(sp: Spec, *, dim: int, size: int, step: int) -> tuple[Spec, int]:
     ), 0
 
 
-def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+@viewed
+def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Any:
     """A view of all windows of `size` elements along `dimension`, `step` apart, with the elements of a window in a new last
     dimension. What an element got in several windows adds up in its gradient.
 
@@ -160,10 +162,10 @@ def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"maximum size for tensor at dimension {d} is {n} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    return _windows(self, dim=d, size=size, step=step)
+    return call_of(_windows, self, dim=d, size=size, step=step)
 
 
-Tensor.unfold = _unfold  # type: ignore[assignment, method-assign]
+Tensor.unfold = _unfold  # type: ignore[method-assign]
 
 # ---------------------------------------------------------------- grids
 

@@ -4,8 +4,10 @@ laid out, where they are."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from nbgrad.core.arguments import before_guard
 from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor, fix, hooks
 from nbgrad.dispatch.elementwise import inplace as write
@@ -15,6 +17,23 @@ from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes
 from nbgrad.ops.views.copy import fill_, to_dtype, zero_
 from nbgrad.ops.views.order import transpose
+
+
+def _size_before(slow: Callable[..., Any]) -> Callable[..., Any]:
+    def short(*args: Any, **more: Any) -> Any:
+        try:
+            if len(args) == 1 and not more:
+                return args[0]._spec.shape
+            if len(args) == 2 and not more and args[1].__class__ is int:
+                return tuple.__getitem__(args[0]._spec.shape, args[1])
+        except (AttributeError, IndexError):
+            pass
+        return slow(*args, **more)
+
+    return short
+
+
+Tensor.size = before_guard(_size_before, Tensor.size)  # type: ignore[method-assign]
 
 # ---------------------------------------------------------------- parts of numbers
 
@@ -187,11 +206,10 @@ def _always(name: str, answer: bool) -> property:
     return property(lambda self: answer, doc=f"{words}\n\n    >>> torch.ones(2).{name}\n    {answer}\n    ")
 
 
-_OTHER_PLACES = ("ipu", "maia", "meta", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu")
+_OTHER_PLACES = ("ipu", "maia", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu")
 _OTHER_KINDS = ("nested", "quantized", "sparse", "sparse_csr")
 for _name in (f"is_{_kind}" for _kind in (*_OTHER_PLACES, *_OTHER_KINDS)):
     setattr(Tensor, _name, _always(_name, False))
-Tensor.is_cpu = _always("is_cpu", True)  # type: ignore[assignment, method-assign]
 
 
 @method
@@ -202,6 +220,31 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     False
     """
     return False
+
+
+@method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in memory that is locked for copies to a GPU, which there must be.
+
+    >>> torch.ones(2).pin_memory() if torch.cuda.is_available() else "none"
+    'none'
+    """
+    if self.is_meta:
+        raise RuntimeError(
+            f"cannot pin 'Meta{self.dtype.scalar_name}Type' only dense CPU tensors can be pinned"
+        )
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@method
+def record_stream(self: Tensor, s: Any) -> None:
+    """Keep the memory until `s`, a queue of a GPU's work, is done with it. There is no queue here that it could be.
+
+    >>> x = torch.ones(2)
+    >>> x.record_stream(torch.cuda.current_stream()) if torch.cuda.is_available() else "none"
+    'none'
+    """
+    raise RuntimeError("unknown parameter type")
 
 
 @method
@@ -221,7 +264,7 @@ def get_device(input: Tensor) -> int:
     >>> torch.ones(2).get_device()
     -1
     """
-    return -1
+    return input._spec.device.index if input._spec.device.index is not None else -1
 
 
 @method

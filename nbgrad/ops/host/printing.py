@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,13 +37,11 @@ class _Printable(Protocol):
 # ---------------------------------------------------------------- options
 
 
-@dataclass
 class _Options:
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
+    def __init__(self) -> None:
+        self.precision, self.edgeitems, self.linewidth = 4, 3, 80
+        self.threshold: float = 1000
+        self.sci_mode: bool | None = None
 
 
 _options = _Options()
@@ -83,7 +80,7 @@ def set_printoptions(
 
 def get_printoptions() -> dict[str, Any]:
     """What `set_printoptions` has set, by name."""
-    return asdict(_options)
+    return dict(vars(_options))
 
 
 @contextmanager
@@ -171,6 +168,8 @@ def _layout(items: Iterator[str], shape: tuple[int, ...], cut: list[bool], width
 
 
 def _contents(t: _Printable, indent: int) -> str:
+    if t.device.type == "meta":
+        return "..."
     data, cut = _shown(t._host())
     items, width = _format_all(data.reshape(-1).tolist(), t.dtype.is_floating_point)
     return _layout(iter(items), data.shape, cut, width, indent)
@@ -184,7 +183,11 @@ def _suffixes(t: _Printable) -> list[str]:
     suffixes = []
     if t.device.type != "cpu":
         suffixes.append(f"device='{t.device}'")
-    if 0 in t.shape:
+    if t.device.type == "meta":  # no element shows how many there are
+        suffixes.append(f"size={tuple(t.shape)}")
+        if t.dtype is not default:
+            suffixes.append(f"dtype={t.dtype}")
+    elif 0 in t.shape:
         if len(t.shape) != 1:
             suffixes.append(f"size={tuple(t.shape)}")
         if t.dtype is not default:  # no element shows that it is int64 or bool

@@ -18,7 +18,7 @@ import numpy as np
 
 from nbgrad.core.op import Op
 from nbgrad.core.signatures import check, kind_name
-from nbgrad.core.tensor import Tensor, hooks, move, requires, storage_of, wrap
+from nbgrad.core.tensor import Tensor, empty, hooks, move, requires, storage_of, wrap
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import moves
@@ -43,24 +43,20 @@ def _allot(storage: Storage, nbytes: int, at_least: bool = False) -> None:
         if at_least and nbytes <= len(storage.memory):
             return  # another thread was here
         tensors, records = _sharers(storage)
-        start, fresh = _address(storage.memory), backend.of(cpu).empty(nbytes)
-        at = [_address(t._buf) - start for t in tensors]
+        serves = backend.of_memory(storage.memory)
+        start, fresh = serves.address(storage.memory), serves.empty(nbytes)
+        at = [serves.address(t._buf) - start for t in tensors]
         for t, offset in zip(tensors, at):
             if t._spec.numel and offset + t._spec.nbytes > nbytes:
                 raise RuntimeError(
                     f"a tensor of shape {list(t.shape)} reads past the first {nbytes} bytes of its storage"
                 )
-        kept = min(nbytes, len(storage.memory))
-        fresh[:kept] = storage.memory[:kept]
-        buffers = {offset: backend.of(cpu).view(fresh, offset) for offset in at}
+        serves.copy(fresh, storage.memory, min(nbytes, len(storage.memory)))
+        buffers = {offset: serves.view(fresh, offset) for offset in at}
         for record in records:
             record.memory = fresh
         for t, offset in zip(tensors, at):
             t._buf = buffers[offset]
-
-
-def _address(buffer: Any) -> int:
-    return int(buffer.__array_interface__["data"][0])
 
 
 def _sharers(storage: Storage) -> tuple[list[Tensor], list[Storage]]:
@@ -83,9 +79,9 @@ def _search(storage: Storage) -> tuple[list[Tensor], list[Storage]] | None:
         raise RuntimeError(_FIXED)
     found = {id(x): x for x in (*near, *gc.get_referrers(*records)) if issubclass(type(x), Tensor)}
     del near
-    tensors = [t for t in found.values() if type(getattr(t, "_buf", None)) is np.ndarray]
+    tensors = [t for t in found.values() if isinstance(getattr(t, "_buf", None), backend.BUFFERS)]
     given = (storage.memory, storage.memory.base, *[t._buf for t in tensors])
-    arrays = {id(b): b for b in given if type(b) is np.ndarray}
+    arrays = {id(b): b for b in given if isinstance(b, backend.BUFFERS)}
     del given
     known = Counter(
         [id(r.memory) for r in records]
@@ -120,8 +116,8 @@ def _make_room(t: Tensor, nbytes: int) -> None:
     if nbytes <= len(storage.memory):
         return
     if _alone(t, storage):
-        fresh = backend.of(cpu).empty(nbytes)
-        fresh[: len(t._buf)] = t._buf
+        fresh = t._spec.backend.empty(nbytes)
+        t._spec.backend.copy(fresh, t._buf, len(t._buf))
         t._buf = storage.memory = fresh
     else:
         _allot(storage, nbytes, at_least=True)
@@ -131,7 +127,7 @@ def _lay(t: Tensor, sp: Spec, start: int) -> None:
     """Let `t` read its storage as `sp`, from an element on."""
     offset = start * sp.itemsize
     _make_room(t, offset + sp.nbytes if sp.numel else 0)
-    t._buf = backend.of(cpu).view(storage_of(t).memory, offset)
+    t._buf = sp.backend.view(storage_of(t).memory, offset)
     t._spec = sp
 
 
@@ -216,10 +212,10 @@ class UntypedStorage:
 
     def __init__(self, *args: Any, **named: Any) -> None:
         check("inner.UntypedStorage", args, named)
-        backend.of(device(named.get("device") or "cpu"))
+        serves = backend.of(device(named.get("device") or "cpu"))
         first = args[0] if args else named.get("size", named.get("sequence", 0))
         size = _as_size(first)
-        self._record = Storage(_listed(first) if size is None else backend.of(cpu).empty(size))
+        self._record = Storage(_listed(first) if size is None else serves.empty(size))
 
     @classmethod
     def _of(cls, record: Storage, dtype: _dtype) -> Any:
@@ -230,11 +226,13 @@ class UntypedStorage:
     @property
     def device(self) -> device:
         """Where the memory is."""
-        return cpu
+        return backend.of_memory(self._record.memory).device
 
     def data_ptr(self) -> int:
         """The address of the memory; 0 where there is none."""
-        return _address(self._record.memory) if len(self._record.memory) else 0
+        memory = self._record.memory
+        serves = backend.of_memory(memory)
+        return serves.address(memory) if len(memory) and serves.holds else 0
 
     def nbytes(self) -> int:
         """How many bytes it has."""
@@ -297,8 +295,8 @@ class UntypedStorage:
         return self
 
     def __repr__(self) -> str:
-        listed = " " + "\n ".join(map(str, self.tolist())) + "\n"
-        return f"{listed}[torch.storage.UntypedStorage(device={self.device}) of size {self.size()}]"
+        listed = " " + "\n ".join(map(str, self.tolist())) if self.device is cpu else "..."
+        return f"{listed}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.size()}]"
 
 
 def _as_size(value: Any) -> int | None:
@@ -465,7 +463,7 @@ def set_(
     tensor([0., 0., 0.])
     """
     if source is _NOTHING:
-        source = wrap(np.empty(0, np.uint8), spec(self.dtype, (0,)))
+        source = empty(self._spec.plain.like((0,)))
     if not isinstance(source, (Tensor, UntypedStorage)) or (storage_offset is None) is not (size is None):
         given = [type(a).__name__ for a in (source, storage_offset, size) if a is not None or a is source]
         raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(given)})")
@@ -484,25 +482,30 @@ def set_(
                 "argument 1 'storage'"
             )
         record = source._record
+    if backend.of_memory(record.memory).device.type != self.device.type:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{self.device}" to a storage on different device '
+            f'"{backend.of_memory(record.memory).device}".  This is no longer allowed; the devices must match.'
+        )
     tensors = (self, source if isinstance(source, Tensor) and size is None else None)
     check_write(self, state.grad and any(t is not None and requires(t) for t in tensors), filled=True)
     start = source.storage_offset() if isinstance(source, Tensor) else 0
     if size is not None and storage_offset is not None:
         start += storage_offset
         same = not stride and tuple(size) == tuple(self._spec.shape)  # PyTorch leaves these strides
-        at = _placed(self.dtype, size, self._spec.strides if same else stride, start)
+        at = _placed(self.dtype, self.device, size, self._spec.strides if same else stride, start)
     elif isinstance(source, Tensor):
         at = source._spec.plain
     else:
-        at = spec(self.dtype, (len(record.memory) // self.element_size(),))
-    seen = wrap(record.memory, spec(self.dtype, (0,)))
+        at = self._spec.plain.like((len(record.memory) // self.element_size(),))
+    seen = wrap(record.memory, self._spec.plain.like((0,)))
     seen._storage = record
     _lay(seen, at, start)
     move(self, seen)
     return written_by(self, _set_op, tensors, {})
 
 
-def _placed(d: _dtype, size: Sequence[int], stride: Sequence[int], start: int) -> Spec:
+def _placed(d: _dtype, where: device, size: Sequence[int], stride: Sequence[int], start: int) -> Spec:
     shape, strides = tuple(size), tuple(stride) or None
     if strides is not None and len(strides) != len(shape):
         raise RuntimeError(f"unequal size length ({len(shape)}) and stride length ({len(strides)})")
@@ -513,7 +516,7 @@ def _placed(d: _dtype, size: Sequence[int], stride: Sequence[int], start: int) -
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}"
         )
-    return spec(d, shape, strides)
+    return spec(d, shape, strides, where)
 
 
 __all__ = ["TypedStorage", "UntypedStorage", "resize_as_"]

@@ -26,9 +26,10 @@ from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import backend, dtypes
+from nbgrad.memory.backend import FORMATS
 from nbgrad.memory.device import cpu
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.memory.storage import FORMATS, Spec, Storage, spec
+from nbgrad.memory.storage import Spec, Storage, spec
 from nbgrad.ops.arrange.orders import flip
 from nbgrad.ops.index.place import true_places
 from nbgrad.ops.pointwise.arithmetic import abs as _abs
@@ -42,8 +43,9 @@ from nbgrad.tape.modes import state
 
 def of_array(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor that shares a contiguous array's memory."""
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    return wrap(backend.from_host(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape))
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array).reshape(array.shape)
+    return wrap(backend.of_array(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape, None, cpu))
 
 
 # ---------------------------------------------------------------- numbers and truth
@@ -83,7 +85,13 @@ def tolist(self: Tensor) -> Any:
     if read is not None:
         return list(read(self._buf))
     sp = self._spec
-    if sp.ndim == 1 and sp.contiguous and 0 < sp.numel <= _FEW and type(sp) is Spec:
+    if (
+        sp.ndim == 1
+        and sp.contiguous
+        and 0 < sp.numel <= _FEW
+        and type(sp) is Spec
+        and sp.backend is backend.cpu
+    ):
         _lists.keep(sp, Struct(f"={sp.numel}{FORMATS[sp.dtype.code]}").unpack_from)
     return sp.read(self._buf)[0] if sp.read and not sp.ndim else self._host(_NO_MEMORY).tolist()
 
@@ -195,7 +203,7 @@ def _index(self: Tensor) -> int:
     """
     if self._spec.numel != 1 or self._spec.dtype.is_floating_point:
         raise TypeError("only integer tensors of a single element can be converted to an index")
-    return int(self._host(_NO_ITEM).item())
+    return int(item(self))
 
 
 def _len(self: Tensor) -> int:
@@ -239,7 +247,7 @@ def _contains(self: Tensor, element: Any, /) -> bool:
         raise RuntimeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
         )
-    return bool(eq(self.detach(), element)._host().any())
+    return bool(eq(self.detach(), element).any().item())
 
 
 def _format(self: Tensor, format_spec: str) -> str:
@@ -248,7 +256,7 @@ def _format(self: Tensor, format_spec: str) -> str:
     >>> f"{torch.tensor(1 / 3):.2f}"
     '0.33'
     """
-    if self.ndim == 0 and type(self) is Tensor:
+    if self.ndim == 0 and type(self) is Tensor and not self.is_meta:
         return format(self._host(_NO_ITEM).item(), format_spec)
     return object.__format__(self, format_spec)
 
@@ -288,7 +296,7 @@ def _short_numpy(slow: Callable[..., Any]) -> Callable[..., Any]:
                 (self._storage or storage_of(self)).lent = True
                 return array
             array = slow(self)
-            if array.size and type(self._spec) is Spec:
+            if array.size and type(self._spec) is Spec and self.is_cpu:
                 known.keep(self._spec, (array.shape, array.dtype, array.strides))
             return array
         return slow(*[x for x in (self, *rest) if x is not unset], **more)
@@ -305,6 +313,10 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     >>> torch.ones(2).numpy()
     array([1., 1.], dtype=float32)
     """
+    if not self.is_cpu and (self.is_meta or not force):
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
     if not force and state.grad and requires(self):
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -435,6 +447,10 @@ def equal(input: Tensor, other: Tensor) -> bool:
     (True, False)
     """
     _pair("equal", input, other)
+    if (
+        input._spec is other._spec and type(input._spec) is Spec and input.ndim <= 64
+    ):  # as NumPy's arrays have
+        return bool((input._host() == other._host()).all())
     return input._spec.shape == other._spec.shape and bool(
         eq(input.detach(), other.detach()).reshape(-1)._host().all()
     )
@@ -682,8 +698,9 @@ def _remade(
 ) -> Tensor:
     """Read `memory` as a tensor of class `cls`: what pickles and `copy.copy` call."""
     out: Tensor = new(cls)
-    sp = spec(d, tuple(shape), tuple(strides), cpu)
-    out._buf, out._spec = backend.of(cpu).view(memory, offset * sp.itemsize), sp
+    serves = backend.of_memory(memory)
+    sp = spec(d, tuple(shape), tuple(strides), serves.device)
+    out._buf, out._spec = serves.view(memory, offset * sp.itemsize), sp
     out._storage = Storage(memory)
     out._storage.inference = state.modes.inference
     out._rg, out._node, out._nr, out._view, out._ad = int(requires_grad), None, 0, None, None
@@ -727,7 +744,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     memory = storage_of(self).memory
     copied = memo.get(id(memory))  # what shared memory shares it again
     if copied is None:
-        copied = memo[id(memory)] = np.array(memory)
+        copied = memo[id(memory)] = np.array(memory) if self.is_cpu else memory.copy()
         memo.setdefault(id(memo), []).append(memory)
     sp = self._spec
     out = _remade(

@@ -18,7 +18,7 @@ from nbgrad.base.source import Lines, fill, function
 from nbgrad.base.tables import Table
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import OVERLAP
-from nbgrad.core.tensor import Tensor, edge, new, requires, storage_of
+from nbgrad.core.tensor import Tensor, edge, requires, storage_of
 from nbgrad.core.writes import CopySlices
 from nbgrad.dispatch.elementwise import no_overlap
 from nbgrad.dispatch.look import ANY, SCOPE, Look, following, learn, looking, rule_of
@@ -45,6 +45,7 @@ from nbgrad.ops.index.place import (
     _put_,
     warn_expanded,
 )
+from nbgrad.ops.index.planned import puts_at
 from nbgrad.ops.views.copy import (
     copied,
     copy_,
@@ -61,7 +62,7 @@ from nbgrad.ops.views.shape import _unsqueeze, expand, reshape
 from nbgrad.ops.views.slices import _select, _select_geometry, _slice
 from nbgrad.ops.views.views import alias
 from nbgrad.tape.modes import shared, state
-from nbgrad.tape.node import Node, node_type, sequence
+from nbgrad.tape.node import Node, blank, node_type, sequence
 
 # ---------------------------------------------------------------- what stands between the brackets
 
@@ -296,7 +297,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
                 raise IndexError(
                     f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
                 )
-            arrays.append(_checked(_host_index(x, kept), shape[dim], _outside(len(arrays), shape[dim])))
+            arrays.append(_checked(_host_index(x, kept, t), shape[dim], _outside(len(arrays), shape[dim])))
             dims.append(dim)
             dim += 1
     if len(arrays) == 1:
@@ -334,7 +335,7 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
                 "boolean mask."
             )
         n, own = tuple.__getitem__(t._spec.shape, d), _levels(x)
-        array = _checked(_host_index(x, kept), n, _outside(len(arrays), n))
+        array = _checked(_host_index(x, kept, t), n, _outside(len(arrays), n))
         shape = tuple(x._spec.shape)
         lead = tuple([v.size if v in own else 1 for v in levels])
         arrays.append(array.reshape(*lead, *(1,) * (len(block) - len(shape)), *shape))
@@ -442,6 +443,12 @@ def _anew(self: Tensor, index: Any) -> Tensor:
     kind = type(index)
     if (kind is Tensor or kind is tuple) and (found := named.read(self, index)) is not None:
         return found
+    if kind is tuple and (found := _parted(self, index)) is not None:
+        return found
+    if kind is list and {*map(type, index)} == {int} and max(map(abs, index)) < 2**63:
+        found = named.read(self, _of_array(np.array(index, np.int64)))
+        if found is not None:
+            return found
     if kind is int or kind is slice or kind is tuple:
         if _planned(self, index):
             return _getitem(self, index)
@@ -450,10 +457,40 @@ def _anew(self: Tensor, index: Any) -> Tensor:
     out, rest = _basic(self, index)
     if rest:
         result = _index(out, place=_place(out, rest, _kept(out)))
-        if kind is Tensor or kind is tuple:
-            named.learn(self, index)
+        named.learn(out, tuple([_WHOLE if x is None else x for x in rest]))
         return result
     return alias(out) if out is self else out
+
+
+_WHOLE = slice(None)
+
+
+def _parted(t: Tensor, index: tuple[Any, ...]) -> Tensor | None:
+    """What an index of index tensors and others shows, if what is basic of it shows something that was read so before."""
+    basic: list[Any] = []
+    rest: list[Any] = []
+    tensors = False
+    for x in index:
+        kind = x.__class__
+        if kind is Tensor:
+            if not x._spec.ndim or x._spec.dtype not in (dtypes.int64, dtypes.int32):
+                return None
+            tensors = True
+            basic.append(_WHOLE)
+            rest.append(x)
+        elif kind is int:
+            basic.append(x)
+        elif kind is slice or x is None:
+            basic.append(x)
+            rest.append(_WHOLE)
+        else:
+            return None
+    if not tensors or type(t._spec) is Marked:
+        return None
+    while rest[-1] is _WHOLE:
+        rest.pop()
+    view = _getitem(t, tuple(basic))
+    return None if view._spec is t._spec else named.read(view, tuple(rest))
 
 
 def _planned(t: Tensor, index: Any) -> bool:
@@ -556,7 +593,9 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
     """Write without the view between, and leave the record that the write to a view would: whether this could be done. The long way is
     due where more is asked than these lines know: of views and leaves, of gradients that are to be kept, of memory that both share."""
     kind, storage = value.__class__, t._storage
-    recorded = state.grad and (t._rg or (kind is Tensor and value._rg))
+    recorded = state.grad and (
+        t._rg or (kind is Tensor and value._rg and (value._rg == 1 or requires(value)))
+    )
     if (
         not (kind is Tensor or kind is float or kind is int)
         or t._view is not None
@@ -572,15 +611,19 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
     shown, byte = seen
     if shown.repeats or shown.numel == t._spec.numel:
         return False
-    buf = t._buf[byte:] if byte else t._buf
+    buf = t._spec.backend.view(t._buf, byte) if byte else t._buf
     if kind is Tensor:
         sp, other = value._spec, value._storage
         if (sp.ndim and sp.shape != shown.shape) or type(sp) is Marked or value is t:
             return False
-        if other is not None and (
-            other.inference or (storage is not None and other.memory is storage.memory)
-        ):
+        if other is not None and other.inference:
             return False
+        if other is not None and storage is not None and other.memory is storage.memory:
+            start = t.storage_offset() * shown.itemsize + byte
+            if recorded or sp is not shown or value.storage_offset() * shown.itemsize != start:
+                return False
+            storage.version += 1  # onto itself, as `t[k] += 1` does: there is nothing to write
+            return True
         k = copy_of((shown, sp)) or copying(shown, sp)
         k.launch(k.address, k.n, buf, value._buf)
     else:
@@ -603,7 +646,7 @@ _NOTHING: dict[str, Any] = {}
 
 def _record_write(t: Tensor, shown: Spec, offset: int, value: Tensor | None) -> None:
     """What `rebase` makes of a write through a view that nobody has."""
-    node, into, number = Node(), None, 0
+    node, into, number = blank(), None, 0
     if value is not None and value._rg and (value._rg == 1 or requires(value)):
         into, number = edge(value)
         if value._node is None:
@@ -617,7 +660,7 @@ def _record_write(t: Tensor, shown: Spec, offset: int, value: Tensor | None) -> 
     node.next, node.rule, node.static = (old, into), rule, (_NOTHING, (shown, sp), shown)
     node.numbers = (0, number)
     node.seq = next(sequence)
-    slices: Node = new(_CopySlices)
+    slices: Node = blank(_CopySlices)
     slices.next, slices.numbers = (old, into), (t._nr, number)
     slices.saved, slices.versions, slices.static, slices.leaves = (node,), (0,), None, node.leaves
     slices.rule = CopySlices(shown, offset, t._spec, rule)
@@ -781,6 +824,7 @@ def _indices(name: str, self: Tensor, indices: Any, values: Any, accumulate: boo
 
 
 @method
+@puts_at(False, _index_put, _index_put_add)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` written at `indices`, a tuple of index tensors as in `input[indices] = values`; with
     `accumulate` they are added. `values` gets the gradient read at the indices, `input` that beside them (with `accumulate` all).
@@ -795,6 +839,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 
 @method
+@puts_at(True, _index_put, _index_put_add)
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     values, place = _indices("index_put_", input, indices, values, accumulate)
     no_overlap(input, *indices)

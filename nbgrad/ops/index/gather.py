@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import PLANS, Table
-from nbgrad.core import arguments
 from nbgrad.core.plan import number_type
-from nbgrad.core.tensor import Tensor, empty
+from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import Batched, Marked, Spec, spec
+from nbgrad.memory.storage import Batched, Marked, Spec
 from nbgrad.ops.index.place import (
     _SCATTERED,
     Grid,
@@ -42,20 +41,17 @@ from nbgrad.ops.index.place import (
     _scatter_value,
     _take,
     checking,
-    held_copy,
-    moving,
     own_copy,
-    record_at,
     warn_expanded,
     warn_once,
     where_true,
 )
+from nbgrad.ops.index.planned import grid, numbered, puts, reads, vector
 from nbgrad.ops.pointwise.arithmetic import remainder
 from nbgrad.ops.reduce.sums import any as any_of
 from nbgrad.ops.views.copy import clone, scalar, to_dtype
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.ops.views.slices import narrow
-from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- an index per element: gather, scatter
 
@@ -85,7 +81,7 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     found = _simple_grid(input._spec, d, index, kept)
     if found is not None:
         return found
-    array = _checked(_host_index(index, kept), n, _bounds(RuntimeError, d, n), False)
+    array = _checked(_host_index(index, kept, input), n, _bounds(RuntimeError, d, n), False)
     if len(at) != len(shape) or not shape:  # one of the two has no dimension, and stands for a vector of one
         array = array.reshape((*[v.size for v in levels], *at))
         return Place(every, [array] * len(shape), at, levels, index)
@@ -106,62 +102,6 @@ def _simple_grid(sp: Spec, dim: int, index: Tensor, kept: bool) -> Grid | None:
     return Grid(dim, own_copy(index, kept), at)
 
 
-# By how the input and the index lie: what gathers, of two tensors that do.
-_gathers: Table[tuple[Spec, int, Spec], Callable[[Tensor, Tensor], Tensor | None]] = Table(
-    "ops.index.gather.gathers", PLANS
-)
-
-
-def _gathering(sp: Spec, dim: int, at: Spec) -> Callable[[Tensor, Tensor], Tensor | None]:
-    """None where an index is out of bounds."""
-    out = spec(sp.dtype, at.shape, None, sp.device)
-    fine = checking(at.extent, 0, tuple.__getitem__(sp.shape, dim))
-    move = moving("read", sp, dim, at, out, out.numel)
-    held = at.nbytes
-
-    def run(input: Tensor, index: Tensor) -> Tensor | None:
-        if not fine(index._buf):
-            return None
-        made = empty(out)
-        move(made._buf, input._buf, index._buf)
-        if input._rg and state.grad:
-            record_at(_gather, made, input, Grid(dim, held_copy(index._buf, held), at))
-        return made
-
-    return run
-
-
-def _gathered_before(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    find = _gathers.get
-
-    def short(*args: Any, **more: Any) -> Tensor:
-        if len(args) == 3 and not more and args[1].__class__ is int:
-            input, dim, index = args
-            try:
-                run = find((input._spec, dim, index._spec))
-            except AttributeError:
-                run = None
-            if run is not None:
-                found = run(input, index)
-                if found is not None:
-                    return found
-            else:
-                result = function(*args)
-                sp, at = input._spec, index._spec
-                if (
-                    type(sp) is Spec
-                    and type(at) is Spec
-                    and at.dtype is dtypes.int64
-                    and at.numel
-                    and 0 < sp.ndim == at.ndim
-                ):
-                    _gathers.keep((sp, dim, at), _gathering(sp, layout.wrap_dim(dim, sp.ndim), at))
-                return result
-        return function(*args, **more)
-
-    return short
-
-
 def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tensor) -> Tensor:
     """`out=` of what reads in another order than it writes, so that the two must share no memory."""
     if isinstance(out, Tensor):
@@ -169,7 +109,7 @@ def _apart_into(name: str, out: Tensor, result: Tensor, input: Tensor, by: Tenso
     return into(name, out, result, (input,))
 
 
-@partial(arguments.before_guard, _gathered_before)
+@reads(_gather, grid)
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -275,6 +215,7 @@ def _told(result: Tensor, reduce: str | None, src: Any) -> Tensor:
     return result
 
 
+@puts(grid, "write", False, _scatter_src, _scatter_value)
 def scatter(
     input: Tensor,
     dim: int,
@@ -299,6 +240,7 @@ def scatter(
     return result if out is None else into("scatter", out, result, (input, values))
 
 
+@puts(grid, "write", True, _scatter_src, _scatter_value)
 def scatter_(
     self: Tensor,
     dim: int,
@@ -315,6 +257,7 @@ def scatter_(
     return _told(_put_(op, self, values, place, move, index), reduce, src)
 
 
+@puts(grid, "add", False, _scatter_add)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with the elements of `src` added along `dim` where `index` says. `input` gets the whole gradient, `src` what
     `gather` reads of it.
@@ -328,6 +271,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     return result if out is None else into("scatter_add", out, result, (input, src))
 
 
+@puts(grid, "add", True, _scatter_add)
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     _need_tensor("scatter_add_", "src", 3, src)
     src, place = _scattered("scatter_add_", self, dim, index, src)
@@ -363,12 +307,13 @@ def take_along_dim(
     a[d] = b[d] = 1
     common = list(layout.broadcast_shapes(tuple(a), tuple(b)))
     n, m = tuple(input.shape)[d], tuple(indices.shape)[d]
-    return gather(
-        expand(input, (*common[:d], n, *common[d + 1 :])),
-        d,
-        expand(remainder(indices, n), (*common[:d], m, *common[d + 1 :])),
-        out=out,
-    )
+    at, wide = indices._spec, (*common[:d], m, *common[d + 1 :])
+    if type(at) is Marked or not at.numel or not checking(at.extent, 0, n)(indices._buf):
+        indices = remainder(indices, n)
+    if indices._spec.shape != wide:
+        indices = expand(indices, wide)
+    input = expand(input, (*common[:d], n, *common[d + 1 :]))
+    return gather(input, d, indices) if out is None else gather(input, d, indices, out=out)
 
 
 # ---------------------------------------------------------------- an index per slice: index_select and its kin
@@ -402,7 +347,7 @@ def _vector(
         if checking(at.numel, -n if negative else 0, n)(index._buf):
             return Named((d,), (n,), [own_copy(index, kept)], (at.numel,))
     levels = _levels(index)
-    array = _host_index(index, kept)
+    array = _host_index(index, kept, input)
     if always or 0 not in shape[:d] + shape[d + 1 :]:
         array = _checked(array, shape[d], error(d, shape[d]), negative)
     else:
@@ -470,6 +415,7 @@ def _as_vector(t: Tensor) -> Tensor:
     return t if t.ndim else reshape(t, (1,))
 
 
+@reads(_index_select, vector)
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of the slices along `dim` that `index` names, in its order. The gradient adds up where a slice was named several times.
 
@@ -512,9 +458,12 @@ def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -
         _kept(input, source),
     )
     source = _as_vector(source)
+    if not source.dtype.is_floating_point:
+        alpha = int(alpha)  # as PyTorch cuts it
     return (source if type(alpha) is int and alpha == 1 else source * alpha), place
 
 
+@puts(vector, "add", False, _index_add)
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -529,6 +478,7 @@ def index_add(
     return result if out is None else into("index_add", out, result, (input, source))
 
 
+@puts(vector, "add", True, _index_add)
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     source, place = _added(self, dim, index, source, alpha)
     return _put_(_index_add, self, source, place, "add", index)
@@ -567,6 +517,7 @@ def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
     return scalar(_as_kind(value, input), input.dtype)
 
 
+@puts(partial(vector, negative=True), "write", False, None, _index_fill, False)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of `input` with `value` in the slices along `dim` that `index` names; these get no gradient.
 
@@ -583,6 +534,7 @@ def _read_first(t: Tensor, value: Any) -> Any:
     return clone(value) if isinstance(value, Tensor) and overlap(t, value) != "none" else value
 
 
+@puts(partial(vector, negative=True), "write", True, None, _index_fill)
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     value = _read_first(self, value)
     filled, place = _filling(self, dim, index, value)
@@ -595,7 +547,7 @@ def _numbered(input: Tensor, index: Tensor, kept: bool) -> Place:
     """The elements that have these numbers in the flattened input."""
     n, shape = input.numel(), tuple(input.shape)
     array = _checked(
-        _host_index(index, kept),
+        _host_index(index, kept, input),
         n,
         lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
     )
@@ -605,6 +557,7 @@ def _numbered(input: Tensor, index: Tensor, kept: bool) -> Place:
     return Place(tuple(builtins.range(len(shape))), indices, tuple(index.shape), _levels(index), index)
 
 
+@reads(_take, numbered)
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements that `index` names, counted as if `input` lay in one row; in the shape of `index`. The gradient adds up where it
     was read.

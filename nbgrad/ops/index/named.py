@@ -12,11 +12,11 @@ from typing import Any
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.core.writes import written
-from nbgrad.dispatch.elementwise import inplace, may_meet
+from nbgrad.dispatch.elementwise import inplace, meets, quiet
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
-from nbgrad.memory.storage import Marked, Spec
+from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops.index.gather import _masked_put
 from nbgrad.ops.index.place import (
     Named,
@@ -30,8 +30,8 @@ from nbgrad.ops.index.place import (
     where_true,
 )
 from nbgrad.ops.index.place import _read as read_at
-from nbgrad.ops.views.copy import scalar
-from nbgrad.tape.modes import shared, state
+from nbgrad.ops.views.copy import copier, scalar
+from nbgrad.tape.modes import state
 
 Reader = Callable[[Tensor, Sequence[Tensor]], Tensor | None]
 _readers: Table[tuple[Any, ...], Reader] = Table("ops.index.named.readers", PLANS)
@@ -58,31 +58,15 @@ def write(t: Tensor, index: Any, value: Any) -> bool:
     """Write without a history where index tensors point, or a mask is true, if that is known to be usual; whether it was."""
     if index.__class__ is Tensor:
         run = _writer_of((t._spec, index._spec))
-        return run is not None and _usual(t, (index,), value) and run(t, (index,), value)
+        return run is not None and _quiet(t, (index,), value) and run(t, (index,), value)
     if index.__class__ is tuple and (given := _named(index)) is not None:
         run = _writer_of((t._spec, *given[1]))
-        return run is not None and _usual(t, given[0], value) and run(t, given[0], value)
+        return run is not None and _quiet(t, given[0], value) and run(t, given[0], value)
     return False
 
 
-def _usual(t: Tensor, indices: Sequence[Tensor], value: Any) -> bool:
-    """No history, no mode that looks at writes, and nothing that is read in the memory that is written."""
-    storage = t._storage
-    if state.active or shared.rare or (t._rg and state.grad) or (storage is not None and storage.inference):
-        return False
-    if value.__class__ is not Tensor:
-        read: Sequence[Tensor] = indices
-    elif value._rg and state.grad:
-        return False
-    else:
-        read = (*indices, value)
-    return not any([meets(t, other) for other in read])
-
-
-def meets(t: Tensor, other: Tensor) -> bool:
-    """Whether a write to one may change the other."""
-    a, b = t._storage, other._storage
-    return other is t or (a is not None and b is not None and may_meet(a, b))
+def _quiet(t: Tensor, indices: Sequence[Tensor], value: Any) -> bool:
+    return quiet(t, *indices, value) if value.__class__ is Tensor else quiet(t, *indices)
 
 
 def learn(t: Tensor, index: Any, written: bool = False) -> None:
@@ -99,6 +83,10 @@ def learn(t: Tensor, index: Any, written: bool = False) -> None:
         _writers.keep(key, _writing(sp, dims, at[dims[0]]))
     elif dims:
         _readers.keep(key, _reading(sp, dims, at[dims[0]]))
+    elif (block := _common(sp, at)) is not None:
+        dims = tuple([d for d, x in enumerate(at) if x is not None])
+        run = (_writing if written else _reading)(sp, dims, block)
+        (_writers if written else _readers).keep(key, _as_one(run, [x for x in at if x is not None], block))
     elif masked and not written:
         _readers.keep(key, _read_masked)
     elif masked and at[0].ndim == sp.ndim:
@@ -149,6 +137,32 @@ def _simple(sp: Spec, specs: Sequence[Spec | None]) -> Ints:
     return dims if simple and alike and Marked not in (type(sp), type(at)) else ()
 
 
+def _common(sp: Spec, specs: Sequence[Spec | None]) -> Spec | None:
+    """How index tensors that lie otherwise would lie in common, if they may be copied to lie so."""
+    given = [at for at in specs if at is not None]
+    if len(specs) > sp.ndim or type(sp) is Marked:
+        return None
+    if not all([type(at) is Spec and at.ndim and at.numel and at.dtype in _INTS for at in given]):
+        return None
+    return spec(dtypes.int64, tuple(layout.broadcast_shapes(*[at.shape for at in given])), None, sp.device)
+
+
+_INTS = (dtypes.int64, dtypes.int32)
+
+
+def _as_one(run: Any, specs: Sequence[Spec], block: Spec) -> Any:
+    """What runs on index tensors once they are copied to lie in common."""
+    copies = [
+        None if at is block else copier(at.like(*layout.expand(at.shape, at.strides, block.shape)), block)
+        for at in specs
+    ]
+
+    def copied(t: Tensor, given: Sequence[Tensor], *value: Any) -> Any:
+        return run(t, [x if copy is None else copy(x) for copy, x in zip(copies, given)], *value)
+
+    return copied
+
+
 def _is_mask(sp: Spec, at: Spec) -> bool:
     """Whether a mask that lies so is contiguous and fits the first dimensions."""
     fits = tuple(sp.shape)[: at.ndim] == tuple(at.shape) and at.numel > 0 and at.ndim > 0
@@ -170,7 +184,7 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
     fine = [checking(at.numel, -n, n) for n in sizes]
     how = Place(dims, (), block).of(sp)
     address = _address("read", sp, how.points, len(dims))
-    launch = backend.of(sp.device).launch(3 + len(dims), "", how.elements, how.elements < FEW)
+    launch = sp.backend.launch(3 + len(dims), "", how.elements, how.elements < FEW)
     out, meta, items, held = how.out, how.meta, how.items, at.nbytes
 
     def run(input: Tensor, given: Sequence[Tensor]) -> Tensor | None:
@@ -193,7 +207,7 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     fine = [checking(at.numel, -n, n) for n in [tuple.__getitem__(sp.shape, d) for d in dims]]
     how = Place(dims, (), tuple(at.shape)).of(sp)
     moves = [_address(move, sp, how.points, len(dims)) for move in ("write", "fill")]
-    launch = backend.of(sp.device).launch(3 + len(dims), "", 1, how.elements < FEW)
+    launch = sp.backend.launch(3 + len(dims), "", 1, how.elements < FEW)
     out, meta, items = how.out, how.meta, how.items
 
     def run(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:

@@ -22,10 +22,10 @@ from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, no_overlap
 from nbgrad.dispatch.transforms import innermost, level_of
 from nbgrad.history.record import recorder, written_by
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import index as _kernels
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.device import cpu
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Level, Spec, spec
 from nbgrad.ops.views.copy import clone, copy_memory, dense_copy, scalar, to_dtype, zeros
@@ -62,7 +62,7 @@ class Geometry:
         meta += [*(n for n, _ in loops[::-1]), *(s for _, s in loops[::-1])]
         for d in dims:
             meta += [tuple(sp.shape)[d], sp.strides[d]]
-        self.meta = np.array(meta, _int64).view(np.uint8)
+        self.meta = sp.backend.constants(meta)
 
 
 def _lead(dims: Ints) -> int:
@@ -178,6 +178,25 @@ class Named(_Raw):
         return [np.where(i < 0, i + n, i) for i, n in zip(arrays, self.sizes)]
 
 
+class Numbered(Named):
+    """The elements of a tensor of this `shape`, and so many, that have the numbers in a buffer, counted as if all lay in one row."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, dims: Ints, sizes: Ints, buffers: Sequence[Any], block: Ints, shape: Ints) -> None:
+        self.dims, self.sizes, self.buffers, self.block, self.shape = dims, sizes, buffers, block, shape
+
+    @property
+    def indices(self) -> Sequence[_Array]:  # type: ignore[override]
+        numbers = self.buffers[0].view(_int64).reshape(self.block)
+        (n,) = self.sizes
+        at = np.unravel_index(np.where(numbers < 0, numbers + n, numbers), self.shape)
+        return [np.ascontiguousarray(k).reshape(self.block) for k in at]
+
+    def of(self, sp: Spec) -> Geometry:
+        return Place((0,), (), self.block).of(sp.like((sp.numel,))) if sp.contiguous else super().of(sp)
+
+
 class Grid(_Raw):
     """The places that have an index along `dim`, each its own, and stand along other dimensions where their index stands. `at` is how the
     indices lie in `buffer`."""
@@ -197,14 +216,14 @@ class Grid(_Raw):
 
     @property
     def indices(self) -> Sequence[_Array]:  # type: ignore[override]
-        own = backend.of(self.at.device).to_host(self.buffer, self.at)
+        own = self.at.backend.to_host(self.buffer, self.at)
         return [
             own if d == self.dim else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (self.at.ndim - d - 1))
             for d, n in enumerate(self.at.shape)
         ]
 
 
-_addresses: Table[tuple[str, str, bool, int], int] = Table("ops.index.place.addresses", None)
+_addresses: Table[Any, int] = Table("ops.index.place.addresses", None)
 SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}  # the codes by which plain moves know what they move
 
 
@@ -216,13 +235,15 @@ def _address(move: str, sp: Spec, points: bool, indices: int) -> int:
             move, code = "or" if move == "add" else move, "u1"
     else:
         code = SIZES[sp.itemsize]
-    key = (move, code, points, indices)
+    key = (move, code, points, indices, sp.backend)
     address = _addresses.get(key)
     if address is None:
-        source, params = _kernels.grid(move, code) if indices < 0 else _kernels.walk(*key)
+        source, params = (
+            _kernels.grid(move, code) if indices < 0 else _kernels.walk(move, code, points, indices)
+        )
         form = "_grid" if indices < 0 else "" if points else "_rows"
         name = f"index_{move}_{code}{form}{indices if indices > 0 else ''}"
-        address = _addresses[key] = build.kernel(name, source, params).address
+        address = _addresses[key] = sp.backend.kernel(name, source, params).address
     return address
 
 
@@ -235,9 +256,10 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
     if type(place) is Grid:
         moving(move, sp, place.dim, place.at, how.out, about)(other, memory._buf, place.buffer)
         return
-    buffers = place.buffers if type(place) is Named else (place.offsets(sp),)
-    address = _address(move, sp, how.points, len(buffers) if type(place) is Named else 0)
-    launch = backend.of(sp.device).launch(3 + len(buffers), "", about)
+    as_they_lie = type(place) is Named or (type(place) is Numbered and sp.contiguous)
+    buffers = place.buffers if as_they_lie else (place.offsets(sp),)  # type: ignore[attr-defined]
+    address = _address(move, sp, how.points, len(buffers) if as_they_lie else 0)
+    launch = sp.backend.launch(3 + len(buffers), "", about)
     launch(address, how.items, how.meta, other, memory._buf, *buffers)
 
 
@@ -257,9 +279,9 @@ def moving(move: str, sp: Spec, dim: int, at: Spec, other: Spec, about: int) -> 
     rows, meta = layout.by_rows(shape, order, other.strides, still, at.strides)
     d = meta[0]
     del meta[2 + d : 2 + 2 * d], meta[-4]
-    how = np.array([*meta, sp.strides[dim]], _int64).view(np.uint8)
+    how = sp.backend.constants([*meta, sp.strides[dim]])
     address = _address(move, sp, True, -1)
-    launch = backend.of(sp.device).launch(4, "", about)
+    launch = sp.backend.launch(4, "", about)
     items = rows if d else at.numel
 
     def run(other: Any, memory: Any, indices: Any) -> None:
@@ -436,7 +458,7 @@ _index: Callable[..., Tensor] = _picker("Index")
 _gather, _index_select, _take = _picker("Gather"), _picker("IndexSelect"), _picker("Take")
 _index.op.places["indices"] = lambda place: place.by_dim()  # type: ignore[attr-defined]
 _index_select.op.places["index"] = lambda place: place.by_dim()[-1]  # type: ignore[attr-defined]
-_masked_select, _roll = _picker("MaskedSelect"), _picker("Roll", False)
+_masked_select = _picker("MaskedSelect")
 
 
 def _putter(node_name: str, accumulate: bool, dense: bool = False) -> Callable[..., Tensor]:
@@ -461,14 +483,14 @@ def _putter(node_name: str, accumulate: bool, dense: bool = False) -> Callable[.
     def each(has: Sequence[bool], input: Tensor, value: Tensor, place: Place) -> Tensor:
         n = tuple.__getitem__((input if has[0] else value).shape, 0)
         input = _for_all(input, has[0], n)
-        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        read = place.of(input._spec.plain.like(tuple(input.shape)[1:])).out.shape
         value = movedim(_for_all(value, has[1], n, read), 0, place.count_at)
         return put_at(input, value, place=place.of_each())
 
     def own_each(has: Sequence[bool], input: Tensor, value: Tensor, by: Tensor, place: Place) -> Tensor:
         n, k = tuple.__getitem__(by.shape, 0), len(place.block)
         input = _for_all(input, has[0], n)
-        read = place.of(spec(input.dtype, tuple(input.shape)[1:])).out.shape
+        read = place.of(input._spec.plain.like(tuple(input.shape)[1:])).out.shape
         value = _moved_block(_for_all(value, has[1], n, read), place.lead + 1, 1, k)
         return put_at(input, value, place=place.of_own(n, True))
 
@@ -591,12 +613,17 @@ _fault = _Fault()
 @cached(PLANS)
 def checking(count: int, low: int, high: int) -> Callable[[Any], bool]:
     """What says whether so many indices in a buffer are all within bounds; which one is not, `_checked` finds."""
-    address = build.kernel("bounds", *_kernels.bounds()).address
+    address = backend.cpu.kernel("bounds", *_kernels.bounds()).address
     launch = backend.cpu.launch(2, "qq", count, count < FEW)
 
     def fine(indices: Any) -> bool:
         fault, seen = _fault.both
-        launch(address, count, indices, fault, low, high)
+        try:
+            launch(address, count, indices, fault, low, high)
+        except RuntimeError:
+            if isinstance(indices, backend.Nowhere):  # they are anything
+                return True
+            raise
         if seen[0]:
             seen[0] = 0
             return False
@@ -609,12 +636,14 @@ def checking(count: int, low: int, high: int) -> Callable[[Any], bool]:
 def true_places(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
     """What finds in memory that lies as `sp`, contiguous, how many elements are not 0, and where: the indices of one after another's, or
     those of all `by_dim`."""
+    if not sp.backend.holds:
+        raise backend.valueless("nonzero")
     code, d, n = sp.dtype.code, sp.ndim, sp.numel
-    launch = backend.of(sp.device).launch
-    counting = build.kernel(f"count_{code}", *_kernels.true(code, True)).address
-    finding = build.kernel(f"nonzero_{code}", *_kernels.true(code, False)).address
+    launch, kernel = sp.backend.launch, sp.backend.kernel
+    counting = kernel(f"count_{code}", *_kernels.true(code, True)).address
+    finding = kernel(f"nonzero_{code}", *_kernels.true(code, False)).address
     count_all, find_all = launch(2, "", 1, n < FEW), launch(3, "qq", 1, n < FEW)
-    meta = np.array([d, *sp.shape[::-1]], _int64).view(np.uint8)
+    meta = sp.backend.constants([d, *sp.shape[::-1]])
 
     def found(buffer: Any) -> tuple[int, Any]:
         number, seen = _fault.count
@@ -655,9 +684,13 @@ def _bounds(kind: type[Exception], dim: int, size: int) -> Callable[[int], Excep
     return lambda i: kind(f"index {i} is out of bounds for dimension {dim} with size {size}")
 
 
-def _host_index(t: Tensor, kept: bool) -> _Array:
-    """The values of an index; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a vmap."""
-    array = innermost(t)._host()
+def _host_index(t: Tensor, kept: bool, of: Tensor) -> _Array:
+    """The values of an index of `of`; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a vmap."""
+    t = innermost(t)
+    if t.is_meta:
+        backend.same((of.device, t.device))
+        return np.broadcast_to(np.zeros((), _int64), tuple(t.shape))
+    array = t._host()
     return np.array(array, _int64) if kept or array.dtype != _int64 else array
 
 
@@ -676,7 +709,7 @@ def _kept(*tensors: Tensor) -> bool:
 
 def _of_array(array: _Array) -> Tensor:
     array = np.array(array, order="C")  # ours: an index must not change with the user's array
-    return wrap(backend.from_host(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape))
+    return wrap(backend.of_array(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape, None, cpu))
 
 
 def _as_kind(value: Any, t: Tensor) -> Any:

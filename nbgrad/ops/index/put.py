@@ -8,8 +8,10 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import Spec
 from nbgrad.ops.index.gather import _as_vector, _need_tensor, _numbered, _vector
-from nbgrad.ops.index.place import Place, _kept, _put_, _putter
+from nbgrad.ops.index.place import Place, _kept, _put_, _putter, where_true
+from nbgrad.ops.index.planned import puts, vector
 from nbgrad.ops.views.copy import in_place
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.ops.views.slices import narrow
@@ -66,6 +68,7 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
 
 
 @method
+@puts(vector, "write", False, _index_copy)
 def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
@@ -81,6 +84,7 @@ def index_copy(
 
 
 @method
+@puts(vector, "write", True, _index_copy)
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     source, place = _copied(self, dim, index, source)
     return _put_(_index_copy, self, source, place, by=index)
@@ -109,14 +113,16 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )
     shape = tuple(layout.broadcast_shapes(mask._spec.shape, input._spec.shape))
     input = input if tuple(input.shape) == shape else expand(input, shape)
-    found = (
-        np.broadcast_to(mask._host(), shape).nonzero() if shape else (mask._host().reshape(1).nonzero()[0],)
-    )
-    count = found[0].size
+    if shape and mask._spec.shape == shape and mask._spec.contiguous and type(mask._spec) is Spec:
+        place: Place = where_true(mask)
+    else:
+        marked = np.broadcast_to(mask._host(), shape) if shape else mask._host().reshape(1)
+        found = [np.ascontiguousarray(k) for k in marked.nonzero()]
+        place = Place(tuple(range(len(found))), found, found[0].shape)
+    (count,) = place.block
     if count > source.numel():
         raise RuntimeError("Number of elements of source < number of ones in mask")
     values = narrow(reshape(source, (-1,)), 0, 0, count)
-    place = Place(tuple(range(len(found))), [np.ascontiguousarray(k) for k in found], (count,))
     if shape:
         return _masked_scatter(input, values, place=place)
     return reshape(_masked_scatter(reshape(input, (1,)), values, place=place), ())

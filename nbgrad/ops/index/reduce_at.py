@@ -139,7 +139,7 @@ def _reduction(at: _Where) -> Callable[..., Tensor]:
             )
             quotient = e.div(at.read(e.mul(g, y), dim, index), masked_fill(source, zero, 1))
             back: Tensor = e.where(single, at.read(e.mul(g, others), dim, index), quotient)
-            return refuse_second(back) if bool(e.gt(met, 1).any()) else back
+            return refuse_second(back) if not met.is_meta and bool(e.gt(met, 1).any()) else back
         elif reduce != "sum":
             part, _, theirs = share(g, input, source, index, dim, y)
             return e.mul(theirs, at.read(part, dim, index))

@@ -9,7 +9,7 @@ import numpy as np
 
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.tensor import Tensor, empty, requires, wrap
-from nbgrad.kernels import build, products
+from nbgrad.kernels import products
 from nbgrad.kernels.cpu import reduce as reductions
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes
@@ -45,10 +45,13 @@ def _known(check: Check, turn: str) -> Any:
 
 
 def _make(a: Spec, b: Spec) -> Run:
+    backend.same((a.device, b.device))
     d = b.dtype  # that of both, but for batches without elements
     out = spec(d, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
     if not out.numel or not a.shape[-1]:
         return lambda x, y: zeros(out)
+    if not out.backend.holds:
+        return lambda x, y: empty(out)
     if not out.ndim and d.is_floating_point:
         return _inner(a, b, out)
     read = _as_blas_reads(a), _as_blas_reads(b)
@@ -63,8 +66,8 @@ def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
     if code not in ("f4", "f8") or not out.ndim:
         return None
     row, column = (
-        spec(a.dtype, (1, *a.shape), (1, *a.strides)),
-        spec(b.dtype, (*b.shape, 1), (*b.strides, 1)),
+        a.like((1, *a.shape), (1, *a.strides)),
+        b.like((*b.shape, 1), (*b.strides, 1)),
     )
     x, y = (row if a.ndim == 1 else a), (column if b.ndim == 1 else b)
     left, right = ((*sp.shape[-2:], *sp.strides[-2:]) for sp in (x, y))
@@ -87,19 +90,19 @@ def _inner(a: Spec, b: Spec, out: Spec) -> Run:
     """Of two lines; long ones are cut as those that are summed."""
     n, d = a.numel, out.dtype
     count = -(-n // RUN) if n >= 2 * RUN else 1
-    sums = out if count == 1 else spec(dtypes.float64, (count,))
+    sums = out if count == 1 else out.like((count,), dtype=dtypes.float64)
     steps = (a.strides[0], b.strides[0])
     contiguous = n == 1 or steps == (1, 1)
     source, signature = reductions.inner(d.code, d.kind, sums.dtype.code, contiguous)
     name = f"dot_{d.code}_{sums.dtype.code}_{'runs' if contiguous else 'strided'}"
-    address = build.kernel(name, source, signature, contract=True).address
-    launch = backend.of(out.device).launch(4, "", n // 2 if count > 1 else 1, n < FEW)
-    meta = np.array([n, RUN if count > 1 else n, *steps], np.int64).view(np.uint8)
+    address = out.backend.kernel(name, source, signature, contract=True).address
+    launch = out.backend.launch(4, "", n // 2 if count > 1 else 1, n < FEW)
+    meta = out.backend.constants([n, RUN if count > 1 else n, *steps])
     joined = reduction(SUM, sums, (0,), False, d, "f8") if count > 1 else None
-    nbytes = sums.nbytes
+    nbytes, allocate = sums.nbytes, sums.allocate
 
     def run(x: Tensor, y: Tensor) -> Tensor:
-        buf = _empty(nbytes, _bytes)
+        buf = allocate(nbytes, _bytes)
         launch(address, count, meta, buf, x._buf, y._buf)
         made = wrap(buf, sums)
         return made if joined is None else joined(made)

@@ -9,7 +9,6 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.linear.products import mm
 from nbgrad.ops.order.scan import cumsum
@@ -47,7 +46,7 @@ def _widths(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
         raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
     n = y.shape[dim]
     if not x.ndim:
-        return full(spec(x.dtype, (0,)), 0)
+        return full(x._spec.plain.like((0,)), 0)
     if x.ndim == 1:
         if x.numel() != n:
             raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
@@ -87,7 +86,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     d = _sampled("trapezoid", y, dim)
     if not y.shape[d]:
         shape = tuple(n for k, n in enumerate(y.shape) if k != d)
-        return full(spec(y.dtype, shape), 0)
+        return full(y._spec.plain.like(shape), 0)
     ends = e.mul(e.add(select(y, d, 0), select(y, d, -1)), 0.5)
     return _times(e.sub(_sum(y, d), ends), 1.0 if dx is None else dx)
 

@@ -12,6 +12,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
+from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril
 from nbgrad.ops.host.values import of_array
@@ -21,9 +22,11 @@ from nbgrad.ops.linear.systems import (
     _broadcast,
     _refused,
     _solve_triangular,
+    bare,
     by_columns,
     check_floats,
     check_square,
+    identity,
 )
 from nbgrad.ops.views.shape import expand
 
@@ -48,6 +51,8 @@ def _cholesky_op(node_name: str) -> Callable[..., Tensor]:
     )
     def factor(A: Tensor, *, upper: bool, name: str | None) -> Tensor:
         """What has no factor is refused in the words of the function of that `name`, if any."""
+        if A.is_meta:
+            return bare(A, A.shape, columns=True)
         low, infos = lapack.cholesky(A._host().mT if upper else A._host())
         if name is not None and infos.any():
             raise _refused(name, infos, _NOT_POSITIVE)
@@ -85,12 +90,18 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
     tensor(2, dtype=torch.int32)
     """
     found = _checked_cholesky(A, upper, "linalg.cholesky_ex" if check_errors else None)
-    pivots = found.detach()._host().diagonal(0, -2, -1)
-    infos = np.zeros(pivots.shape[:-1], np.int32)
-    if not (pivots > 0).all():
-        a = A.detach()._host()
-        infos = lapack.cholesky(a.mT if upper else a)[1]
-    return results("linalg_cholesky_ex", (found, of_array(infos)), out, (A,))
+    return results("linalg_cholesky_ex", (found, _unfactored(A, found.detach(), upper)), out, (A,))
+
+
+def _unfactored(A: Tensor, found: Tensor, upper: bool) -> Tensor:
+    """For each matrix what LAPACK tells of it: the size of the first corner that is not positive, or 0."""
+    if A.is_meta:
+        return bare(A, tuple(A.shape)[:-2], dtype=dtypes.int32)
+    pivots = found._host().diagonal(0, -2, -1)
+    if (pivots > 0).all():
+        return of_array(np.zeros(pivots.shape[:-1], np.int32))
+    a = A.detach()._host()
+    return of_array(lapack.cholesky(a.mT if upper else a)[1])
 
 
 @method
@@ -169,7 +180,7 @@ def _invert_factored_back(g: Tensor, L: Tensor, y: Tensor, upper: bool) -> Tenso
     "CholeskyInverse", batch=lambda x, upper: _invert_factored(x, upper=upper), L=_invert_factored_back
 )
 def _invert_factored(L: Tensor, *, upper: bool) -> Tensor:
-    eye = of_array(np.eye(L.shape[-1], dtype=L.dtype.np))
+    eye = identity(L, L.shape[-1])
     return _solve_factored(expand(eye, L.shape), L, upper=upper)
 
 

@@ -20,10 +20,9 @@ from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.prepared import call_of, prepared_several, settled_by
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import cross as _crossing
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.linear.products import _bmm, _dot, _mm, _unsafe_view
@@ -35,7 +34,6 @@ from nbgrad.ops.views.order import _permute, movedim
 from nbgrad.ops.views.shape import _view, reshape, unsqueeze
 from nbgrad.ops.views.slices import diagonal
 
-_empty = np.empty
 _bytes = np.dtype(np.uint8)
 
 # ---------------------------------------------------------------- two tensors, over dimensions that they share
@@ -567,13 +565,13 @@ def _cross(input: Spec, other: Spec, *, dim: int) -> Callable[..., tuple[Tensor]
     at = len(shape) + dim
     rows, meta = layout.by_rows(shape[:at] + shape[at + 1 :], *[(*st[:at], *st[at + 1 :]) for st in every])
     source, signature = _crossing.cross(d.code, d.kind)
-    address = build.kernel(f"cross_{d.code}", source, signature).address
-    launch = backend.of(out.device).launch(4, "", out.numel if rows > 1 else rows, out.numel < FEW)
-    how = np.array([*meta, *[st[at] for st in every]], np.int64).view(np.uint8)
-    nbytes = out.nbytes
+    address = out.backend.kernel(f"cross_{d.code}", source, signature).address
+    launch = out.backend.launch(4, "", out.numel if rows > 1 else rows, out.numel < FEW)
+    how = out.backend.constants([*meta, *[st[at] for st in every]])
+    nbytes, allocate = out.nbytes, out.allocate
 
     def run(a: Tensor, b: Tensor) -> tuple[Tensor]:
-        buf = _empty(nbytes, _bytes)
+        buf = allocate(nbytes, _bytes)
         launch(address, rows, how, buf, a._buf, b._buf)
         return (wrap(buf, out),)
 

@@ -18,7 +18,6 @@ from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
-from nbgrad.memory.storage import spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.diagonals import diag_embed
 from nbgrad.ops.arrange.orders import tril, triu
@@ -28,10 +27,12 @@ from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import (
     _LinAlgError,
+    bare,
     by_columns,
     check_floats,
     check_matrices,
     check_square,
+    identity,
     solve_triangular,
 )
 from nbgrad.ops.reduce.extremes import amax
@@ -100,9 +101,15 @@ def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
 
 @differentiable("LinalgQr", batch=lambda x, mode: _qr(x, mode=mode), A=_qr_back)
 def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
+    nothing = full(A._spec.dense().like((0,)), 0)
+    if A.is_meta:
+        *batch, rows, columns = tuple(A.shape)
+        k = rows if mode == "complete" else min(rows, columns)
+        return nothing if mode == "r" else bare(A, (*batch, rows, k), True), bare(
+            A, (*batch, k, columns), True
+        )
     a = A._host()
     if mode == "r":
-        nothing = full(A._spec.dense().like((0,)), 0)
         return nothing, by_columns(np.asarray(lapack.qr(a, "r")))
     q, r = lapack.qr(a, mode)
     return by_columns(q), by_columns(r)
@@ -149,7 +156,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
 
 def _reflections(input: Tensor, tau: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """What is reflected, and each reflection's vector and factor."""
-    unit = of_array(np.eye(*input.shape[-2:], dtype=input.dtype.np))
+    unit = identity(input, input.shape[-2], input.shape[-1])
     below = e.add(tril(input, -1), unit)
     each = [
         (narrow(below, -1, j, 1), unsqueeze(narrow(tau, -1, j, 1), -1))
@@ -237,7 +244,7 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
     inner = None if gl is None else diag_embed(gl)
     if gv is not None:
         gaps = e.sub(unsqueeze(y0, -2), unsqueeze(y0, -1))
-        gaps = masked_fill(gaps, of_array(np.eye(y0.shape[-1], dtype=bool)), math.inf)
+        gaps = masked_fill(gaps, identity(y0, y0.shape[-1], dtype=dtypes.bool_), math.inf)
         turned = e.div(matmul(y1.mT, gv), gaps)
         inner = _plus(inner, e.mul(e.add(turned, turned.mT), 0.5))
     assert inner is not None
@@ -246,6 +253,8 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 
 @differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
+    if A.is_meta:
+        return bare(A, tuple(A.shape)[:-1]), bare(A, A.shape, columns=True)
     values, vectors, lost = lapack.eigh(A._host(), UPLO)
     if lost.any():
         raise _not_converged("linalg.eigh", lost, f"{_ILL_CONDITIONED} (error code: {A.shape[-1] - 1}).")
@@ -294,7 +303,7 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
     gu = None if gu is None else narrow(gu, -1, 0, k)
     gvh = None if gvh is None else narrow(gvh, -2, 0, k)
     gaps = e.mul(e.sub(row, row.mT), e.add(row, row.mT))
-    gaps = masked_fill(gaps, of_array(np.eye(k, dtype=bool)), 1.0)
+    gaps = masked_fill(gaps, identity(row, k, dtype=dtypes.bool_), 1.0)
     inner = None if gs is None else diag_embed(gs)
     beside = None
     if gu is not None:
@@ -316,6 +325,12 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
 
 @differentiable("LinalgSvd", batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices), A=_svd_back)
 def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
+    if A.is_meta:
+        *batch, rows, columns = tuple(A.shape)
+        k = min(rows, columns)
+        wide, down = (rows, columns) if full_matrices else (k, k)
+        values = bare(A, (*batch, k))
+        return bare(A, (*batch, rows, wide), True), values, bare(A, (*batch, down, columns), True)
     u, s, vh, lost = lapack.svd(A._host(), full_matrices)
     if lost.any():
         raise _not_converged("linalg.svd", lost, "the input matrix contained non-finite values.")
@@ -379,7 +394,7 @@ def _threshold(s: Tensor, A: Tensor, atol: Any, rtol: Any) -> Tensor:
         rtol = 0.0 if given else float(np.finfo(A.dtype.np).eps) * max(tuple(A.shape)[-2:])
     wide = [unsqueeze(t, -1) if isinstance(t, Tensor) else t for t in (rtol, 0.0 if atol is None else atol)]
     relative = e.mul(largest, wide[0])
-    absolute = wide[1] if isinstance(wide[1], Tensor) else full(spec(A.dtype, ()), wide[1])
+    absolute = wide[1] if isinstance(wide[1], Tensor) else full(A._spec.plain.like(()), wide[1])
     return e.maximum(relative, to_dtype(absolute, A.dtype))
 
 
@@ -424,7 +439,7 @@ def _pinv_back(g: Tensor, A: Tensor, y: Tensor) -> Tensor:
 @differentiable("LinalgPinv", A=_pinv_back)
 def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     if not A.numel():
-        return full(spec(A.dtype, (*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
+        return full(A._spec.plain.like((*tuple(A.shape)[:-2], A.shape[-1], A.shape[-2])), 0)
     if hermitian:
         s, v = _eigh(A, UPLO="L")
         u, vh, size = v, v.mT, e.abs(s)
@@ -432,7 +447,7 @@ def _pinv(A: Tensor, *, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
         u, s, vh = _svd(A, full_matrices=False)
         size = s
     kept = e.gt(size, _threshold(size, A, atol, rtol))
-    inverse = e.where(kept, e.reciprocal(s), full(spec(A.dtype, ()), 0))
+    inverse = e.where(kept, e.reciprocal(s), full(A._spec.plain.like(()), 0))
     return matmul(e.mul(vh.mT, unsqueeze(inverse, -2)), u.mT)
 
 
@@ -542,7 +557,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
     )
     nothing = full(A._spec.dense().like((0,)), 0)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
-    ranks = full(spec(dtypes.int64, (0,)), 0) if driver == "gels" else rank
+    ranks = full(A._spec.plain.like((0,), dtype=dtypes.int64), 0) if driver == "gels" else rank
     parts = squeeze(x, -1) if vector else x, rest if not vector else nothing, ranks, values
     return results("linalg_lstsq", parts, out, (A, B), exact=(None,) * 4)
 

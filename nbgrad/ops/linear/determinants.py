@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED, results
 from nbgrad.dispatch.stanza import method, method_alone
-from nbgrad.memory.storage import spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
-from nbgrad.ops.linear.systems import _inv, check_floats, check_square
+from nbgrad.ops.linear.systems import _inv, bare, check_floats, check_square
 from nbgrad.ops.reduce.sums import sum as _sum
 from nbgrad.ops.views.copy import full
 
@@ -30,6 +29,8 @@ def _cofactors_back(g: Tensor, A: Tensor) -> Tensor:
 @differentiable("LinalgDetBackward0", batch=lambda x: _cofactors(x), A=_cofactors_back)
 def _cofactors(A: Tensor) -> Tensor:
     """The derivative of the determinant of any matrix, singular ones included: those by their singular values."""
+    if A.is_meta:
+        return empty(A._spec.dense())
     a = A._host().astype(np.float64)
     size = lapack.det(a)
     singular = size == 0
@@ -45,7 +46,7 @@ def _cofactors(A: Tensor) -> Tensor:
 
 @differentiable("LinalgDet", batch=lambda x: _det(x), A=lambda g, A: e.mul(g[..., None, None], _cofactors(A)))
 def _det(A: Tensor) -> Tensor:
-    return of_array(lapack.det(A._host()))
+    return bare(A, tuple(A.shape)[:-2]) if A.is_meta else of_array(lapack.det(A._host()))
 
 
 @method_alone
@@ -70,6 +71,8 @@ def _slogdet_back(g: Any, A: Tensor) -> Tensor:
 
 @differentiable("LinalgSlogdet", batch=lambda x: _slogdet(x), A=_slogdet_back)
 def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
+    if A.is_meta:
+        return bare(A, tuple(A.shape)[:-2]), bare(A, tuple(A.shape)[:-2])
     sign, size = lapack.slogdet(A._host())
     return of_array(sign), of_array(size)
 
@@ -114,7 +117,7 @@ def logdet(input: Tensor) -> Tensor:
     check_square("logdet", input)
     check_floats("logdet", input)
     sign, size = _slogdet(input)
-    return e.where(e.eq(sign, -1), full(spec(input.dtype, ()), float("nan")), size)
+    return e.where(e.eq(sign, -1), full(input._spec.plain.like(()), float("nan")), size)
 
 
 __all__ = ["det", "logdet", "slogdet"]

@@ -12,7 +12,6 @@ from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
-from nbgrad.memory.storage import spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.place import Place, _index_select
 from nbgrad.ops.linear.matmul import matmul
@@ -136,7 +135,7 @@ def _cdist(x1: Tensor, x2: Tensor, *, p: float) -> Tensor:
 
 
 def _euclidean_back(g: Tensor, x1: Tensor, x2: Tensor, y: Tensor) -> list[Tensor]:
-    ratio = e.where(e.eq(y, 0), full(spec(g.dtype, ()), 0), e.div(g, y))
+    ratio = e.where(e.eq(y, 0), full(g._spec.plain.like(()), 0), e.div(g, y))
     turned = ratio.mT
     return [
         e.sub(e.mul(x1, _sum(ratio, -1, True)), matmul(ratio, x2)),
@@ -261,7 +260,7 @@ def _renorm(input: Tensor, *, p: float, dim: int, maxnorm: float) -> Tensor:
     others = tuple(d for d in range(input.ndim) if d != dim)
     length = vector_norm(input, p, others, True)
     scale = e.where(
-        e.gt(length, maxnorm), e.div(maxnorm, e.add(length, 1e-7)), full(spec(input.dtype, ()), 1)
+        e.gt(length, maxnorm), e.div(maxnorm, e.add(length, 1e-7)), full(input._spec.plain.like(()), 1)
     )
     return contiguous(e.mul(input, scale))
 

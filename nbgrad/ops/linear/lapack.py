@@ -11,8 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.linalg import _umath_linalg as _lapack
 
 Array = np.ndarray[Any, Any]
+
+# `_lapack` is what NumPy's functions call, in float64, once they have looked at their arguments, which here are matrices of one dtype:
+# that look takes longer than a small matrix does. Of one that fails it leaves NaN, and what is not finite goes the other way.
 
 
 def quiet() -> np.errstate:
@@ -86,6 +90,9 @@ def _solve_singular(a: Array, b: Array) -> tuple[Array, int]:
 def solve(a: Array, b: Array) -> tuple[Array, Array]:
     """X of A X = B, whose batch dimensions are the same."""
     infos = np.zeros(a.shape[:-2], np.int32)
+    x = _lapack.solve(a, b, signature="dd->d").astype(b.dtype, copy=False)
+    if np.isfinite(x).all():
+        return x, infos
     try:
         x = np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
@@ -100,7 +107,11 @@ def solve(a: Array, b: Array) -> tuple[Array, Array]:
     return x, infos
 
 
+@quiet()
 def inverse(a: Array) -> tuple[Array, Array]:
+    x = _lapack.inv(a, signature="d->d").astype(a.dtype, copy=False)
+    if np.isfinite(x).all():
+        return x, np.zeros(a.shape[:-2], np.int32)
     return solve(a, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
 
@@ -135,6 +146,9 @@ def _begun(a: Array) -> tuple[Array, int]:
 def cholesky(a: Array) -> tuple[Array, Array]:
     """The lower factors."""
     infos = np.zeros(a.shape[:-2], np.int32)
+    low = _lapack.cholesky_lo(a, signature="d->d").astype(a.dtype, copy=False)
+    if np.isfinite(low).all():
+        return low, infos
     try:
         low = np.linalg.cholesky(a)
         doubtful = ~np.isfinite(low.diagonal(0, -2, -1)).all(-1)

@@ -17,13 +17,12 @@ from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
 from nbgrad.dispatch.return_types import named, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes
-from nbgrad.memory.storage import spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
-from nbgrad.ops.linear.systems import _solve_triangular, by_columns, solve_triangular
+from nbgrad.ops.linear.systems import _solve_triangular, bare, by_columns, identity, solve_triangular
 from nbgrad.ops.views.copy import zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.slices import narrow
@@ -34,6 +33,8 @@ _Array = np.ndarray[Any, Any]
 @undifferentiable(batch=lambda x, rows, d: _permutation(x, rows=rows, d=d))
 def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
     """P of A = P L U."""
+    if pivots.is_meta:
+        return bare(pivots, (*tuple(pivots.shape)[:-1], rows, rows), dtype=d)
     steps = pivots._host().reshape(prod(tuple(pivots.shape)[:-1]), tuple.__getitem__(pivots.shape, -1))
     order = np.tile(np.arange(rows), (len(steps), 1))
     every = np.arange(len(steps))
@@ -51,7 +52,7 @@ def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
 def _lower(LU: Tensor) -> Tensor:
     rows, columns = tuple(LU.shape)[-2:]
     k = min(rows, columns)
-    return e.add(tril(narrow(LU, -1, 0, k), -1), of_array(np.eye(rows, k, dtype=LU.dtype.np)))
+    return e.add(tril(narrow(LU, -1, 0, k), -1), identity(LU, rows, k))
 
 
 def _upper(LU: Tensor) -> Tensor:
@@ -89,6 +90,10 @@ def _factor_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 @differentiable("LinalgLuFactorEx", batch=lambda x, name: _factor(x, name=name), input=_factor_back)
 def _factor(input: Tensor, *, name: str | None) -> tuple[Tensor, Tensor, Tensor]:
     """A zero pivot is refused in the words of the function of that `name`, if any."""
+    if input.is_meta:
+        *batch, rows, columns = tuple(input.shape)
+        ints = [bare(input, n, dtype=dtypes.int32) for n in ((*batch, min(rows, columns)), batch)]
+        return bare(input, input.shape, columns=True), ints[0], ints[1]
     LU, pivots, infos = lapack.eliminated(input._host())
     if name is not None and infos.any():
         raise _singular(name, infos)
@@ -187,7 +192,7 @@ def _filled(t: Tensor, rows: int, columns: int) -> Tensor:
         n = tuple.__getitem__(t.shape, dim)
         if n < size:
             missing = [size - n if k == t.ndim + dim else m for k, m in enumerate(tuple(t.shape))]
-            t = cat([t, zeros(spec(t.dtype, tuple(missing)))], dim)
+            t = cat([t, zeros(t._spec.plain.like(tuple(missing)))], dim)
     return t
 
 
@@ -236,7 +241,7 @@ def lu_unpack(
         raise RuntimeError(
             f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {list(LU_data.shape)} instead"
         )
-    none = zeros(spec(LU_data.dtype, (0,)))
+    none = zeros(LU_data._spec.plain.like((0,)))
     P = (
         _permutation(LU_pivots, rows=tuple.__getitem__(LU_data.shape, -2), d=LU_data.dtype)
         if unpack_pivots

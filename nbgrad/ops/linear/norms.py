@@ -13,7 +13,7 @@ from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
-from nbgrad.memory.storage import Spec, spec
+from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce.extremes import extreme
 from nbgrad.ops.reduce.reduction import _NEG, _POS, Reduction, _dims, _past, reduction
@@ -32,7 +32,7 @@ NORM_P = Reduction("norm_p", "sum", prologue=p.pow(p.abs(_x), _n), finish=p.pow(
 def _norm_rule(g: Tensor, input: Tensor, y: Tensor, ord: float, dims: Ints, keepdim: bool) -> Tensor | None:
     """PyTorch's: the derivative at zero is zero, whatever the order."""
     g, y = _kept(g, input.ndim, dims, keepdim), _kept(y, input.ndim, dims, keepdim)
-    zero = full(spec(g._spec.dtype, ()), 0)
+    zero = full(g._spec.plain.like(()), 0)
     if ord == 0:
         return None
     if ord == 1:

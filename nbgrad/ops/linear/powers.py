@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
-from nbgrad.ops.linear.systems import check_floats, check_square, inv
+from nbgrad.ops.linear.systems import check_floats, check_square, identity, inv
 from nbgrad.ops.views.copy import clone, full
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.slices import narrow
@@ -39,7 +39,7 @@ def linalg_matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tens
 def _power(A: Tensor, n: int) -> Tensor:
     """By squaring, and by PyTorch's order of the products."""
     if n == 0:
-        eye = of_array(np.eye(A.shape[-1], dtype=A.dtype.np))
+        eye = identity(A, A.shape[-1])
         return clone(A).copy_(eye)
     if n == 1:
         return clone(A)
@@ -100,6 +100,8 @@ _PADE: tuple[float, ...] = (
     A=lambda g, A: _exponential_moved(A.mT, g),
 )
 def _exponential(A: Tensor) -> Tensor:
+    if A.is_meta:
+        return empty(A._spec.dense())
     a = A._host().astype(np.float64)
     if not a.size:
         return clone(A)

@@ -6,12 +6,13 @@ that end in `_ex`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method_alone
@@ -21,6 +22,7 @@ from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
+from nbgrad.ops.views.copy import fill_memory, zeros
 from nbgrad.ops.views.shape import expand, reshape, squeeze, unsqueeze
 
 _Array = np.ndarray[Any, Any]
@@ -78,11 +80,36 @@ _NO_SOLUTION = "The solver failed because the input matrix is singular."
 # ---------------------------------------------------------------- inverse
 
 
+def identity(
+    like: Tensor, rows: int, columns: int | None = None, dtype: dtypes.dtype | None = None
+) -> Tensor:
+    """Ones on the diagonal, where `like` is."""
+    columns = rows if columns is None else columns
+    t = zeros(like._spec.plain.like((rows, columns), dtype=dtype))
+    fill_memory(wrap(t._buf, t._spec.like((min(rows, columns),), (columns + 1,))), 1)
+    return t
+
+
+def bare(
+    like: Tensor, shape: Sequence[int], columns: bool = False, dtype: dtypes.dtype | None = None
+) -> Tensor:
+    """What a routine of the CPU's would give, where no memory is: a shape, and strides as `by_columns` leaves them or not."""
+    sp = like._spec.plain
+    if columns:
+        return by_columns_of(empty(sp.like((*shape[:-2], *shape[:-3:-1]), dtype=dtype)))
+    return empty(sp.like(tuple(shape), dtype=dtype))
+
+
+def by_columns_of(t: Tensor) -> Tensor:
+    """The transposed matrices, as if they lay so from the start."""
+    *batch, down, along = t._spec.strides
+    *sizes, rows, columns = tuple(t.shape)
+    return wrap(t._buf, t._spec.like((*sizes, columns, rows), (*batch, along, down)))
+
+
 def by_columns(array: _Array) -> Tensor:
     """A tensor of matrices that lie by columns, as LAPACK leaves them in PyTorch."""
-    t = of_array(array.mT)
-    *batch, down, along = t._spec.strides
-    return wrap(t._buf, t._spec.like(array.shape, (*batch, along, down)))
+    return by_columns_of(of_array(array.mT))
 
 
 @differentiable(
@@ -93,6 +120,8 @@ def by_columns(array: _Array) -> Tensor:
 )
 def _inv(input: Tensor, *, name: str | None) -> Tensor:
     """A singular matrix is refused in the words of the function of that `name`, if any."""
+    if input.is_meta:
+        return bare(input, input.shape, columns=True)
     found, infos = lapack.inverse(input._host())
     if name is not None and infos.any():
         raise _refused(name, infos, _NO_INVERSE)
@@ -130,6 +159,8 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _singular(A: Tensor, found: Tensor) -> Tensor:
     """Which matrices are, as LAPACK tells: where none is, what was `found` is finite."""
+    if A.is_meta:
+        return bare(A, tuple(A.shape)[:-2], dtype=dtypes.int32)
     a = A.detach()._host()
     none = bool(np.isfinite(found.detach()._host()).all())
     return of_array(np.zeros(a.shape[:-2], np.int32) if none else lapack.inverse(a)[1])
@@ -179,6 +210,8 @@ def _solve_tangent(
 
 @differentiable("LinalgSolveEx", tangent=_solve_tangent, A=_solve_matrix, B=_solve_other)
 def _solve(A: Tensor, B: Tensor, *, left: bool, vector: bool, name: str | None) -> Tensor:
+    if A.is_meta:
+        return bare(B, tuple(B.shape), columns=left and not vector)
     a, b = A._host(), B._host()
     b = b[..., None] if vector else b
     x, infos = lapack.solve(a, b) if left else lapack.solve(a.mT, b.mT)
@@ -274,6 +307,8 @@ def _triangular_back(
 
 @differentiable("LinalgSolveTriangular", all=_triangular_back)
 def _solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool, unitriangular: bool) -> Tensor:
+    if A.is_meta:
+        return bare(B, tuple(B.shape), columns=left)
     a, b = A._host(), B._host()
     a = np.triu(a) if upper else np.tril(a)
     n = a.shape[-1]

@@ -13,6 +13,8 @@ from nbgrad.core import tensor as _core
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory import layout as _layout
+from nbgrad.memory.device import cpu, elsewhere
+from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
 from nbgrad.memory.storage import Batched
@@ -21,6 +23,13 @@ from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.make.data import _from_data, _is_sequence
 from nbgrad.ops.make.factories import _finish
 from nbgrad.ops.make.filled import _own, empty, empty_strided, full, ones, zeros
+
+
+def _beside(like: Tensor, device: Any) -> Any:
+    """Where what `like` makes anew is to be, which is where it is; None stands for the CPU while no thread has another default."""
+    if device is not None:
+        return device
+    return None if like._spec.device is cpu and not elsewhere.threads else like._spec.device
 
 
 def _new(name: str, function: Any) -> None:
@@ -32,13 +41,14 @@ def _new(name: str, function: Any) -> None:
         requires_grad: bool = False,
         **rest: Any,
     ) -> Tensor:
-        t = function(*args, dtype=self.dtype if dtype is None else dtype, **rest)
+        t = function(
+            *args, dtype=self.dtype if dtype is None else dtype, device=_beside(self, device), **rest
+        )
         return _finish(_own(self, t), requires_grad)
 
     new_one.__name__ = f"new_{name}"
-    new_one.__doc__ = (
-        f"`{name}` in the dtype of this tensor, unless `dtype` says another.\n\n    {function.__doc__}"
-    )
+    words = "in the dtype and on the device of this tensor, unless `dtype` or `device` says another."
+    new_one.__doc__ = f"`{name}` {words}\n\n    {function.__doc__}"
     setattr(Tensor, f"new_{name}", new_one)
 
 
@@ -51,12 +61,15 @@ for _name, _function in dict(
 def _new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A new tensor with a copy of `data`, as `tensor` makes one, in the dtype of this one unless `dtype` says another.
+    """A new tensor with a copy of `data`, as `tensor` makes one, in the dtype and on the device of this one, unless `dtype` or `device`
+    says another.
 
     >>> torch.ones(1, dtype=torch.float64).new_tensor([1, 2])
     tensor([1., 2.], dtype=torch.float64)
     """
-    return _finish(_from_data(data, self.dtype if dtype is None else dtype), requires_grad)
+    t = _from_data(data, self.dtype if dtype is None else dtype)
+    where = _beside(self, device)
+    return _finish(t if where is None else t.to(where), requires_grad)
 
 
 Tensor.new_tensor = _new_tensor  # type: ignore[assignment, method-assign]
@@ -87,8 +100,16 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
     return _from_data(first, d)
 
 
+def _check_place(expected: _device, device: Any) -> None:
+    if device is not None and _device(device).type != expected.type:
+        raise RuntimeError(
+            f"legacy constructor expects device type: {expected.type} but device type: {_device(device).type} was passed"
+        )
+
+
 def _construct(cls: type, *args: Any, device: Any = None, dtype: Any = None) -> Any:
     """`torch.Tensor(sizes...)`, `torch.Tensor(data)`: the old constructor, of the default dtype."""
+    _check_place(cpu, device)
     if len(args) == 1 and isinstance(args[0], Tensor):
         return as_subclass(args[0].detach(), cls)
     return as_subclass(_of_old(get_default_dtype(), args), cls)
@@ -100,7 +121,9 @@ def _new_of_old(self: Tensor, *args: Any, size: Any = None, device: Any = None) 
     >>> torch.ones(1, dtype=torch.int32).new([1, 2])
     tensor([1, 2], dtype=torch.int32)
     """
-    return _of_old(self.dtype, args if size is None else (_layout.Size(size),))
+    _check_place(self._spec.device, device)
+    t = _of_old(self.dtype, args if size is None else (_layout.Size(size),))
+    return t if t._spec.device is self._spec.device else t.to(self._spec.device)
 
 
 Tensor.new = _new_of_old  # type: ignore[assignment, method-assign]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core import arguments
-from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.memory import dtypes
-from nbgrad.memory.device import cpu
+from nbgrad.memory.device import cpu, elsewhere
 from nbgrad.memory.dtypes import get_default_dtype
-from nbgrad.memory.storage import spec
+from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.make.data import from_array
-from nbgrad.ops.make.factories import _LARGE, _counted, _finish, _of_out, _spec
+from nbgrad.ops.make.factories import _LARGE, _counted, _finish, _of_out, _spec, of_numbers
+from nbgrad.ops.views.copy import fill_memory
 from nbgrad.ops.views.copy import zeros as _zeros
 from nbgrad.tape.modes import state
 
@@ -26,7 +26,13 @@ def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def shortened(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def short(*args: Any, **more: Any) -> Tensor:
-            if not more and not state.levels and 0 < len(args) < 3 and {*map(type, args)} == {int}:
+            if (
+                not more
+                and not state.levels
+                and not elsewhere.threads
+                and 0 < len(args) < 3
+                and {*map(type, args)} == {int}
+            ):
                 start, end = args if len(args) == 2 else (0, args[0])
                 if -(2**62) < start <= end < 2**62 and end - start < _LARGE // 8:
                     counted = np.arange(start, end, dtype=np.int64)
@@ -36,6 +42,15 @@ def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return short
 
     return arguments.before_guard(shortened, function)
+
+
+def _counts(sp: Spec, count: Callable[[], np.ndarray[Any, Any]]) -> Tensor:
+    """A tensor laid out so of numbers that the CPU works out; where no memory is, of none."""
+    if not sp.backend.holds:
+        return empty(sp)
+    t = from_array(count())
+    t._buf, t._spec = sp.backend.from_host(t._buf), sp
+    return t
 
 
 def _whole(*values: Any) -> None:
@@ -50,6 +65,7 @@ def _size(count: float) -> int:
     return int(count)
 
 
+@of_numbers
 @_counting
 def arange(
     *args: Any,
@@ -103,14 +119,14 @@ def arange(
     else:
         n = _size(float(np.ceil((float(end) - float(start)) / float(step))))
     sp = _spec("arange", (n,), d, device, requires_grad)
-    # PyTorch accumulates in double for floats: start + step * i, rounded once.
-    if d.is_floating_point:
-        with np.errstate(over="ignore"):
-            array = (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
-    else:
-        array = (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
-    t = from_array(array)
-    t._spec = sp
+
+    def count() -> np.ndarray[Any, Any]:
+        if not d.is_floating_point:
+            return (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
+        with np.errstate(over="ignore"):  # in double, as in PyTorch: start + step * i, rounded once
+            return (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
+
+    t = _counts(sp, count)
     if out is not None and out.numel() and out.numel() != n:
         warnings.warn(
             f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match the computed "
@@ -152,9 +168,12 @@ def range(
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     _whole(start, end, step)
+    if not d.is_floating_point:
+        start, end, step = int(start), int(end), int(step)
+        if not step:
+            raise RuntimeError("step must be nonzero")
     sp = _spec("range", (_size((float(end) - float(start)) / float(step) + 1),), d, device, requires_grad)
-    t = from_array((start + step * np.arange(sp.numel)).astype(d.np))
-    t._spec = sp
+    t = _counts(sp, lambda: (start + step * np.arange(sp.numel)).astype(d.np))
     return _counted(t, requires_grad, out)
 
 
@@ -170,6 +189,7 @@ def _ends(name: str, *ends: Any) -> list[Any]:
     return [v.item() if isinstance(v, Tensor) else v for v in ends]
 
 
+@of_numbers
 def linspace(
     start: Any,
     end: Any,
@@ -197,19 +217,22 @@ def linspace(
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     d = sp.dtype.np
     a, b = np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(d)
-    if steps == 1:
-        array = np.array([a], d)
-    else:
+
+    def count() -> np.ndarray[Any, Any]:
+        if steps == 1:
+            return np.array([a], d)
         # Symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes it.
         real = d.type if d.kind == "f" else np.float64
         step = real(real(b) - real(a)) / real(max(steps - 1, 1))
         i = np.arange(steps)
         low = real(a) + step * i.astype(real)
         high = real(b) - step * (steps - 1 - i).astype(real)
-        array = np.where(i < steps // 2, low, high).astype(d)
-    return _counted(from_array(array), requires_grad, out)
+        return np.where(i < steps // 2, low, high).astype(d)
+
+    return _counted(_counts(sp, count), requires_grad, out)
 
 
+@of_numbers
 def logspace(
     start: Any,
     end: Any,
@@ -236,14 +259,17 @@ def logspace(
     real = sp.dtype.np.type if sp.dtype.is_floating_point else np.float64
     if steps != 1:  # of one step PyTorch does not round the exponent
         start, end = np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(sp.dtype.np)
-    a, b = real(start), real(end)
-    step = real((b - a) / real(max(steps - 1, 1)))
-    i = np.arange(steps)
-    exponents = np.where(
-        i < max(steps // 2, 1), a + step * i.astype(real), b - step * (steps - 1 - i).astype(real)
-    )
-    array = np.power(real(base), exponents.astype(real)).astype(sp.dtype.np)
-    return _counted(from_array(array), requires_grad, out)
+
+    def count() -> np.ndarray[Any, Any]:
+        a, b = real(start), real(end)
+        step = real((b - a) / real(max(steps - 1, 1)))
+        i = np.arange(steps)
+        exponents = np.where(
+            i < max(steps // 2, 1), a + step * i.astype(real), b - step * (steps - 1 - i).astype(real)
+        )
+        return np.power(real(base), exponents.astype(real)).astype(sp.dtype.np)
+
+    return _counted(_counts(sp, count), requires_grad, out)
 
 
 def _below(row: int, col: int, offset: int) -> int:
@@ -262,10 +288,11 @@ def _triangle_indices(
     sp = _spec(name, (2, 0), dtypes.int64 if dtype is None else dtype, device, False)
     if sp.dtype not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"{name}\" not implemented for '{sp.dtype.scalar_name}'")
-    _spec(name, (2, count), sp.dtype, device)
-    return from_array(np.stack(keep()).astype(sp.dtype.np))
+    sp = _spec(name, (2, count), sp.dtype, device)
+    return _counts(sp, lambda: np.stack(keep()).astype(sp.dtype.np))
 
 
+@of_numbers
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
@@ -287,6 +314,7 @@ def tril_indices(
     )
 
 
+@of_numbers
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
@@ -308,6 +336,7 @@ def triu_indices(
     )
 
 
+@of_numbers
 def eye(
     n: int,
     m: int | None = None,
@@ -331,8 +360,7 @@ def eye(
     if m < 0:
         raise RuntimeError(f"m must be greater or equal to 0, got {m}")
     t = _zeros(_spec("eye", (n, m), dtype, device, requires_grad))
-    if n and m:
-        t._host()[builtins.range(min(n, m)), builtins.range(min(n, m))] = 1
+    fill_memory(wrap(t._buf, t._spec.like((min(n, m),), (m + 1,))), 1)
     return _finish(t, requires_grad, out)
 
 

@@ -5,47 +5,60 @@ from __future__ import annotations
 import operator
 import warnings
 from array import array
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import Table
 from nbgrad.core import tensor as _core
+from nbgrad.core.arguments import before_guard
 from nbgrad.core.tensor import Tensor, storage_of, wrap
 from nbgrad.core.tensor import empty as _empty
 from nbgrad.memory import backend, dtypes
-from nbgrad.memory.device import cpu
-from nbgrad.memory.device import device as _device
+from nbgrad.memory.device import cpu, elsewhere
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
-from nbgrad.memory.storage import spec
-from nbgrad.ops.make.factories import _NO_GRAD_INTS, _finish
+from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.make.factories import _NO_GRAD_INTS, _finish, placed
 from nbgrad.ops.make.filled import full
-from nbgrad.ops.views.copy import clone_spec, copy_memory
+from nbgrad.ops.views.copy import clone_spec, copy_memory, moved
 
 
 def lent(array: np.ndarray[Any, Any]) -> Tensor:
     """Share the memory of an array that is somebody else's."""
     t = from_array(array)
-    storage_of(t).lent = True
+    t._storage.lent = True  # type: ignore[union-attr]
     return t
 
 
 def from_array(array: np.ndarray[Any, Any]) -> Tensor:
     """Share the memory of an array that nobody else has."""
-    d = dtypes.from_numpy_dtype(array.dtype)
-    if any(s < 0 for s in array.strides):
+    key = array.dtype, array.shape, array.strides
+    sp = _layout_of(key) or _layouts.keep(key, _lies(*key))
+    t = wrap(backend.of_array(array), sp)
+    storage_of(t)  # others may hold this memory
+    return t
+
+
+# Of arrays, how they lie as tensors.
+_layouts: Table[Any, Spec] = Table("ops.make.data.layouts", 1024)
+_layout_of = _layouts.get
+
+
+def _lies(kind: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Spec:
+    d = dtypes.from_numpy_dtype(kind)
+    if any([s < 0 for s in strides]):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
             "(You can probably work around this by making a copy of your array  with array.copy().) "
         )
-    if any(s % d.itemsize for s, n in zip(array.strides, array.shape) if n > 1):
+    if any([s % d.itemsize for s, n in zip(strides, shape) if n > 1]):
         raise ValueError(
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
         )
-    strides = tuple(s // d.itemsize for s in array.strides)
-    t = wrap(backend.from_host(array), spec(d, array.shape, strides, cpu))
-    storage_of(t)  # others may hold this memory
-    return t
+    return spec(d, shape, tuple([s // d.itemsize for s in strides]), cpu)
 
 
 _NOT_WRITABLE = (
@@ -257,7 +270,7 @@ def _from_data(data: Any, dtype: Any) -> Tensor:
     shape, values = _flatten(data)
     d = _infer(values) if dtype is None else dtypes.to_dtype(dtype, "tensor")
     memory = _of_numbers([_number(x, d) for x in values], d)
-    return wrap(backend.from_host(memory), spec(d, shape, None, cpu))
+    return wrap(backend.of_array(memory), spec(d, shape, None, cpu))
 
 
 def _of_plain(data: Any, dtype: Any) -> Tensor | None:
@@ -289,6 +302,19 @@ _NO_DIMS: tuple[int, ...] = ()
 _C_ARRAYS = {dtypes.float32: "f", dtypes.float64: "d", dtypes.int64: "q"}
 
 
+def _of_an_array(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The short way of an array, of which the guard would ask what it holds."""
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if len(args) == 1 and not more and args[0].__class__ is np.ndarray:
+            return made(args[0])
+        return slow(*args, **more)
+
+    made = getattr(slow, "__wrapped__", slow)
+    return short
+
+
+@partial(before_guard, _of_an_array)
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
@@ -308,15 +334,19 @@ def tensor(
             UserWarning,
             stacklevel=2,
         )
-    if device is not None:
-        backend.of(_device(device))
     t = _of_plain(data, dtype)
-    return _finish(_from_data(data, dtype) if t is None else t, requires_grad)
+    if t is None:
+        t = _from_data(data, dtype)
+    if device is not None or elsewhere.threads or t._spec.device is not cpu:
+        like_data = isinstance(data, Tensor) and device is None
+        t = moved(t, t._spec.dtype, t._spec.device if like_data else placed(device))
+    return _finish(t, requires_grad)
 
 
 _core.hooks.tensor = tensor
 
 
+@partial(before_guard, _of_an_array)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor: a tensor is returned as it is, an array's memory is shared; all else, and what has another `dtype` than the one
     asked for, is copied.
@@ -332,7 +362,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, np.ndarray):
         _warn_if_read_only(data)
         t = lent(data)
-        return t.to(dtype=dtype, device=device)
+        where = placed(device)
+        return t if dtype is None and where is cpu else t.to(dtype=dtype, device=where)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -351,7 +382,11 @@ def asarray(
     shared = isinstance(obj, (Tensor, np.ndarray))
     if copy is False and not shared:
         raise ValueError("can't alias arbitrary sequence into a tensor.")
-    t = tensor(obj, dtype=dtype) if copy and not shared else as_tensor(obj, None if shared else dtype, device)
+    t = (
+        tensor(obj, dtype=dtype, device=device)
+        if copy and not shared
+        else as_tensor(obj, None if shared else dtype, device)
+    )
     if shared and dtype is not None and dtypes.to_dtype(dtype) is not t.dtype:
         if copy is False:
             want = dtypes.to_dtype(dtype).scalar_name

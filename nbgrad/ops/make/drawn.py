@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.transforms import batched
 from nbgrad.memory import dtypes
 from nbgrad.memory.dtypes import dtype as _dtype
@@ -18,7 +18,7 @@ from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.data import from_array
 from nbgrad.ops.make.factories import _finish, _named, _of_a_like, _of_out, _sized, _spec, of_draws
 from nbgrad.ops.make.filled import _like, empty_like
-from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.copy import moved
 from nbgrad.tape.modes import state
 
 
@@ -43,12 +43,17 @@ def per_example(make: Callable[[tuple[int, ...]], Tensor], shape: Sequence[int])
 
 
 def _drawn(sp: Spec, generator: Any, draw: Callable[[Any, int, _dtype], Any]) -> Tensor:
-    """A tensor of what `draw(generator, n, dtype)` gives, as bytes."""
+    """A tensor of what `draw(generator, n, dtype)` gives, as bytes; where no memory is, nothing is drawn."""
+    if not sp.backend.holds:
+        return empty(sp)
     if not state.levels:
         gen = _random.default_generator if generator is None else generator
-        return wrap(draw(gen, sp.numel, sp.dtype), sp)
+        return wrap(sp.backend.from_host(draw(gen, sp.numel, sp.dtype)), sp)
     gen = generator_of(generator)
-    return per_example(lambda shape: wrap(draw(gen, prod(shape), sp.dtype), sp.like(shape)), tuple(sp.shape))
+    return per_example(
+        lambda shape: wrap(sp.backend.from_host(draw(gen, prod(shape), sp.dtype)), sp.like(shape)),
+        tuple(sp.shape),
+    )
 
 
 @of_draws(lambda t: _random.few_units(t._spec), "uniform_")
@@ -127,6 +132,9 @@ def randperm(
         dtype = _of_out("randperm", out, dtype)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    sp = _spec("randperm", (n,), dtypes.int64 if dtype is None else dtype, device)
+    if not sp.backend.holds:
+        return _finish(empty(sp), requires_grad, out)
     gen = generator_of(generator)
 
     def orders(shape: tuple[int, ...]) -> Tensor:
@@ -134,9 +142,8 @@ def randperm(
             np.stack([_random.randperm(gen, n) for _ in builtins.range(prod(shape[:-1]))]).reshape(shape)
         )
 
-    t = per_example(orders, (n,))
-    d = dtypes.int64 if dtype is None else dtypes.to_dtype(dtype)
-    return _finish(t if d is t.dtype else to_dtype(t, d), requires_grad, out)
+    t = per_example(orders, (n,)) if state.levels else from_array(_random.randperm(gen, n))
+    return _finish(moved(t, sp.dtype, sp.device), requires_grad, out)
 
 
 def _draws_where_they_lie(input: Tensor, memory_format: Any) -> bool:
@@ -162,10 +169,14 @@ def _draws_like(
             memory_format: Any = None,
         ) -> Tensor:
             if _draws_where_they_lie(input, memory_format):
-                t = getattr(empty_like(input, dtype=dtype), fill)(generator=generator)
+                t = getattr(empty_like(input, dtype=dtype, device=device), fill)(generator=generator)
                 return _finish(t, requires_grad)
             return draw(
-                input.shape, generator=generator, dtype=dtype or input.dtype, requires_grad=requires_grad
+                input.shape,
+                generator=generator,
+                dtype=dtype or input.dtype,
+                device=device or input.device,
+                requires_grad=requires_grad,
             )
 
         return _of_a_like(memory_of)(_named(factory, draw))
@@ -212,9 +223,17 @@ def randint_like(
     low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
     low, high = int(low), int(high)
     if _draws_where_they_lie(input, memory_format) and low < high:
-        return _finish(empty_like(input, dtype=dtype).random_(low, high, generator=generator), requires_grad)
-    dtype = dtype or input.dtype
-    return randint(low, high, input.shape, generator=generator, dtype=dtype, requires_grad=requires_grad)
+        t = empty_like(input, dtype=dtype, device=device)
+        return _finish(t.random_(low, high, generator=generator), requires_grad)
+    return randint(
+        low,
+        high,
+        input.shape,
+        generator=generator,
+        dtype=dtype or input.dtype,
+        device=device or input.device,
+        requires_grad=requires_grad,
+    )
 
 
 __all__ = ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]

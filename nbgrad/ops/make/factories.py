@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
+from math import copysign, prod
 from typing import Any
 
 from nbgrad.base.tables import DEFAULT_DTYPE, Table
@@ -13,7 +13,7 @@ from nbgrad.core.tensor import Tensor, as_inference, new, set_requires_grad, wra
 from nbgrad.core.tensor import empty as _empty
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory import layout as _layout
-from nbgrad.memory.device import cpu
+from nbgrad.memory.device import cpu, default, elsewhere
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
@@ -67,12 +67,22 @@ _known: Table[tuple[Any, Any], Spec] = Table("ops.make.factories.known", 4096, D
 _spec_of = _known.get
 
 
+def placed(device: Any) -> _device:
+    """Where a new tensor is made."""
+    return (default.device or cpu) if device is None else _device(device)
+
+
 def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:
     """How a new tensor is to lie; arguments are checked if they are not what they were before."""
     if len(size) == 1 and type(size[0]) is not int and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
     key = None
-    if device is None and (dtype is None or type(dtype) is _dtype) and not requires_grad:
+    if (
+        device is None
+        and not elsewhere.threads
+        and (dtype is None or type(dtype) is _dtype)
+        and not requires_grad
+    ):
         for n in size:
             if type(n) is not int:
                 break
@@ -83,7 +93,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
                 return found
     shape = _sizes(size, name)
     d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype, name)
-    where = cpu if device is None else _device(device)
+    where = placed(device)
     backend.of(where)
     if requires_grad and not d.is_floating_point:
         raise RuntimeError(_NO_GRAD_INTS)
@@ -94,7 +104,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     if 0 in shape and prod([n or 1 for n in shape[1:]]) > _layout.MAX_NUMEL:
         raise RuntimeError("Stride calculation overflowed")
-    sp = spec(d, tuple(shape), None, cpu)
+    sp = spec(d, tuple(shape), None, where)
     if sp.nbytes > _LARGE:
         _empty(sp)  # is refused as PyTorch would, before NumPy is asked for what comes between
     elif key is not None:
@@ -125,11 +135,16 @@ class _Given(Table[Any, tuple[Memory, Spec]]):
         self.memory_of = memory_of
 
     def learn(self, key: Any, t: Tensor) -> Tensor:
-        if type(t._spec) is Spec and t._spec.nbytes <= _FEW_BYTES and type(t) is Tensor:
+        sp = t._spec
+        if type(sp) is Spec and sp.nbytes <= _FEW_BYTES and type(t) is Tensor and sp.backend is backend.cpu:
             memory = self.memory_of(t)
             if memory is not None:
                 self.keep(key, (memory, t._spec))
         return t
+
+
+def _asks_for_a_leaf(more: dict[str, Any]) -> bool:
+    return [*more] == ["requires_grad"] and more["requires_grad"] is True
 
 
 def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:
@@ -140,7 +155,12 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
 
         def short(*sizes: Any, dtype: Any = None, **more: Any) -> Tensor:
             typed = {} if dtype is None else {"dtype": dtype}
-            if more or not sizes or state.levels or (typed and type(dtype) is not _dtype):
+            usual = not typed or type(dtype) is _dtype
+            if more and usual and sizes and (not typed or dtype.is_floating_point) and _asks_for_a_leaf(more):
+                leaf = short(*sizes, **typed)
+                leaf._rg = 1
+                return leaf
+            if more or not sizes or state.levels or elsewhere.threads or not usual:
                 return slow(*sizes, **typed, **more)
             size = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
             for n in size:
@@ -168,18 +188,59 @@ def _of_size_and_value(slow: Function) -> Function:
     find = known.get
 
     def short(size: Any = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
+        kind = type(fill_value)
         # Zeros are left out: 0.0 is -0.0.
-        if more or type(size) is not tuple or type(fill_value) is not float or not fill_value:
+        if (
+            more
+            or elsewhere.threads
+            or type(size) is not tuple
+            or not (kind is float or kind is int)
+            or not fill_value
+        ):
             return slow(size, fill_value, **more)
         for n in size:
             if type(n) is not int:
                 return slow(size, fill_value)
-        found = find((size, fill_value))
+        key = size, fill_value, kind
+        found = find(key)
         if found is None:
-            return known.learn((size, fill_value), slow(size, fill_value))
+            return known.learn(key, slow(size, fill_value))
         return wrap(found[0](), found[1])
 
     return short
+
+
+def _signed_zero(args: Sequence[Any]) -> bool:
+    """Whether one is -0.0, which to a table is 0.0."""
+    return any([x.__class__ is float and not x and copysign(1.0, x) < 0 for x in args])
+
+
+def of_numbers(function: Function) -> Function:
+    """What is made of numbers alone, given by position, and a dtype: the same again is a copy."""
+
+    def before(slow: Function) -> Function:
+        known = _Given(_copies)
+        find = known.get
+
+        def short(*args: Any, **more: Any) -> Tensor:
+            if (more and [*more] != ["dtype"]) or state.levels or elsewhere.threads:
+                return slow(*args, **more)
+            key = (*map(type, args), more.get("dtype"), *args)  # types come first, as they can be compared
+            try:
+                found = find(key)
+            except TypeError:
+                return slow(*args, **more)
+            if found is None:
+                t = slow(*args, **more)
+                plain = {*key[: len(args)]} <= {int, float} and type(key[len(args)]) in (_dtype, type(None))
+                return known.learn(key, t) if plain and not _signed_zero(args) else t
+            if 0 in args and _signed_zero(args):
+                return slow(*args, **more)
+            return wrap(found[0](), found[1])
+
+        return short
+
+    return arguments.before_guard(before, function)
 
 
 def _of_a_like(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Function], Function]:

@@ -8,16 +8,18 @@ from typing import Any
 
 from nbgrad.core import arguments
 from nbgrad.core import tensor as _core
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.core.tensor import empty as _empty
 from nbgrad.dispatch.transforms import batched
 from nbgrad.memory import dtypes
 from nbgrad.memory import layout as _layout
+from nbgrad.memory.device import device as _device
 from nbgrad.memory.storage import Batched, Spec, spec
 from nbgrad.ops.make.factories import (
     Function,
     _copies,
     _finish,
+    _Given,
     _named,
     _of_a_like,
     _of_out,
@@ -182,10 +184,11 @@ def _own(like: Tensor, t: Tensor) -> Tensor:
     return t
 
 
-def _like(input: Tensor, dtype: Any, memory_format: Any = None) -> Spec:
+def _like(input: Tensor, dtype: Any, memory_format: Any = None, device: Any = None) -> Spec:
     sp = input._spec
+    where = sp.device if device is None else _device(device)
     strides = None if _to_be_dense(memory_format) else _layout.kept_strides(sp.shape, sp.strides)
-    return spec(sp.dtype if dtype is None else dtypes.to_dtype(dtype), sp.shape, strides, sp.device)
+    return spec(sp.dtype if dtype is None else dtypes.to_dtype(dtype), sp.shape, strides, where)
 
 
 def _like_another(make: Callable[[Spec], Tensor]) -> Function:
@@ -199,7 +202,7 @@ def _like_another(make: Callable[[Spec], Tensor]) -> Function:
         requires_grad: bool = False,
         memory_format: Any = None,
     ) -> Tensor:
-        return _finish(_own(input, make(_like(input, dtype, memory_format))), requires_grad)
+        return _finish(_own(input, make(_like(input, dtype, memory_format, device))), requires_grad)
 
     return _of_a_like(_copies)(_named(factory, make))
 
@@ -234,6 +237,26 @@ def ones_like(sp: Spec) -> Tensor:
     return _full(sp, 1)
 
 
+def _of_a_like_and_value(slow: Function) -> Function:
+    known = _Given(_copies)
+    find = known.get
+
+    def short(input: Tensor = arguments.unset, fill_value: Any = arguments.unset, **more: Any) -> Tensor:
+        kind = type(fill_value)
+        if more or type(input) is not Tensor or not (kind is float or kind is int) or not fill_value:
+            given = {"input": input, "fill_value": fill_value}
+            return slow(**{name: x for name, x in given.items() if x is not arguments.unset}, **more)
+        key = input._spec, fill_value, kind
+        found = find(key)
+        if found is not None:
+            return wrap(found[0](), found[1])
+        t = slow(input, fill_value)
+        return known.learn(key, t) if type(input._spec) is Spec else t
+
+    return short
+
+
+@partial(arguments.before_guard, _of_a_like_and_value)
 def full_like(
     input: Tensor,
     fill_value: Any,
@@ -249,7 +272,7 @@ def full_like(
     >>> torch.full_like(torch.tensor([5.0, 6.0]), 3)
     tensor([3., 3.])
     """
-    return _finish(_own(input, _full(_like(input, dtype, memory_format), fill_value)), requires_grad)
+    return _finish(_own(input, _full(_like(input, dtype, memory_format, device), fill_value)), requires_grad)
 
 
 __all__ = [

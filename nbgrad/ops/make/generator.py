@@ -33,7 +33,6 @@ import numpy as np
 from nbgrad.base.tables import cached
 from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import random as templates
 from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.memory import backend, dtypes
@@ -210,7 +209,7 @@ def _kernel(kind: str, many: bool = False, quick: bool = False) -> tuple[int, Ca
     source, codes = templates.source(kind)
     letters = "".join("d" if c == "f8" else "q" for c in codes[2:] if c[0] != "*")
     launch = backend.cpu.launch(len(codes) - 2 - len(letters), letters, PARALLEL_FROM if many else 1, quick)
-    return build.kernel(f"random_{kind}", source, codes).address, launch
+    return backend.cpu.kernel(f"random_{kind}", source, codes).address, launch
 
 
 def _launch(kind: str, n: int, weight: int, *operands: Any) -> None:
@@ -488,7 +487,7 @@ def _check_randint(low: int, high: int, d: dtype) -> None:
                     stacklevel=4,
                 )
         return
-    least, most = (0, 1) if d.category == dtypes.BOOL else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
+    least, most = (0, 1) if d.category == dtypes.BOOL else dtypes.limits(d)
     for name, value in (("from", low), ("to - 1", high - 1)):
         if not least <= value <= most:
             raise RuntimeError(f"{name} is out of bounds for {word}")

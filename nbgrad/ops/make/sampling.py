@@ -19,7 +19,6 @@ from nbgrad.core.writes import check_write
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import written_by
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import counts
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Batched
@@ -63,6 +62,8 @@ def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array]) -> Tensor:
                 "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If "
                 "this is necessary for your usage, please file an issue with functorch."
             )
+    if not self._spec.backend.holds:
+        return written_by(self, op, (self,), {})
     order = sorted(range(self.ndim), key=lambda d: -self._spec.strides[d])
     array = draw(self.numel()).reshape([tuple.__getitem__(self.shape, d) for d in order])
     copy_memory(self, of_array(array.transpose([order.index(d) for d in range(self.ndim)])))
@@ -343,7 +344,7 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
 def _counter(name: str, code: str) -> tuple[int, Callable[..., None]]:
     source, codes = counts.poisson() if name == "poisson" else counts.binomial(code)
     launch = backend.cpu.launch(len(codes) - 3, "q", 1)
-    return build.kernel(f"random_{name}_{code}", source, codes).address, launch
+    return backend.cpu.kernel(f"random_{name}_{code}", source, codes).address, launch
 
 
 def _count(name: str, generator: Any, *inputs: Array) -> Array:
@@ -452,6 +453,8 @@ def multinomial(
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > tuple.__getitem__(weights.shape, -1):
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if weights.is_meta:
+        return filled.empty((*tuple(weights.shape)[:-1], num_samples), dtype=dtypes.int64, device="meta")
     values = weights._host()
     if replacement and num_samples > 1:
         for wrong, bad in (("< 0", ~(values >= 0)), ("= infinity or NaN", np.isinf(values))):

@@ -37,7 +37,8 @@ def _window(
         return ones(1, requires_grad=grad, **where)
     count = window_length + bool(periodic)
     found = made(arange(count, **{**where, "dtype": d}), count - 1)
-    return (found[:window_length].clone() if periodic else found).requires_grad_(grad)
+    found = found[:window_length].clone() if periodic else found
+    return found.requires_grad_() if grad else found
 
 
 _WORDS = {dtypes.int64: "long int", dtypes.int32: "int", dtypes.bool_: "bool"}

@@ -13,11 +13,13 @@ from nbgrad.dispatch.elementwise import into, undifferentiable
 from nbgrad.dispatch.return_types import results
 from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import moves
-from nbgrad.memory import dtypes
+from nbgrad.kernels.launch import PARALLEL_FROM
+from nbgrad.memory import backend, dtypes
+from nbgrad.memory.storage import Spec
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.order.sort import searchsorted, sort
 from nbgrad.ops.pointwise.comparisons import eq, logical_and, logical_not
-from nbgrad.ops.views.copy import clone, contiguous, full, scalar, to_dtype
+from nbgrad.ops.views.copy import clone, contiguous, full, moved, scalar, to_dtype
 from nbgrad.ops.views.shape import reshape, unsqueeze
 from nbgrad.ops.views.slices import unbind
 from nbgrad.tape.modes import state
@@ -28,6 +30,8 @@ from nbgrad.tape.modes import state
 @undifferentiable()
 def _among(elements: Tensor, test_elements: Tensor) -> Tensor:
     """Each element is looked up where it would stand among the sorted others; NaN, which none is, would mislead the search."""
+    if elements.is_meta:
+        return full(elements._spec.dense().like(dtype=dtypes.bool_), 0)
     ordered = sort(reshape(test_elements, (-1,)))[0]
     if ordered.dtype.is_floating_point:
         ordered = ordered[eq(ordered, ordered)]
@@ -74,10 +78,14 @@ def isin(
 def _bincount(input: Tensor, *weights: Tensor, minlength: int) -> Tensor:
     n = max(minlength, int(input.max()) + 1 if input.numel() else 0)
     if not weights:
-        counts = full(input._spec.like((n,), dtype=dtypes.int64), 0)
+        out = input._spec.like((n,), dtype=dtypes.int64)
+        if type(input._spec) is Spec and input._spec.numel < PARALLEL_FROM:
+            return of_array(np.bincount(input._host(), minlength=n))
+        counts = full(out, 0)
         ones = full(input._spec.like(tuple(input.shape), dtype=dtypes.int64), 1)
         return counts.index_add_(0, input.long(), ones)
     (w,) = weights
+    backend.same((input.device, w.device))
     w = w if w.dtype is dtypes.float32 else to_dtype(w, dtypes.float64)
     return full(w._spec.like((n,)), 0).index_add_(0, input.long(), w)
 
@@ -275,7 +283,10 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     steps = np.cumprod([1, *sizes[:0:-1]], dtype=np.int64)[::-1].copy()
-    places = unsqueeze(indices, -1) // of_array(steps) % of_array(np.array(sizes, np.int64))
+    by, within = (
+        moved(of_array(n), dtypes.int64, indices.device) for n in (steps, np.array(sizes, np.int64))
+    )
+    places = unsqueeze(indices, -1) // by % within
     return unbind(places, -1)
 
 

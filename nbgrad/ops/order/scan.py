@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty, requires
 from nbgrad.core.writes import check_write, rebase, written
@@ -18,10 +16,9 @@ from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import scan as templates
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
@@ -51,8 +48,14 @@ def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
     code, made = sp.dtype.code, d.code
     source, signature = templates.scan(kind, code, _lanes(d), made, how.width, how.together)
     name = f"{kind}_{code}_{made}{'_lines' if how.together else ''}"
-    launch = backend.of(sp.device).launch(3, "", _work(sp, how.items), sp.numel < FEW)
-    return filled(launch, build.kernel(name, source, signature).address, how.items, how.meta, (out,))
+    launch = sp.backend.launch(3, "", _work(sp, how.items), sp.numel < FEW)
+    return filled(
+        launch,
+        sp.backend.kernel(name, source, signature).address,
+        how.items,
+        sp.backend.constants(how.meta),
+        (out,),
+    )
 
 
 # Products of a few float64 by themselves leave their range where those with what came before them do not.
@@ -70,9 +73,9 @@ def _scan_along(kind: str, sp: Spec, out: Spec, dim: int, reverse: bool) -> Run:
     how = walk(tuple(sp.shape), dim, (out.strides, sp.strides), reverse, wide=1, few=1)
     code, made = sp.dtype.code, out.dtype.code
     source, signature = templates.along(kind, code, _lanes(out.dtype), made, reverse)
-    address = build.kernel(f"{kind}_{code}_{made}_along", source, signature).address
-    launch = backend.of(sp.device).launch(3, "", _work(sp, how.items), sp.numel < FEW)
-    return filled(launch, address, how.items, how.meta, (out,))
+    address = sp.backend.kernel(f"{kind}_{code}_{made}_along", source, signature).address
+    launch = sp.backend.launch(3, "", _work(sp, how.items), sp.numel < FEW)
+    return filled(launch, address, how.items, sp.backend.constants(how.meta), (out,))
 
 
 def _scan_of_one(sp: Spec, out: Spec, reverse: bool) -> Run:
@@ -80,10 +83,12 @@ def _scan_of_one(sp: Spec, out: Spec, reverse: bool) -> Run:
     code, lanes, n = sp.dtype.code, _lanes(out.dtype), sp.numel
     parts = in_runs(SUM, sp, (n, 1), [], _RUN, lanes)
     count = -(-n // _RUN)
-    ends = _scan("cumsum", spec(dtypes.float64 if lanes == "f8" else dtypes.int64, (count,)), 0, reverse)
+    ends = _scan(
+        "cumsum", sp.like((count,), dtype=dtypes.float64 if lanes == "f8" else dtypes.int64), 0, reverse
+    )
     source, signature = templates.along("cumsum", code, lanes, out.dtype.code, reverse, runs=True)
-    address = build.kernel(f"cumsum_{code}_{out.dtype.code}_runs", source, signature).address
-    launch, meta = backend.of(sp.device).launch(4, "", n), np.array([_RUN, n], np.int64).view(np.uint8)
+    address = sp.backend.kernel(f"cumsum_{code}_{out.dtype.code}_runs", source, signature).address
+    launch, meta = sp.backend.launch(4, "", n), sp.backend.constants([_RUN, n])
 
     def run(t: Tensor) -> Tensor:
         got = empty(out)
@@ -156,12 +161,15 @@ def _make_recurrence(sp: Spec, factor: Spec, dim: int, reverse: bool) -> Any:
     how = walk(tuple(sp.shape), dim, (out.strides, sp.strides, factor.strides), reverse)
     code = sp.dtype.code
     source, signature = templates.recurrence(code, "f8", how.width, how.together)
-    address = build.kernel(f"recurrence_{code}{'_lines' if how.together else ''}", source, signature).address
-    launch = backend.of(sp.device).launch(4, "", _work(sp, how.items), sp.numel < FEW)
+    address = sp.backend.kernel(
+        f"recurrence_{code}{'_lines' if how.together else ''}", source, signature
+    ).address
+    launch = sp.backend.launch(4, "", _work(sp, how.items), sp.numel < FEW)
+    meta = sp.backend.constants(how.meta)
 
     def scan(t: Tensor, a: Tensor) -> Tensor:
         got = empty(out)
-        launch(address, how.items, how.meta, got._buf, t._buf, a._buf)
+        launch(address, how.items, meta, got._buf, t._buf, a._buf)
         return got
 
     return scan
@@ -174,7 +182,7 @@ def _shift(t: Tensor, dim: int, reverse: bool, value: float = 0.0) -> Tensor:
     n = tuple.__getitem__(t.shape, dim)
     shape = list(t.shape)
     shape[dim] = 1
-    edge = full(spec(t._spec.dtype, tuple(shape)), value)
+    edge = full(t._spec.plain.like(tuple(shape)), value)
     parts = (narrow(t, dim, 1, n - 1), edge) if reverse else (edge, narrow(t, dim, 0, n - 1))
     return cat(parts, dim)
 
@@ -226,7 +234,7 @@ def _logcumsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dim: int) -> Tensor:
     if not g.numel():
         return g
     # As in PyTorch: beyond an infinity nothing is left for what is finite, and what an infinity gets is not known.
-    none = full(spec(y._spec.dtype, ()), float("-inf"))
+    none = full(y._spec.plain.like(()), float("-inf"))
     ratio = e.exp(e.where(e.isinf(y), none, e.sub(y, _shift(y, dim, True))))
     return e.mul(e.exp(e.sub(input, y)), _recurrence(g, ratio, dim=dim, reverse=True))
 
@@ -263,9 +271,11 @@ def _scan_extreme(word: str, sp: Spec, dim: int) -> Run:
     how = walk(tuple(sp.shape), dim, (values.strides, sp.strides))
     code = sp.dtype.code
     source, signature = templates.extreme(word, code, sp.dtype.kind, how.width, how.together)
-    address = build.kernel(f"cum{word}_{code}{'_lines' if how.together else ''}", source, signature).address
-    launch = backend.of(sp.device).launch(4, "", _work(sp, how.items), sp.numel < FEW)
-    return filled(launch, address, how.items, how.meta, (values, places))
+    address = sp.backend.kernel(
+        f"cum{word}_{code}{'_lines' if how.together else ''}", source, signature
+    ).address
+    launch = sp.backend.launch(4, "", _work(sp, how.items), sp.numel < FEW)
+    return filled(launch, address, how.items, sp.backend.constants(how.meta), (values, places))
 
 
 def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:

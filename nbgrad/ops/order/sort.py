@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import PLANS, cached
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method, method_alone
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import sort as templates
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend as _backend
-from nbgrad.memory import dtypes, layout
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import gather, scatter_add
@@ -30,7 +29,6 @@ from nbgrad.ops.views.copy import contiguous, full, to_dtype, zeros
 from nbgrad.ops.views.order import transpose
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
 
-_empty = np.empty
 _bytes = np.dtype(np.uint8)
 
 
@@ -60,32 +58,31 @@ def ranks(
     code = sp.dtype.code
     source, signature = templates.ranks(code, descending, which)
     name = f"ranks_{code}_{'descending' if descending else 'ascending'}_{which}"
-    address = build.kernel(name, source, signature).address
-    scratch = len(signature) - 8
-    backend = _backend.of(sp.device)
+    serves, scratch = sp.backend, len(signature) - 8
+    address = serves.kernel(name, source, signature).address
     items = how.items if values.numel else 0
-    launch = backend.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items, sp.numel < FEW)
+    launch = serves.launch(4 + scratch, "qq", 16 * sp.numel if items > 1 else items, sp.numel < FEW)
 
     if not keepdim and sp.ndim:
         values, places = without(values, dim), without(places, dim)
-    room, meta = 8 * sp.numel, how.meta
+    room, meta, allocate = 8 * sp.numel, serves.constants(how.meta), sp.allocate
     digits = shape[dim] > templates.SHORT  # sorted by digits, from one buffer to the other and back
 
     def rank(t: Tensor) -> tuple[Tensor, Tensor]:
-        value, place, a = empty(values), empty(places), _empty(room, _bytes)
-        b = _empty(room, _bytes) if digits else a
+        value, place, a = empty(values), empty(places), allocate(room, _bytes)
+        b = allocate(room, _bytes) if digits else a
         if scratch == 2:
             launch(address, items, meta, value._buf, place._buf, a, b, t._buf, first, count)
             return value, place
-        came = _empty(room, _bytes)
-        other = _empty(room, _bytes) if digits else came
+        came = allocate(room, _bytes)
+        other = allocate(room, _bytes) if digits else came
         launch(address, items, meta, value._buf, place._buf, a, b, came, other, t._buf, first, count)
         return value, place
 
     if scratch != 2 or digits or sp.numel >= FEW:
         return rank if placed else lambda t: rank(t)[0]
     # Python's lock is kept over a launch of few, so such launches can share what they work in.
-    kept, spare = _empty(room, _bytes), _empty(places.nbytes, _bytes)
+    kept, spare = allocate(room, _bytes), allocate(places.nbytes, _bytes)
 
     def rank_few(t: Tensor) -> tuple[Tensor, Tensor]:
         value, place = empty(values), empty(places)
@@ -265,7 +262,7 @@ def _median_of_all(node_name: str, which: str) -> Any:
     @prepared(node_name, input=lambda g, input, y: share_among(g, input, y))
     def median_of_all(input: Spec) -> Run:
         if not input.numel:
-            return lambda t: to_dtype(full(spec(dtypes.float64, ()), float("nan")), input.dtype)
+            return lambda t: to_dtype(full(input.like((), dtype=dtypes.float64), float("nan")), input.dtype)
         line, line_of = as_lines(input, tuple(range(input.ndim)))
         ranked = ranks(line, 0, False, 0, 1, which, False, placed=False)
         return ranked if line is input else lambda t: ranked(line_of(t))
@@ -338,14 +335,15 @@ def _mode(input: Spec, *, dim: int, keepdim: bool) -> Run:
     ranked = ranks(input, dim)
     lines = input.like(strides=layout.kept_strides(input.shape, input.strides))
     how = walk(tuple(input.shape), dim, (still(values, dim), lines.strides), wide=1, few=1)
-    address = build.kernel(f"mode_{input.dtype.code}", *templates.mode(input.dtype.code)).address
-    launch = _backend.of(input.device).launch(5, "", input.numel if how.items > 1 else how.items)
+    address = input.backend.kernel(f"mode_{input.dtype.code}", *templates.mode(input.dtype.code)).address
+    launch = input.backend.launch(5, "", input.numel if how.items > 1 else how.items)
     shown = [without(sp, dim) if not keepdim and input.ndim else sp for sp in (values, places)]
+    meta = input.backend.constants(how.meta)
 
     def find(t: Tensor) -> tuple[Tensor, Tensor]:
         ordered, at = ranked(t)
         value, place = (empty(sp) for sp in shown)
-        launch(address, how.items, how.meta, value._buf, place._buf, ordered._buf, at._buf)
+        launch(address, how.items, meta, value._buf, place._buf, ordered._buf, at._buf)
         return value, place
 
     return find
@@ -389,7 +387,7 @@ def _quantile(
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
-        q = full(spec(d, ()), q)
+        q = full(spec(d, (), None, input.device), q)
     if q.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if d not in (dtypes.float32, dtypes.float64):
@@ -400,7 +398,7 @@ def _quantile(
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
-    if not ((q._host() >= 0) & (q._host() <= 1)).all():
+    if not q.is_meta and not ((q._host() >= 0) & (q._host() <= 1)).all():
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     at = 0 if dim is None else layout.wrap_dim(dim, input.ndim)
     # As PyTorch has it: what is reduced stands last, and leaves ones where it stood.
@@ -411,10 +409,10 @@ def _quantile(
     n = tuple.__getitem__(lines.shape, -1)
     flat = reshape(q, (-1,))
     bad = e.isnan(ordered).sum(-1, keepdim=True)
-    last = e.sub(n - 1, bad) if name == "nanquantile" else full(spec(dtypes.int64, ()), n - 1)
+    last = e.sub(n - 1, bad) if name == "nanquantile" else full(bad._spec.plain.like(()), n - 1)
     ranks = e.mul(flat, to_dtype(last, d)).clamp(min=0)
     if name == "quantile":  # a line with NaN has no other quantile
-        ranks = e.where(bad > 0, full(spec(d, ()), n - 1), ranks)
+        ranks = e.where(bad > 0, full(ranks._spec.plain.like(()), n - 1), ranks)
     below = to_dtype(ranks, dtypes.int64)
     part = e.sub(ranks, to_dtype(below, d))
     above = e.add(below, e.gt(part, 0))
@@ -424,7 +422,7 @@ def _quantile(
     elif interpolation in ("lower", "higher"):
         got = gather(ordered, -1, below if interpolation == "lower" else above)
     else:
-        weight = part if interpolation == "linear" else full(spec(d, ()), 0.5)
+        weight = part if interpolation == "linear" else full(ranks._spec.plain.like(()), 0.5)
         got = e.lerp(gather(ordered, -1, below), gather(ordered, -1, above), weight)
     if not keepdim:
         got = squeeze(got, tuple(range(input.ndim)) if dim is None else (at,))
@@ -503,7 +501,7 @@ def searchsorted(
     """
     words = "torch.searchsorted(): "
     if not isinstance(input, Tensor):
-        input = full(spec(sorted_sequence._spec.dtype, ()), input) if sorted_sequence.ndim == 1 else input
+        input = full(sorted_sequence._spec.plain.like(()), input) if sorted_sequence.ndim == 1 else input
     if not isinstance(input, Tensor):
         raise RuntimeError(
             f"{words}input value can be a scalar only when boundaries tensor dimension is 1, "
@@ -556,20 +554,28 @@ def searchsorted(
 
 @undifferentiable()
 def _searched(edges: Tensor, values: Tensor, *, right: bool) -> Tensor:
+    backend.same((edges.device, values.device))
     d = dtypes.promote_types(edges._spec.dtype, values._spec.dtype)
     if d is dtypes.float16:
         d = dtypes.float32  # in the same order, and numbers to a kernel
     edges, values = (contiguous(to_dtype(t.detach(), d)) for t in (edges, values))
-    got = empty(values._spec.like(dtype=dtypes.int64))
-    code = d.code
-    address = build.kernel(
-        f"search_{code}_{'right' if right else 'left'}", *templates.search(code, right)
-    ).address
+    out, run = _searching(edges._spec, values._spec, right)
+    got = empty(out)
+    run(got._buf, values._buf, edges._buf)
+    return got
+
+
+@cached(PLANS)
+def _searching(edges: Spec, values: Spec, right: bool) -> tuple[Spec, Any]:
+    """How what is found lies, and what finds it."""
+    out, code = values.like(dtype=dtypes.int64), edges.dtype.code
+    name = f"search_{code}_{'right' if right else 'left'}"
+    address = out.backend.kernel(name, *templates.search(code, right)).address
     n = tuple.__getitem__(edges.shape, -1)
     per = tuple.__getitem__(values.shape, -1) if values.ndim else 1
-    launch = _backend.of(got.device).launch(3, "qqq", 8 * got.numel())
-    launch(address, got.numel(), got._buf, values._buf, edges._buf, max(per, 1), n, edges.ndim == 1)
-    return got
+    launch = out.backend.launch(3, "qqq", 8 * out.numel)
+    how = max(per, 1), n, edges.ndim == 1
+    return out, lambda got, values, edges: launch(address, out.numel, got, values, edges, *how)
 
 
 def bucketize(

@@ -12,7 +12,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import Batched, spec
+from nbgrad.memory.storage import Batched
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import DYNAMIC
 from nbgrad.ops.index.gather import index_select
@@ -32,7 +32,7 @@ def _in_order(rows: Tensor) -> Tensor:
     n, columns = rows.shape
     if columns == 1:
         return argsort(reshape(rows, (-1,)), 0)
-    order = e.sub(cumsum(full(spec(dtypes.int64, (n,)), 1), 0), 1)
+    order = e.sub(cumsum(full(rows._spec.plain.like((n,), dtype=dtypes.int64), 1), 0), 1)
     for column in range(columns - 1, -1, -1):
         order = order[argsort(rows[order, column], 0)]
     return order
@@ -47,15 +47,17 @@ def _distinct(input: Tensor, dim: int | None, in_order: bool) -> tuple[Tensor, T
     n = tuple.__getitem__(lines.shape, dim)
     rows = reshape(movedim(lines, dim, 0), (n, lines.numel() // max(n, 1)))
     if not n:
-        none = zeros(spec(dtypes.int64, (0,)))
+        none = zeros(rows._spec.plain.like((0,), dtype=dtypes.int64))
         return lines, none, none
     order = _in_order(rows) if in_order else None
     if order is not None:
         rows = rows[order]
     differs = any_of(e.ne(narrow(rows, 0, 1, n - 1), narrow(rows, 0, 0, n - 1)), 1)
-    first = cat([full(spec(dtypes.bool_, (1,)), True), differs])
+    first = cat([full(differs._spec.plain.like((1,)), True), differs])
     starts = reshape(first.nonzero(), (-1,))
-    counts = e.sub(cat([narrow(starts, 0, 1, starts.numel() - 1), full(spec(dtypes.int64, (1,)), n)]), starts)
+    counts = e.sub(
+        cat([narrow(starts, 0, 1, starts.numel() - 1), full(starts._spec.plain.like((1,)), n)]), starts
+    )
     group = e.sub(cumsum(first, 0), 1)
     if order is not None:
         starts, group = order[starts], zeros(group._spec).scatter(0, order, group)
@@ -138,7 +140,10 @@ def unique_consecutive(
 def _with_empty(found: tuple[Tensor, ...], *wanted: bool) -> tuple[Tensor, ...]:
     """What was not asked for is there, and empty."""
     values, *more = found
-    return values, *[t if asked else zeros(spec(dtypes.int64, (0,))) for t, asked in zip(more, wanted)]
+    return values, *[
+        t if asked else zeros(values._spec.plain.like((0,), dtype=dtypes.int64))
+        for t, asked in zip(more, wanted)
+    ]
 
 
 def _unique2(

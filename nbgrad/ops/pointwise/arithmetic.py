@@ -87,7 +87,7 @@ def _cast_to_zero(input: Any, other: int) -> bool:
 def _refuse_zero(input: Any, other: Any) -> None:
     """Integer division by zero is an error before anything is written."""
     if isinstance(other, Tensor):
-        zero = not other._host().all()
+        zero = not other.is_meta and not other._host().all()
     else:
         zero = other == 0 or (not -256 < other < 256 and _cast_to_zero(input, other))
     if zero and (not isinstance(input, Tensor) or input.numel()):

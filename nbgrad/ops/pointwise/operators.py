@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nbgrad.core.op import ElementwiseOp
@@ -359,7 +360,7 @@ for _name, _function in dict(
 _IN_PLACE = ("abs", "clip", "exp", "log", "neg", "negative", "reciprocal", "rsqrt", "sqrt", "square")
 globals().update(in_place_functions(_IN_PLACE))
 hooks.add = _add
-hooks.add_ = lambda total, grad: add_into(_add.op, total, grad)
+hooks.add_ = partial(add_into, _add.op)
 hooks.adding = lambda total, grad: plan_for(_add.op, (total, grad), total)
 
 

@@ -10,10 +10,9 @@ from nbgrad.dispatch.elementwise import check_out, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import lines
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
@@ -145,12 +144,12 @@ def _chosen(word: str, sp: Spec, dim: int, keepdim: bool) -> Run:
     unit = bool(sp.ndim) and sp.strides[dim] == 1
     source, signature = lines.extreme(word, sp.dtype.code, sp.dtype.kind, how.together, unit)
     form = "lines" if how.together else "unit" if unit else "strided"
-    address = build.kernel(f"arg{word}_{sp.dtype.code}_{form}", source, signature).address
+    address = sp.backend.kernel(f"arg{word}_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if sp.numel else 0
-    launch = backend.of(sp.device).launch(4, "", sp.numel if items > 1 else items, sp.numel < FEW)
+    launch = sp.backend.launch(4, "", sp.numel if items > 1 else items, sp.numel < FEW)
     if not keepdim and sp.ndim:
         values, places = without(values, dim), without(places, dim)
-    return filled(launch, address, items, how.meta, (values, places))
+    return filled(launch, address, items, sp.backend.constants(how.meta), (values, places))
 
 
 def _to_chosen(g: Any, y1: Tensor, input_spec: Spec, dim: int, keepdim: bool) -> Tensor:

@@ -12,10 +12,9 @@ from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.prepared import Run, filled
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import reduce as templates
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
@@ -49,6 +48,10 @@ RUN = 1 << 15  # a reduction to few elements is cut into runs of this length, so
 
 _LIGHT = 4  # elements that are reduced in the time of one of a multiply: measured break-even of two threads near 65k
 
+_NARROW = 32  # columns of a matrix, of which so few are quicker with others beside them
+_FOLDED = 256  # columns that its rows are folded to
+_FOLDED_FROM = 8192  # elements: for fewer, one kernel more takes longer
+
 
 def reduction(
     kind: Reduction,
@@ -71,6 +74,9 @@ def reduction(
     kept, gone = _merge(kept), _merge(gone)
     total = math.prod(n for n, _ in gone)
     results = math.prod(n for n, _ in kept)
+    beside = 1 if length else _rows_to_fold(kept, gone)
+    if beside > 1:
+        return _folded(kind, sp, kept[0][0], beside, out, accumulate, numbers)
     columns = bool(kept) and kept[-1][1] == 1 and kept[-1][0] >= 8 and not (gone and gone[-1][1] == 1)
     split = _split(kept, columns, gone[0][1]) if results and len(gone) == 1 else 0
     if split and total >= 2 * split:
@@ -80,6 +86,7 @@ def reduction(
     identity = (kind.identity or {}).get(accumulate, "")
     finish = kind.finish
     run_step = gone[-1][1] if gone else 1
+    short = not columns and results > 1 and len(gone) < 2 and total <= templates.SHORT and not length
     source, signature = templates.reduction(
         kind.name,
         kind.prologue,
@@ -93,27 +100,29 @@ def reduction(
         columns,
         kind.numbers,
         identity,
+        short=short,
     )
-    made = build.kernel(
-        f"{kind.name}_{code}_{'columns' if columns else 'runs' if run_step == 1 else 'strided'}",
+    form = "columns" if columns else "runs" if run_step == 1 else "strided"
+    made = sp.backend.kernel(
+        f"{kind.name}_{code}_{'short_' * short}{form}",
         source,
         signature,
     )
     if columns:
         m = kept[-1][0]
         blocks = -(-m // templates.WIDTH)
-        outer, inner = kept[:-1], gone
+        outer, inner = kept[:-1], gone or [(1, 0)]
         head = [len(outer), len(inner), m, blocks, total, length or total * results]
         items = math.prod(n for n, _ in outer) * blocks
     else:
         n, step = gone[-1] if gone else (1, 1)
-        outer, inner = kept, gone[:-1]
+        outer, inner = kept or [(1, 0)], gone[:-1]
         head = [len(outer), len(inner), n, step, math.prod(k for k, _ in inner), length or n * results]
         items = results
-    meta = np.array([*head, *_reversed(outer), *_reversed(inner)], np.int64).view(np.uint8)
+    meta = sp.backend.constants([*head, *_reversed(outer), *_reversed(inner)])
     letters = ("d" if compute[0] == "f" else "q") * len(kind.numbers)
     work = builtins.max(sp.numel // _LIGHT, results)
-    launch = backend.of(sp.device).launch(3, letters, work if items > 1 else items, sp.numel < FEW)
+    launch = sp.backend.launch(3, letters, work if items > 1 else items, sp.numel < FEW)
     return filled(launch, made.address, items, meta, (out,), numbers)
 
 
@@ -142,6 +151,55 @@ def _split(kept: list[tuple[int, int]], columns: bool, step: int) -> int:
     return builtins.max(64, 2 * RUN // kept[0][0]) if few else 0
 
 
+def _rows_to_fold(kept: list[tuple[int, int]], gone: list[tuple[int, int]]) -> int:
+    """How many rows of a matrix that lie together are one row of more columns: what narrow columns cost is that there is little beside
+    each other. The most that divide it; 1 where it is wide or small anyway."""
+    if (
+        len(kept) != 1
+        or len(gone) != 1
+        or kept[0][1] != 1
+        or kept[0][0] > _NARROW
+        or gone[0][1] != kept[0][0]
+    ):
+        return 1
+    rows, columns = gone[0][0], kept[0][0]
+    if rows * columns < _FOLDED_FROM:
+        return 1
+    return builtins.max(k for k in range(1, _FOLDED // columns + 1) if rows % k == 0)
+
+
+def _folded(
+    kind: Reduction,
+    sp: Spec,
+    columns: int,
+    beside: int,
+    out: Spec,
+    accumulate: str,
+    numbers: tuple[float, ...],
+) -> Run:
+    """What reduces so many rows beside each other, and then these."""
+    sheet = sp.like((sp.numel // (beside * columns), beside * columns))
+    parts = reduction(_part(kind), sheet, (0,), False, _held(accumulate), accumulate, *numbers)
+    return _joined(kind, parts, (beside, columns), out, accumulate, numbers)
+
+
+def _part(kind: Reduction) -> Reduction:
+    """The same to what lanes hold, unfinished."""
+    if kind.name.endswith("_part"):
+        return kind
+    return Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
+
+
+def _joined(
+    kind: Reduction, parts: Run, shape: Ints, out: Spec, accumulate: str, numbers: tuple[float, ...]
+) -> Run:
+    """What reduces such parts, of that shape, along their first dimension."""
+    joined = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
+    made = spec(_held(accumulate), shape, None, out.device)
+    ending = reduction(joined, made, (0,), False, out.dtype, accumulate, *numbers)
+    return lambda t: wrap(ending(parts(t))._buf, out)
+
+
 def in_runs(
     kind: Reduction,
     sp: Spec,
@@ -155,9 +213,8 @@ def in_runs(
     not depend on how many there are: neither does the result."""
     n, step = run_of
     sizes, steps = [k for k, _ in beside], [k for _, k in beside]
-    part = Reduction(f"{kind.name}_part", kind.combine, kind.prologue, _r, kind.numbers, kind.identity)
     runs = spec(sp.dtype, (-(-n // split), split, *sizes), (step * split, step, *steps), sp.device)
-    return reduction(part, runs, (1,), False, _held(accumulate), accumulate, *numbers, length=n)
+    return reduction(_part(kind), runs, (1,), False, _held(accumulate), accumulate, *numbers, length=n)
 
 
 def _held(accumulate: str) -> _dtype:
@@ -175,10 +232,8 @@ def _in_two_steps(
     numbers: tuple[float, ...],
 ) -> Run:
     parts = in_runs(kind, sp, run_of, beside, split, accumulate, *numbers)
-    joined = Reduction(f"{kind.name}_parts", kind.combine, _x, kind.finish, kind.numbers, kind.identity)
-    made = spec(_held(accumulate), (-(-run_of[0] // split), *(k for k, _ in beside)), None, sp.device)
-    ending = reduction(joined, made, (0,), False, out.dtype, accumulate, *numbers)
-    return lambda t: wrap(ending(parts(t))._buf, out)
+    shape = (-(-run_of[0] // split), *(k for k, _ in beside))
+    return _joined(kind, parts, shape, out, accumulate, numbers)
 
 
 def _lanes(d: _dtype) -> str:

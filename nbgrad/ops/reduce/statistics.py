@@ -17,10 +17,8 @@ from nbgrad.dispatch.return_types import maker, results
 from nbgrad.dispatch.stanza import method
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var as variable
-from nbgrad.kernels import build
-from nbgrad.kernels.cpu import lines
+from nbgrad.kernels.cpu import lines, rows
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
@@ -50,11 +48,11 @@ def _moments_along(what: str, sp: Spec, dim: int, correction: float, shape: Ints
     unit = bool(sp.ndim) and sp.strides[dim] == 1
     source, signature = lines.moments(what, sp.dtype.code, d.code, how.together, unit)
     form = "lines" if how.together else "unit" if unit else "strided"
-    address = build.kernel(f"{what}_{sp.dtype.code}_{form}", source, signature).address
+    address = sp.backend.kernel(f"{what}_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if kept.numel else 0
-    launch = _backend.of(sp.device).launch(4, "d", max(sp.numel, 1) if items > 1 else items, sp.numel < FEW)
+    launch = sp.backend.launch(4, "d", max(sp.numel, 1) if items > 1 else items, sp.numel < FEW)
     out = kept.like(shape)
-    return filled(launch, address, items, how.meta, (out, out), (correction,))
+    return filled(launch, address, items, sp.backend.constants(how.meta), (out, out), (correction,))
 
 
 def _moments_of_one(what: str, sp: Spec, n: int, correction: float, shape: Ints) -> Run:
@@ -68,8 +66,8 @@ def _moments_of_one(what: str, sp: Spec, n: int, correction: float, shape: Ints)
     offset = whole * _RUN * sp.itemsize
     out = spec(sp.dtype, shape, None, sp.device)
     source, signature = lines.join_moments(what, sp.dtype.code)
-    address = build.kernel(f"join_{what}_{sp.dtype.code}", source, signature).address
-    backend = _backend.of(sp.device)
+    address = sp.backend.kernel(f"join_{what}_{sp.dtype.code}", source, signature).address
+    backend = sp.backend
     launch = backend.launch(4, "qqqd", 1)
 
     def moments(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,13 +99,13 @@ def _var_back(g: Tensor, input: Tensor, dims: Ints, correction: float) -> Tensor
     if free > 0:
         return e.mul(e.mul(g, 2.0 / free), away)
     # PyTorch's: of no degree of freedom nothing is known where all is equal, and elsewhere all is infinite
-    nothing, endless = (full(spec(g._spec.dtype, ()), v) for v in (float("nan"), float("inf")))
+    nothing, endless = (full(g._spec.plain.like(()), v) for v in (float("nan"), float("inf")))
     return e.mul(g, e.where(e.eq(away, 0), nothing, endless))
 
 
 def _std_back(g: Tensor, y: Tensor, input: Tensor, dims: Ints, correction: float) -> Tensor:
     half = e.div(g, e.mul(y, 2))
-    zero = full(spec(g._spec.dtype, ()), 0)
+    zero = full(g._spec.plain.like(()), 0)
     return _var_back(e.where(e.eq(y, 0), zero, half), input, dims, correction)
 
 
@@ -371,16 +369,20 @@ def _logsumexp_along(sp: Spec, dim: int, shape: Ints, d: dtypes.dtype) -> Run:
     if sp.numel == n and n >= 2 * _RUN and sp.strides[dim] == 1:
         return _logsumexp_of_one(sp, n, shape)
     kept = spec(d, layout.reduced_shape(tuple(sp.shape), (dim,) if sp.ndim else (), True), None, sp.device)
+    if sp.contiguous and dim == sp.ndim - 1 and d is sp.dtype and rows.are_short(kept.numel, n):
+        source, signature = rows.short(lines.LOGSUMEXP, d.code)
+        address = sp.backend.kernel(f"logsumexp_{d.code}_short", source, signature, contract=True).address
+        launch = sp.backend.launch(3, "", 4 * sp.numel, sp.numel < FEW)
+        meta = sp.backend.constants([n, kept.numel])
+        return filled(launch, address, -(-kept.numel // rows.ABREAST), meta, (kept.like(shape),))
     how = walk(tuple(sp.shape), dim, (still(kept, dim), sp.strides), wide=lines.WIDE, few=1)
     unit = bool(sp.ndim) and sp.strides[dim] == 1
     source, signature = lines.logsumexp(sp.dtype.code, d.code, how.together, unit)
     form = "lines" if how.together else "unit" if unit else "strided"
-    address = build.kernel(f"logsumexp_{sp.dtype.code}_{form}", source, signature).address
+    address = sp.backend.kernel(f"logsumexp_{sp.dtype.code}_{form}", source, signature).address
     items = how.items if kept.numel else 0
-    launch = _backend.of(sp.device).launch(
-        3, "", max(4 * sp.numel, 1) if items > 1 else items, sp.numel < FEW
-    )
-    return filled(launch, address, items, how.meta, (kept.like(shape),))
+    launch = sp.backend.launch(3, "", max(4 * sp.numel, 1) if items > 1 else items, sp.numel < FEW)
+    return filled(launch, address, items, sp.backend.constants(how.meta), (kept.like(shape),))
 
 
 def _logsumexp_of_one(sp: Spec, n: int, shape: Ints) -> Run:
@@ -395,7 +397,7 @@ def _logsumexp_of_one(sp: Spec, n: int, shape: Ints) -> Run:
     def run(t: Tensor) -> Any:
         parts = body(t)
         if rest is not None:
-            last = rest(wrap(_backend.of(sp.device).view(t._buf, offset), t._spec))
+            last = rest(wrap(sp.backend.view(t._buf, offset), t._spec))
             parts = wrap(np.concatenate([parts._buf, last._buf]), parts._spec)
         return ending(parts)
 

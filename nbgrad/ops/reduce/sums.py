@@ -223,7 +223,7 @@ def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -
 
 def _no_zero(x: Tensor) -> bool:
     x = transforms.innermost(x)
-    return bool(x._host().all())
+    return x.is_meta or bool(x._host().all())
 
 
 def _others(x: Tensor, dim: int) -> Tensor:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.kernels.cpu.walk import FEW, WIDE
@@ -22,7 +20,7 @@ from nbgrad.ops.views.shape import reshape
 
 
 class Walk(NamedTuple):
-    meta: Any
+    meta: Sequence[int]
     items: int
     width: int  # lines to a bundle
     together: bool  # whether neighbouring lines of every operand lie together
@@ -51,7 +49,7 @@ def walk(
     meta += sizes[:-1][::-1]
     for st in outer:
         meta += st[:-1][::-1]
-    return Walk(np.array(meta, np.int64).view(np.uint8), prod(sizes[:-1]) * blocks, width, together)
+    return Walk(meta, prod(sizes[:-1]) * blocks, width, together)
 
 
 def still(sp: Spec, dim: int) -> Ints:

@@ -13,11 +13,10 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import prepared_several
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import const, var
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
-from nbgrad.memory import backend as _backend
 from nbgrad.memory import dtypes
+from nbgrad.memory.device import cpu
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
@@ -73,16 +72,17 @@ def _class_losses(low: Spec, weighted: bool, classes: int, ignore: int, reductio
         )
     code = low.dtype.np.str[1:]
     source, codes = loops.classes(code, weighted)
-    address, backend = build.kernel(f"classes_{code}", source, codes).address, _backend.of(low.device)
+    backend = low.backend
+    address = backend.kernel(f"classes_{code}", source, codes).address
     launch, make = backend.launch(6 + weighted, "", 1), backend.empty
-    meta = np.array([low.numel, classes, ignore, _HOW[reduction]], np.int64).view(np.uint8)
+    meta = backend.constants([low.numel, classes, ignore, _HOW[reduction]])
     total = low if reduction == "none" else low.like(())
     size, sizes = total.numel * total.itemsize, low.numel * low.itemsize
 
     def run(low_: Tensor, index: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
         loss, share, bad = make(size), make(sizes), make(8)
         launch(address, 1, meta, loss, share, bad, low_._buf, index._buf, *[w._buf for w in weight])
-        if backend.to_host(bad, _FLAG)[0]:
+        if backend.holds and backend.to_host(bad, _FLAG)[0]:
             values = index._host()
             outside = ((values < 0) | (values >= classes)) & (values != ignore)
             raise IndexError(f"Target {values[outside].flat[0]} is out of bounds.")
@@ -91,7 +91,7 @@ def _class_losses(low: Spec, weighted: bool, classes: int, ignore: int, reductio
     return run
 
 
-_FLAG = spec(dtypes.int64, (1,))
+_FLAG = spec(dtypes.int64, (1,), None, cpu)
 
 
 def _class_dim(sp: Spec) -> int:
@@ -248,11 +248,11 @@ def _added_rows(like: Spec, index: Spec, padding: int, by_freq: bool) -> Runner:
     code = like.dtype.np.str[1:]
     rows, n = tuple(like.shape)
     source, codes = loops.add_rows(code)
-    address = build.kernel(f"add_rows_{code}", source, codes).address
-    meta = np.array([index.numel, n, padding, by_freq], np.int64).view(np.uint8)
+    address = like.backend.kernel(f"add_rows_{code}", source, codes).address
+    meta = like.backend.constants([index.numel, n, padding, by_freq])
     items = -(-n // loops.LINE)
     work = index.numel * n
-    launch = _backend.of(like.device).launch(5, "", work if items > 1 else min(items, work))
+    launch = like.backend.launch(5, "", work if items > 1 else min(items, work))
 
     def run(grad: Tensor, index: Tensor) -> Tensor:
         if not (grad._spec.contiguous and index._spec.contiguous):
@@ -315,12 +315,12 @@ def _embedding_back(grad: Tensor, index: Tensor, *, like: Spec, padding: int, by
 def embedding(weight: Spec, index: Spec, *, padding: int, by_freq: bool) -> Runner:
     """Rows of a matrix, operands having been checked; row `padding` (-1: none) gets no gradient, with `by_freq` each row's is divided
     by how often it was named."""
-    code, backend = weight.dtype.code, _backend.of(weight.device)
+    code, backend = weight.dtype.code, weight.backend
     rows, n = tuple(weight.shape)
     source, codes = loops.within()
-    check, looks = build.kernel("within", source, codes).address, backend.launch(2, "qq", 1)
+    check, looks = backend.kernel("within", source, codes).address, backend.launch(2, "qq", 1)
     source, codes = loops.take_rows(code)
-    take = build.kernel(f"take_rows_{code}", source, codes).address
+    take = backend.kernel(f"take_rows_{code}", source, codes).address
     launch, count = backend.launch(3, "q", index.numel * n), index.numel
     out = weight.like((*tuple(index.shape), n))
     size, make = out.extent * out.itemsize, backend.empty
@@ -330,7 +330,7 @@ def embedding(weight: Spec, index: Spec, *, padding: int, by_freq: bool) -> Runn
             weight, index = _dense(weight.detach()), _dense(index)
         bad, buf = make(8), make(size)
         looks(check, 1, bad, index._buf, count, rows)
-        if backend.to_host(bad, _FLAG)[0]:
+        if backend.holds and backend.to_host(bad, _FLAG)[0]:
             raise IndexError("index out of range in self")
         launch(take, count, buf, weight._buf, index._buf, n)
         return (wrap(buf, out),)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from nbgrad.base import source
 from nbgrad.base.source import text_of
 from nbgrad.base.tables import cached
@@ -23,11 +21,10 @@ from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
 from nbgrad.dispatch.stanza import method
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.kernels.launch import FEW, PARALLEL_FROM
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
@@ -55,9 +52,18 @@ def _along(shape: Ints, dim: int) -> Walk:
     n, inner = (shape[dim], math.prod(shape[dim + 1 :])) if shape else (1, 1)
     outer = math.prod(shape[:dim])
     if inner == 1:
-        return Walk("runs", outer, (n, 1, 0, n), outer)
+        return _runs(outer, n)
+    if loops.are_short(outer * inner, n, inner):
+        return Walk("beside", -(-outer * inner // loops.ABREAST), (n, outer * inner, inner), outer * inner)
     blocks = -(-inner // loops.WIDTH)
     return Walk("columns", outer * blocks, (n, inner, blocks), outer * inner)
+
+
+def _runs(rows: int, n: int) -> Walk:
+    """Rows that are runs."""
+    if loops.are_short(rows, n):
+        return Walk("short", -(-rows // loops.ABREAST), (n, rows), rows)
+    return Walk("runs", rows, (n, 1, 0, n), rows)
 
 
 @cached(4096)
@@ -65,7 +71,7 @@ def _trailing(shape: Ints, dims: int, chunked: bool = False) -> Walk:
     """Rows of all that the last `dims` dimensions hold; `chunked`, for a program with sums over rows."""
     rows, n = math.prod(shape[: len(shape) - dims]), math.prod(shape[len(shape) - dims :])
     if not chunked:
-        return Walk("runs", rows, (n, 1, 0, n), rows)
+        return _runs(rows, n)
     few = rows * n < PARALLEL_FROM and rows <= 256  # for one thread, in one chunk
     chunk = max(rows, 1) if few else min(256, max(8, -(-rows // 64)))
     items = -(-rows // chunk)
@@ -92,8 +98,16 @@ def _ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
         return _in_float32(_ready(program, walk, sp.like(dtype=dtypes.float32), *numbers))
     launch, address, meta, outs, read = _launch(program, walk, sp, len(numbers))
     return _runner(len(outs), read, bool(program.over))(
-        backend.of(sp.device).empty, launch, address, walk.items, meta, outs, *numbers
+        sp.backend.empty, launch, address, walk.items, meta, outs, *numbers
     )
+
+
+_LOOPS: dict[str, Callable[[Program, str], tuple[str, tuple[str, ...]]]] = {
+    "runs": loops.runs,
+    "columns": loops.columns,
+    "short": loops.short,
+    "beside": lambda program, code: loops.short(program, code, True),
+}
 
 
 def _launch(
@@ -101,8 +115,8 @@ def _launch(
 ) -> tuple[Any, int, Any, list[Spec], int]:
     """What launches a program, its address and geometry; what it makes, and how many buffers it reads."""
     code = sp.dtype.np.str[1:]
-    source, codes = (loops.runs if walk.loop == "runs" else loops.columns)(program, code)
-    kernel = build.kernel(f"{program.name}_{code}_{walk.loop}", source, codes, contract=True)
+    source, codes = _LOOPS[walk.loop](program, code)
+    kernel = sp.backend.kernel(f"{program.name}_{code}_{walk.loop}", source, codes, contract=True)
     lines = (walk.chunks, walk.length) if walk.chunks != 1 else (walk.length,)
     outs = [
         sp if n in program.outputs else sp.like(lines if n in program.columns else (walk.rows,))
@@ -110,8 +124,8 @@ def _launch(
     ]
     buffers = sum(c[0] == "*" for c in codes)
     work = max(sp.numel, 1) if walk.items else 0
-    launch = backend.of(sp.device).launch(buffers, "d" * numbers, work, sp.numel < FEW)
-    meta = np.array(walk.meta, np.int64).view(np.uint8)
+    launch = sp.backend.launch(buffers, "d" * numbers, work, sp.numel < FEW)
+    meta = sp.backend.constants(walk.meta)
     return launch, kernel.address, meta, outs, buffers - 1 - len(outs)
 
 

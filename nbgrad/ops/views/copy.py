@@ -5,25 +5,27 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base.tables import Table
+from nbgrad.core.arguments import before_guard
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.plan import Kernel, number_type
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write, rebase, written
 from nbgrad.dispatch import transforms
-from nbgrad.dispatch.elementwise import apart, differentiable
+from nbgrad.dispatch.elementwise import apart, differentiable, quiet
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.stanza import method, words_in_place
 from nbgrad.expr.node import var
 from nbgrad.expr.prims import ne
 from nbgrad.history.record import written_by
 from nbgrad.kernels.launch import PARALLEL_FROM
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import dtypes, layout
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints
@@ -36,6 +38,7 @@ _fills: Table[Spec, Fill] = Table("ops.views.copy.fills", 4096)
 copy_of, fill_of = _copies.get, _fills.get
 _bytes = np.dtype(np.uint8)
 _X = var("x")
+_HOST = _device("cpu")
 
 
 def copy_memory(to: Tensor, source: Tensor) -> None:
@@ -48,17 +51,27 @@ def copy_memory(to: Tensor, source: Tensor) -> None:
 
 def copying(to: Spec, source: Spec) -> Kernel:
     """What writes the values of a `source` to memory laid out as `to`."""
+    if to.device is not source.device:
+        return _copies.keep((to, source), _across(to, source))
     to_bool = to.dtype is dtypes.bool_ and source.dtype is not dtypes.bool_
     body = ne(_X, 0) if to_bool else _X
     made = Kernel.of("copy", (body,), ("x",), (), (source,), (to,), source.dtype.kind)
     return _copies.keep((to, source), made)
 
 
+def _across(to: Spec, source: Spec) -> Kernel:
+    """The same from one device to another."""
+    if to.backend.holds:  # and so the source does not, as no other device has memory yet
+        source.backend.to_host(None, source)  # which refuses
+    return Kernel(0, to.backend.launch(2, "", 0), 0)
+
+
 def fill_memory(t: Tensor, value: Any) -> None:
     sp = t._spec
     zero = not value and not (isinstance(value, float) and np.signbit(value))
     if zero and sp.extent == sp.numel < PARALLEL_FROM:
-        t._buf[: sp.numel * sp.itemsize] = 0
+        if sp.backend.holds:
+            t._buf[: sp.numel * sp.itemsize] = 0
         return
     if not sp.numel:
         return
@@ -88,7 +101,7 @@ _CLEARED_HERE = range(1 << 18, 1 << 25)
 
 def zeros(sp: Spec) -> Tensor:
     nbytes = sp.nbytes
-    return full(sp, 0.0) if nbytes in _CLEARED_HERE else wrap(np.zeros(nbytes, _bytes), sp)
+    return full(sp, 0.0) if nbytes in _CLEARED_HERE else wrap(sp.backend.zeros(nbytes), sp)
 
 
 def full(sp: Spec, value: Any) -> Tensor:
@@ -99,7 +112,7 @@ def full(sp: Spec, value: Any) -> Tensor:
 
 def scalar(value: Any, d: dtype | None = None) -> Tensor:
     """A number as a 0-dim tensor of the dtype that it has by itself."""
-    return full(spec(d or dtypes.number_dtype(value), ()), value)
+    return full(spec(d or dtypes.number_dtype(value), (), None, _HOST), value)
 
 
 # ---------------------------------------------------------------- copies
@@ -114,8 +127,8 @@ def copier(source: Spec, to: Spec, start: int = 0, shown: Spec | None = None) ->
     made = to if shown is None else shown
     if to.numel == 0:
         return lambda t: empty(made)
-    k, size, new_memory = copying(to, source), to.extent * to.itemsize, backend.of(to.device).empty
-    look, skipped = backend.of(to.device).view, start * source.itemsize
+    k, size, new_memory = copying(to, source), to.extent * to.itemsize, to.backend.empty
+    look, skipped = to.backend.view, start * source.itemsize
     launch, address, n = k.launch, k.address, k.n
 
     def run(t: Tensor) -> Tensor:
@@ -196,11 +209,56 @@ def _to_copy(input: Spec, *, dtype: dtype) -> Run:
     return copier(input, clone_spec(input).like(dtype=dtype))
 
 
+@settled
+def _converted(input: Tensor, d: dtype) -> Any:
+    return call_of(_to_copy, input, dtype=d)
+
+
 def to_dtype(input: Tensor, d: dtype) -> Tensor:
-    return input if input._spec.dtype is d else _to_copy(input, dtype=d)
+    return input if input._spec.dtype is d else _converted(input, d)
+
+
+def _to_a_dtype(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The short way of a call that names nothing but a dtype, or where the tensor is."""
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if len(args) == 2 and not more:
+            d = args[1]
+        elif len(args) == 1 and [*more] == ["dtype"]:
+            d = more["dtype"]
+        else:
+            return slow(*args, **more)
+        input, kind = args[0], d.__class__
+        if kind is dtype and isinstance(input, Tensor):
+            return input if input._spec.dtype is d else _converted(input, d)
+        if ((kind is str and d == "cpu") or kind is _device) and isinstance(input, Tensor):
+            where = input._spec.device
+            if where is d or (where.type == d and where.index is None):
+                return input
+        return slow(*args, **more)
+
+    return short
+
+
+@prepared(
+    "ToCopy",
+    tangent=LINEAR,
+    batch=lambda x, dtype, device: moved(x, dtype, device),
+    input=lambda g, input_spec: moved(g, input_spec.dtype, input_spec.device),
+)
+def _to_device(input: Spec, *, dtype: dtype, device: _device) -> Run:
+    return copier(input, clone_spec(input).like(dtype=dtype).on(device))
+
+
+def moved(input: Tensor, d: dtype, where: _device) -> Tensor:
+    """In a dtype and on a device."""
+    if input._spec.device is where:
+        return to_dtype(input, d)
+    return _to_device(input, dtype=d, device=where)
 
 
 @method
+@partial(before_guard, _to_a_dtype)
 def to(
     input: Tensor,
     *args: Any,
@@ -229,15 +287,14 @@ def to(
         elif a is not None:
             dtype = a
     copy = copy or any(flags[1:])
-    if device is not None:
-        backend.of(_device(device))
-    out = _cast(input, dtypes.to_dtype(dtype), memory_format) if dtype is not None else input
+    d = input._spec.dtype if dtype is None else dtypes.to_dtype(dtype)
+    out = _cast(input, d, memory_format, None if device is None else _device(device))
     return clone(input, memory_format=memory_format) if copy and out is input else out
 
 
-def _cast(input: Tensor, d: dtype, memory_format: Any) -> Tensor:
-    """A tensor of that dtype already stays as it lies."""
-    out = to_dtype(input, d)
+def _cast(input: Tensor, d: dtype, memory_format: Any, where: _device | None = None) -> Tensor:
+    """A tensor that is so already stays as it lies."""
+    out = to_dtype(input, d) if where is None else moved(input, d, where)
     return contiguous(out) if out is not input and _to_be_dense(memory_format) else out
 
 
@@ -276,6 +333,8 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
     ('torch.FloatTensor', tensor([1, 1]))
     """
     if dtype is None:
+        if self.is_meta:
+            return self._spec.dtype.type_name.replace("torch.", "torch.meta.")
         return self._spec.dtype.type_name
     if isinstance(dtype, str):
         named = {d.type_name: d for d in dtypes.all_dtypes}
@@ -300,7 +359,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     >>> torch.ones(2).type_as(torch.tensor([1]))
     tensor([1, 1])
     """
-    return to_dtype(self, other._spec.dtype)
+    return moved(self, other._spec.dtype, other._spec.device)
 
 
 @method
@@ -310,7 +369,20 @@ def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
     >>> torch.ones(2).cpu()
     tensor([1., 1.])
     """
-    return self
+    return _cast(self, self._spec.dtype, memory_format, _HOST)
+
+
+@method
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: bool = False, *, memory_format: Any = None
+) -> Tensor:
+    """The tensor in the memory of a GPU, of which this release has none: it is refused in PyTorch's words.
+
+    >>> torch.ones(2).cuda()
+    Traceback (most recent call last):
+    AssertionError: Torch not compiled with CUDA enabled
+    """
+    return _cast(self, self._spec.dtype, memory_format, _device("cuda" if device is None else device))
 
 
 # ---------------------------------------------------------------- writes
@@ -364,7 +436,31 @@ copied, filled = _overwritten("CopyBackwards"), _overwritten("FillBackward3")
 _filled_by_number, _zeroed = _blanked("FillBackward2"), _blanked("ZeroBackward0")
 
 
+def _copied_before(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    known: Table[tuple[Spec, Spec], Kernel] = Table("ops.views.copy.copied", 4096)
+    find = known.get
+
+    def short(*args: Any, **more: Any) -> Tensor:
+        if len(args) != 2 or more or not isinstance(args[1], Tensor):
+            return slow(*args, **more)
+        to, source = args
+        k = find((to._spec, source._spec))
+        if k is not None and quiet(to, source):
+            k.launch(k.address, k.n, to._buf, source._buf)
+            written(to)
+            return to
+        result = slow(to, source)
+        if k is None and to._spec.__class__ is source._spec.__class__ is Spec and not to._spec.repeats:
+            found = copy_of((to._spec, source._spec))
+            if found is not None:
+                known.keep((to._spec, source._spec), found)
+        return result
+
+    return short
+
+
 @method
+@partial(before_guard, _copied_before)
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write the elements of `src` into the tensor, spread to its shape and cast to its dtype; return it. The gradient goes to `src`,
     summed back to its shape; what was written over gets none.
@@ -415,6 +511,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         check_write(self, state.grad and (requires(self) or requires(value)))
         copy_memory(self, value)
         return written_by(self, filled, (self, value), {})
+    if (value.__class__ is float or value.__class__ is int) and quiet(self):
+        fill_memory(self, value)
+        written(self)
+        return self
     if number_type(value) is None:
         raise TypeError(
             f"fill_(): argument 'value' (position 1) must be Number, not {value.__class__.__name__}"
@@ -433,6 +533,10 @@ def zero_(self: Tensor) -> Tensor:
     >>> torch.ones(2).zero_()
     tensor([0., 0.])
     """
+    if quiet(self):
+        fill_memory(self, 0)
+        written(self)
+        return self
     if state.active and transforms.wrapped((self,)):
         return fill_(self, 0)
     check_write(self, state.grad and requires(self), filled=True)

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.source import fill, function, tuple_of
-from nbgrad.base.tables import Table
+from nbgrad.base.tables import Table, cached
 from nbgrad.core.arguments import before_guard, unset
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.tensor import Tensor, as_inference, empty, hooks, new, wrap
 from nbgrad.dispatch.elementwise import check_out, differentiable, into, no_overlap
 from nbgrad.dispatch.prepared import Prepared
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu.join import side_by_side
 from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.memory import backend, dtypes, layout
@@ -27,7 +26,6 @@ from nbgrad.ops.views.shape import reshape, unsqueeze
 from nbgrad.ops.views.slices import _select, _select_geometry, _slice, _slice_geometry
 from nbgrad.tape.modes import shared, state
 
-_empty = np.empty
 _bytes = np.dtype(np.uint8)
 
 
@@ -41,6 +39,7 @@ class Parts:
     def __init__(
         self, dim: int, out: Spec, specs: Sequence[Spec], places: list[tuple[int, Spec] | None]
     ) -> None:
+        backend.same([sp.device for sp in specs])
         self.dim, self.out = dim, out
         self.back: Table[Spec, list[tuple[Spec, int]]] = Table("ops.views.join.back", 64)
         self.places = [
@@ -54,7 +53,7 @@ _plan_of = _plans.get
 
 def _joined(tensors: Sequence[Tensor], parts: Parts) -> Tensor:
     out = empty(parts.out)
-    buf, view = out._buf, backend.of(parts.out.device).view
+    buf, view = out._buf, parts.out.backend.view
     for t, place in zip(tensors, parts.places):
         if place is not None:
             start, k = place
@@ -162,24 +161,26 @@ def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
 
 # ---------------------------------------------------------------- the short way
 
-_FEW = 4  # tensors that one kernel joins
+_FEW = 8  # tensors that one kernel joins
 _SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
 _SHORT = """
-def short(tensors=unset, dim=unset, *rest, **more):
-    usual = not (more or rest) and tensors.__class__ in sequences and (dim is unset or dim.__class__ is int)
-    if usual:
-        count = len(tensors)
-        try:
-            {counts}
-        except AttributeError:
-            pass
-    given = [x for x in (tensors, dim, *rest) if x is not unset]
-    if tensors is unset and dim is not unset:
-        return slow(dim=dim, **more)
-    result = slow(*given, **more)
-    if usual and 1 < count <= {few}:
-        learn(tensors, dim)
-    return result
+def make(find, learn, slow):
+    def short(tensors=unset, dim=unset, *rest, **more):
+        usual = not (more or rest) and tensors.__class__ in sequences and (dim is unset or dim.__class__ is int)
+        if usual:
+            count = len(tensors)
+            try:
+                {counts}
+            except AttributeError:
+                pass
+        given = [x for x in (tensors, dim, *rest) if x is not unset]
+        if tensors is unset and dim is not unset:
+            return slow(dim=dim, **more)
+        result = slow(*given, **more)
+        if usual and 1 < count <= {few}:
+            learn(tensors, dim)
+        return result
+    return short
 """
 
 
@@ -192,7 +193,7 @@ def _few(count: int) -> list[Any]:
         "if found is not None:",
         [
             "size, shown, launch, address, n, meta, plan = found",
-            "buf = empty(size, bytes_)",
+            "buf = shown.allocate(size, bytes_)",
             f"launch(address, n, meta, buf, {', '.join([f'{t}._buf' for t in names])})",
             "made = new(Tensor)",  # `wrap`, in line
             "made._buf, made._spec = buf, shown",
@@ -211,7 +212,7 @@ def _few(count: int) -> list[Any]:
 
 
 def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callable[[Any], Any]:
-    """The short way of a call with two to four tensors that one kernel can copy."""
+    """The short way of a call with a few tensors that one kernel can copy."""
 
     def shortened(slow: Callable[..., Any]) -> Callable[..., Any]:
         known: Table[Any, tuple[Any, ...]] = Table("ops.views.join.few", 4096)
@@ -223,15 +224,20 @@ def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callabl
                 if found is not None:
                     known.keep((dim, *specs), found)
 
-        counts: list[Any] = []
-        for n in range(2, _FEW + 1):
-            counts += [f"{'el' * (n > 2)}if count == {n}:", _few(n)]
-        scope = dict(find=known.get, learn=learn, slow=slow, unset=unset, sequences=(tuple, list))
-        scope |= dict(empty=_empty, bytes_=_bytes, new=new, Tensor=Tensor, state=state, shared=shared)
-        scope |= dict(as_inference=as_inference, __name__=__name__)
-        return function("short", fill(_SHORT, counts=counts, few=_FEW), scope, f"short way of {op.name}", "")
+        return _maker()(known.get, learn, slow)
 
     return partial(before_guard, shortened)
+
+
+@cached(1)
+def _maker() -> Any:
+    """What makes the short ways: one text for all, as it takes 3 ms to compile."""
+    counts: list[Any] = []
+    for n in range(2, _FEW + 1):
+        counts += [f"{'el' * (n > 2)}if count == {n}:", _few(n)]
+    scope = dict(unset=unset, sequences=(tuple, list), bytes_=_bytes, new=new, Tensor=Tensor, state=state)
+    scope |= dict(shared=shared, as_inference=as_inference, __name__=__name__)
+    return function("make", fill(_SHORT, counts=counts, few=_FEW), scope, "short way of cat and stack", "")
 
 
 def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...] | None:
@@ -249,10 +255,10 @@ def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...
         meta += [prod(inner), steps[0] if sizes else 0]
     meta[0] //= rows
     code = _SIZES[out.itemsize]
-    address = build.kernel(f"join_{count}_{code}", *side_by_side(count, code)).address
-    launch = backend.of(out.device).launch(count + 2, "", 1, quick=True)
+    address = out.backend.kernel(f"join_{count}_{code}", *side_by_side(count, code)).address
+    launch = out.backend.launch(count + 2, "", 1, quick=True)
     plan = Prepared(op, specs, {"parts": parts}, _joined)
-    return out.nbytes, out, launch, address, rows, np.array(meta, np.int64).view(np.uint8), plan
+    return out.nbytes, out, launch, address, rows, out.backend.constants(meta), plan
 
 
 def _checked(name: str, tensors: Any) -> Sequence[Tensor]:

@@ -10,7 +10,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.views.views import _alias, _sizes, alias, view
+from nbgrad.ops.views.views import _alias, _sizes, view
 
 
 def _inverse(dims: Ints) -> Ints:
@@ -184,7 +184,8 @@ fix("T", "H", "mT", "mH")
 
 
 @method
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+@viewed
+def movedim(input: Tensor, source: Any, destination: Any) -> Any:
     """A view with the dimensions `source` moved to the places `destination`; the others keep their order.
 
     >>> torch.ones(2, 3, 4).movedim(0, -1).shape
@@ -201,12 +202,12 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{word}` ({named})")
     if not input.ndim:
-        return alias(input)
+        return call_of(_alias, input)
     order: list[int] = [-1] * input.ndim
     for s, d in zip(src, dst):
         order[d] = s
     rest = iter([d for d in range(input.ndim) if d not in src])
-    return _permute(input, dims=tuple(next(rest) if d < 0 else d for d in order))
+    return call_of(_permute, input, dims=tuple([next(rest) if d < 0 else d for d in order]))
 
 
 moveaxis = Tensor.moveaxis = movedim  # type: ignore[method-assign]

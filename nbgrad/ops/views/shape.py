@@ -8,7 +8,7 @@ from typing import Any
 from nbgrad.base.tables import Table
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, hooks, share, storage_of, wrap
-from nbgrad.dispatch.prepared import call_of, viewed
+from nbgrad.dispatch.prepared import call_of, viewed, viewed_like
 from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
@@ -83,14 +83,15 @@ hooks.alias = alias
 
 
 @method
-def view_as(self: Tensor, other: Tensor) -> Tensor:
+@viewed_like
+def view_as(self: Tensor, other: Tensor) -> Any:
     """A view in the shape of `other`, as `view`.
 
     >>> torch.arange(4).view_as(torch.ones(2, 2))
     tensor([[0, 1],
             [2, 3]])
     """
-    return _view(self, shape=layout.infer_size(tuple(other.shape), self._spec.numel))
+    return call_of(_view, self, shape=layout.infer_size(tuple(other.shape), self._spec.numel))
 
 
 def _as_dtype(self: Tensor, d: dtypes.dtype) -> Tensor:
@@ -167,14 +168,15 @@ def owned(view: Tensor) -> Tensor:
 
 
 @method
-def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+@viewed_like
+def reshape_as(self: Tensor, other: Tensor) -> Any:
     """The elements in the shape of `other`, as `reshape`.
 
     >>> torch.arange(4).reshape_as(torch.ones(2, 2))
     tensor([[0, 1],
             [2, 3]])
     """
-    return reshape(self, other.shape)
+    return _reshaped(self, layout.infer_size(tuple(other.shape), self._spec.numel))
 
 
 @method
@@ -199,17 +201,24 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 
 @method
-def ravel(input: Tensor) -> Tensor:
+@viewed
+def ravel(input: Tensor) -> Any:
     """All elements in one dimension, one after the other in memory: a view where they are so already, else a copy.
 
     >>> torch.arange(4).view(2, 2).t().ravel()
     tensor([0, 2, 1, 3])
     """
-    return _view(contiguous(input), shape=(input.numel(),))
+    shape = (input._spec.numel,)
+    return (
+        call_of(_view, input, shape=shape)
+        if input._spec.contiguous
+        else _view(contiguous(input), shape=shape)
+    )
 
 
 @method
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+@viewed
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Any:
     """The dimension `dim` as several of `sizes`, of which one may be -1: the inverse of `flatten`.
 
     >>> torch.arange(6).unflatten(0, (2, -1))
@@ -235,7 +244,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({input.shape[d]}) in the input "
             "tensor"
         ) from None
-    return _view(input, shape=(*tuple(input.shape)[:d], *inner, *tuple(input.shape)[d + 1 :]))
+    return call_of(_view, input, shape=(*tuple(input.shape)[:d], *inner, *tuple(input.shape)[d + 1 :]))
 
 
 @method
@@ -329,25 +338,27 @@ _spread_of = _spreads.get
 
 
 @method
-def expand_as(self: Tensor, other: Tensor) -> Tensor:
+@viewed_like
+def expand_as(self: Tensor, other: Tensor) -> Any:
     """A view spread to the shape of `other`, as `expand`.
 
     >>> torch.tensor([1, 2]).expand_as(torch.ones(2, 2))
     tensor([[1, 2],
             [1, 2]])
     """
-    return _expand(self, shape=tuple(other.shape))
+    return call_of(_expand, self, shape=tuple(other.shape))
 
 
 @method
-def broadcast_to(input: Tensor, *size: Any) -> Tensor:
+@viewed
+def broadcast_to(input: Tensor, *size: Any) -> Any:
     """A view spread to the shape `size`, as `expand`.
 
     >>> torch.tensor([1, 2]).broadcast_to(2, 2)
     tensor([[1, 2],
             [1, 2]])
     """
-    return _expand(input, shape=_sizes(size, "broadcast_to"))
+    return call_of(_expand, input, shape=_sizes(size, "broadcast_to"))
 
 
 __all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from nbgrad.base.tables import Table
@@ -17,22 +18,25 @@ from nbgrad.dispatch.look import Looks, looks_of, several
 from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op
-from nbgrad.memory import backend, layout
+from nbgrad.memory import layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked, Spec
 from nbgrad.ops.views.shape import _expand, reshape
-from nbgrad.ops.views.views import _embed, _holds_ints, _Known, _strided, view
+from nbgrad.ops.views.views import _embed, _holds_ints, _strided, view
 from nbgrad.tape.modes import state
 
 hooks.reshape, hooks.expand = reshape, lambda t, shape: _expand(t, shape=tuple(shape))
 
 
 class _Part:
-    """What a view of a part looks at, and its gradient: zeros, but there. All places along a dimension are one to who remembers, as a
-    loop comes to each of them."""
+    """What a view of a part looks at, and its gradient: zeros, but there. What is remembered is found by the `settings` alone: all places
+    along a dimension are one, as a loop comes to each of them."""
 
-    def __init__(self, geometry: Callable[..., tuple[Spec, int]], place: str = "") -> None:
-        self.known, self.place = _Known(geometry), place
+    def __init__(
+        self, geometry: Callable[..., tuple[Spec, int]], settings: tuple[str, ...], place: str = ""
+    ) -> None:
+        self.geometry, self.settings, self.place = geometry, itemgetter(*settings), place
+        self.known: Table[tuple[Spec, Any], tuple[Spec, int]] = Table("ops.views.slices.parts", 1024)
 
     def __call__(self, g: Tensor, input_spec: Spec, **static: Any) -> Tensor:
         base = input_spec.dense()
@@ -40,10 +44,14 @@ class _Part:
         return _embed(g, base=base, at=at, offset=offset)
 
     def of(self, base: Spec, static: dict[str, Any]) -> tuple[Spec, int]:
+        key = base, self.settings(static)
+        found = self.known.get(key)
+        if found is None:
+            first = static | {self.place: 0} if self.place else static
+            found = self.known.keep(key, self.geometry(base, **first))
         if not self.place:
-            return self.known.of(base, static)
-        at, _ = self.known.of(base, static | {self.place: 0})
-        return at, static[self.place] * base.strides[static["dim"]]
+            return found
+        return found[0], static[self.place] * base.strides[static["dim"]]
 
 
 def _select_geometry(sp: Spec, *, dim: int, index: int) -> tuple[Spec, int]:
@@ -74,8 +82,9 @@ def _diagonal_geometry(sp: Spec, *, offset: int, dim1: int, dim2: int) -> tuple[
     ), start if n else 0
 
 
-_select_part, _slice_part = _Part(_select_geometry, "index"), _Part(_slice_geometry, "start")
-_diagonal_part = _Part(_diagonal_geometry)
+_select_part = _Part(_select_geometry, ("dim",), "index")
+_slice_part = _Part(_slice_geometry, ("dim", "length", "step"), "start")
+_diagonal_part = _Part(_diagonal_geometry, ("offset", "dim1", "dim2"))
 
 
 @view(
@@ -190,7 +199,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 
 
 def _part(input: Tensor, sp: Spec, offset: int) -> Tensor:
-    look = backend.of(sp.device).view
+    look = sp.backend.view
     return share(input, look(input._buf, offset * sp.itemsize), sp)
 
 

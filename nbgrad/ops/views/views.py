@@ -19,28 +19,10 @@ from nbgrad.dispatch.look import look_of
 from nbgrad.dispatch.prepared import Prepared
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_view
-from nbgrad.memory import backend, layout
+from nbgrad.memory import layout
 from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops.views.copy import contiguous, copying, full, zeros
 from nbgrad.tape.modes import state
-
-
-class _Known:
-    """What a geometry says of specs and static arguments, which is worked out once."""
-
-    __slots__ = ("_find", "_found", "_geometry")
-
-    def __init__(self, geometry: Callable[..., tuple[Spec, int]]) -> None:
-        self._geometry = geometry
-        self._found: Table[tuple[Any, ...], tuple[Spec, int]] = Table("ops.views.views.geometries", 1024)
-        self._find = self._found.get
-
-    def of(self, sp: Spec, static: dict[str, Any]) -> tuple[Spec, int]:
-        key = (sp, *static.values())
-        found = self._find(key)
-        if found is None:
-            found = self._found.keep(key, self._geometry(sp, **static))
-        return found
 
 
 def view(
@@ -84,7 +66,7 @@ def view(
 
 def _looking(sp: Spec, offset: int) -> Callable[[Tensor], Tensor]:
     """What makes the view."""
-    look, start = backend.of(sp.device).view, offset * sp.itemsize
+    look, start = sp.backend.view, offset * sp.itemsize
 
     def run(base: Tensor) -> Tensor:
         buf = look(base._buf, start) if start else base._buf
@@ -121,26 +103,35 @@ _unknown: Any = object()
     input=lambda g, at, offset: as_strided_view(g, at, offset),
 )
 def _embed(input: Tensor, *, base: Spec, at: Spec, offset: int) -> Tensor:
+    return _embedded(input, base, at, offset)
+
+
+def _embedded(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
     out = zeros(base)
     if at.numel:
-        key = (input._spec, base, at)
+        key = (g._spec, base, at)
         k = _embeds.get(key, _unknown)
         if k is _unknown:
             apart = not layout.overlaps(at.shape, at.strides)
-            k = _embeds.keep(key, copying(at.like(dtype=base.dtype), input._spec) if apart else None)
+            k = _embeds.keep(key, copying(at.like(dtype=base.dtype), g._spec) if apart else None)
         start = offset * base.itemsize
-        buf = backend.of(base.device).view(out._buf, start) if start else out._buf
+        buf = base.backend.view(out._buf, start) if start else out._buf
         if k is None:
-            _add_overlapping(wrap(buf, at.like(dtype=base.dtype)), input)
+            _add_overlapping(wrap(buf, at.like(dtype=base.dtype)), g)
         else:
-            k.launch(k.address, k.n, buf, input._buf)
+            k.launch(k.address, k.n, buf, g._buf)
     return out
+
+
+hooks.embed_part, hooks.embedded_part = _embed, _embedded
 
 
 def _add_overlapping(place: Tensor, g: Tensor) -> None:
     """Where the view shows one element several times its gradients add up."""
     import itertools
 
+    if not place._spec.backend.holds:
+        return
     memory, values = place._host(), g._host()
     for index in itertools.product(*map(builtins.range, place.shape)):
         memory[index] += values[index]
@@ -151,7 +142,7 @@ def _add_part(total: Tensor, g: Tensor, at: Spec, offset: int) -> None:
     if at.numel:
         plan = _additions.get((at, g._spec)) or _additions.keep((at, g._spec), hooks.adding(at, g._spec))
         start = offset * at.itemsize
-        buf = backend.of(at.device).view(total._buf, start) if start else total._buf
+        buf = at.backend.view(total._buf, start) if start else total._buf
         plan.launch(plan.address, plan.n, buf, g._buf)
 
 
@@ -274,7 +265,7 @@ def _strided(input: Tensor, *, at: Spec, offset: int) -> Tensor:
         out = make_view(input, at, 0)
         storage = input._storage
         assert storage is not None
-        out._buf = storage.memory[(input.storage_offset() + offset) * at.itemsize :]
+        out._buf = at.backend.view(storage.memory, (input.storage_offset() + offset) * at.itemsize)
     return record_view(out, input, _strided_op, {"at": at, "offset": offset})
 
 

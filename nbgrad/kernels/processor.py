@@ -1,0 +1,53 @@
+"""What machine code is made for.
+
+Promises who compiles `level()`: on x86-64 with AVX2 and FMA, which all but the oldest have, code is made for the level x86-64-v3 and not
+for the very processor. So kernels give the same bits on all of these machines, the order of sums included, which else would depend
+on how wide vectors are; a cache serves all of them; and a wheel can bring kernels ready (`pack.py`). What that costs is what AVX-512
+would bring; `NBGRAD_CPU=native` asks for it, and for code of this machine's own. Below that level, too, code is for the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import struct
+import sys
+
+from nbgrad.base.tables import cached
+
+# Where images of machine code are known to run; elsewhere LLVM keeps and loads the code. ARM's want another list of relocations, and
+# their instruction caches to be told.
+HERE = (
+    sys.platform == "linux"
+    and platform.machine() == "x86_64"
+    and sys.implementation.name == "cpython"
+    and "t" not in sys.abiflags  # without Python's lock: nobody has tried
+    and struct.calcsize("P") == 8
+)
+LEVEL = "x86-64-v3"
+# Its features, as Linux calls them, which shows those that the system lets programs use.
+_NEEDED = {
+    *("cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"),
+    *("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
+}
+_TOLD = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+# Of Numba's settings those that name a processor, or what it can do.
+NAMING = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX")
+
+
+@cached(1)
+def model() -> str:
+    """The processor and what it can do, as Linux says of the first one. LLVM, which could tell, takes longer to import than kernels to
+    load."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+        first = f.read(1 << 14).partition("\n\n")[0]
+    return "\n".join(line for line in first.split("\n") if line.partition(":")[0].strip() in _TOLD)
+
+
+@cached(1)
+def level() -> str | None:
+    """The level that code is made for; None if that is this very processor, or one that settings name."""
+    if not HERE or os.environ.get("NBGRAD_CPU") == "native" or any(name in os.environ for name in NAMING):
+        return None
+    flags = next((line for line in model().split("\n") if line.startswith("flags")), "")
+    return LEVEL if set(flags.split()) >= _NEEDED else None

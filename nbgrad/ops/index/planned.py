@@ -1,0 +1,330 @@
+"""Calls by name whose index tensors kernels take as they lie: found again by how their tensors lie, and run without a place between.
+
+Promises the functions that it stands before that what it does not know (other dtypes and layouts, transforms, histories of what is
+written to, an index that points nowhere) is left to them, so that one place refuses and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from nbgrad.base.tables import PLANS, Table
+from nbgrad.core import arguments
+from nbgrad.core.tensor import Tensor, empty
+from nbgrad.core.writes import written
+from nbgrad.dispatch.elementwise import quiet
+from nbgrad.history.record import recorder
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import dtypes, layout
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.index.place import (
+    Grid,
+    Named,
+    Numbered,
+    Place,
+    _address,
+    _as_kind,
+    checking,
+    held_copy,
+    moving,
+    record_at,
+)
+from nbgrad.ops.views.copy import clone_spec, copier, scalar
+from nbgrad.tape.modes import state
+
+Run = Callable[..., Tensor | None]  # None where the long way is due
+
+
+class Way:
+    """Where indices that lie so point in a tensor that lies so: `fine` says of their memory if all are within bounds, `place` makes of
+    copies of so many bytes (`held`) what a graph keeps, and `out` is how what is read there lies. `move(verb, sp, other)` gives a function
+    of three memories: of what lies as `other`, or is one number, of a tensor that lies as `sp`, and of the indices."""
+
+    __slots__ = ("fine", "held", "move", "out", "place")
+
+    def __init__(
+        self,
+        fine: Callable[..., bool],
+        held: int,
+        place: Callable[..., Place],
+        out: Spec,
+        move: Callable[[str, Spec, Spec | None], Callable[..., None]],
+    ) -> None:
+        self.fine, self.held, self.place, self.out, self.move = fine, held, place, out, move
+
+
+def plain(at: Spec) -> bool:
+    """Whether an index that lies so can be read as it is."""
+    return type(at) is Spec and at.dtype is dtypes.int64 and at.contiguous and at.numel > 0
+
+
+def grid(sp: Spec, dim: int, at: Spec) -> Way | None:
+    """An index for each element, along a dimension."""
+    if type(sp) is not Spec or type(at) is not Spec or at.dtype is not dtypes.int64 or not at.numel:
+        return None
+    if not 0 < sp.ndim == at.ndim:
+        return None
+    d = layout.wrap_dim(dim, sp.ndim)
+    out = sp.like(at.shape)
+
+    def move(verb: str, sp: Spec, other: Spec | None) -> Callable[..., None]:
+        other = sp.like(at.shape, (0,) * at.ndim) if other is None else other
+        return moving(verb, sp, d, at, other, out.numel if verb == "read" else 1)
+
+    fine = checking(at.extent, 0, tuple.__getitem__(sp.shape, d))
+    return Way(fine, at.nbytes, lambda buffer: Grid(d, buffer, at), out, move)
+
+
+def vector(sp: Spec, dim: int, at: Spec, negative: bool = False) -> Way | None:
+    """An index for each slice along a dimension."""
+    if type(sp) is not Spec or not sp.numel or not sp.ndim or not plain(at) or at.ndim > 1:
+        return None
+    return each(sp, (layout.wrap_dim(dim, sp.ndim),), at, (at.numel,), negative)
+
+
+def each(sp: Spec, dims: Sequence[int], at: Spec, block: Sequence[int], negative: bool = True) -> Way:
+    """An index for each of these dimensions; all lie as `at`."""
+    dims, block = tuple(dims), tuple(block)
+    sizes = tuple([tuple.__getitem__(sp.shape, d) for d in dims])
+    judges = [checking(at.numel, -n if negative else 0, n) for n in sizes]
+    return Way(
+        judges[0] if len(judges) == 1 else lambda *buffers: all([f(b) for f, b in zip(judges, buffers)]),
+        at.nbytes,
+        lambda *buffers: Named(dims, sizes, buffers, block),
+        Place(dims, (), block).of(sp).out,
+        lambda verb, sp, other: _walking(verb, sp, dims, block, other is None),
+    )
+
+
+def numbered(sp: Spec, at: Spec) -> Way | None:
+    """The number of each element, counted as if all lay in one row."""
+    if type(sp) is not Spec or not sp.contiguous or not sp.numel or not sp.ndim or not plain(at):
+        return None
+    row, shape, block = sp.like((sp.numel,)), tuple(sp.shape), tuple(at.shape)
+    found = each(row, (0,), at, block)
+    dims, sizes = tuple(range(sp.ndim)), (sp.numel,)
+    found.place = lambda *buffers: Numbered(dims, sizes, buffers, block, shape)
+    found.move = lambda verb, sp, other: _walking(verb, row, (0,), block, other is None)
+    return found
+
+
+def _walking(
+    verb: str, sp: Spec, dims: tuple[int, ...], block: tuple[int, ...], one: bool
+) -> Callable[..., None]:
+    how = Place(dims, (), block).of(sp)
+    address = _address("fill" if one and verb == "write" else verb, sp, how.points, len(dims))
+    about = how.elements if verb == "read" else 1  # places may repeat, so only reads are cut over threads
+    launch = sp.backend.launch(3 + len(dims), "", about, how.elements < FEW)
+    return partial(launch, address, how.items, how.meta)
+
+
+# ---------------------------------------------------------------- what is run
+
+
+def _as_read(way: Way, kind: Any) -> Spec | None:
+    """How what is read of a source lies; None of a number."""
+    return kind.like(way.out.shape, kind.strides) if type(kind) is Spec else None
+
+
+def reading(op_function: Any, way: Way, sp: Spec) -> Run:
+    fine, out = way.fine, way.out
+    move, place, held = way.move("read", sp, out), way.place, way.held
+
+    def run(input: Tensor, index: Tensor) -> Tensor | None:
+        if not fine(index._buf):
+            return None
+        made = empty(out)
+        move(made._buf, input._buf, index._buf)
+        if input._rg and state.grad:
+            record_at(op_function, made, input, place(held_copy(index._buf, held)))
+        return made
+
+    return run
+
+
+def writing(op_function: Any, way: Way, sp: Spec, kind: Any, verb: str, dense: bool) -> Run:
+    """Of a copy of the tensor, with its history; `kind` is the values' Spec or the type of a number."""
+    fine, op, number = way.fine, op_function.op, type(kind) is not Spec
+    to = sp.dense() if dense else clone_spec(sp)
+    copy, move = copier(sp, to), way.move(verb, to, _as_read(way, kind))
+    apart = (
+        not number and kind.shape != way.out.shape
+    )  # of a larger source a view is taken, which has a history
+
+    def run(input: Tensor, indices: Sequence[Tensor], value: Any) -> Tensor | None:
+        buffers = [t._buf for t in indices]
+        if not fine(*buffers):
+            return None
+        if number:
+            value = scalar(_as_kind(value, input), sp.dtype)
+        elif apart and value._rg and state.grad:
+            return None
+        made: Tensor = copy(input)
+        move(value._buf, made._buf, *buffers)
+        if state.grad and (input._rg or value._rg):
+            asked = input._rg | value._rg << 2
+            place = way.place(*[held_copy(buf, way.held) for buf in buffers])
+            (op.recorders.get(asked) or recorder(op, asked))(made, {"place": place}, input, value)
+        return made
+
+    return run
+
+
+def writing_over(way: Way, sp: Spec, kind: Any, verb: str) -> Run:
+    """Of the tensor itself, where nothing is recorded."""
+    fine, number = way.fine, type(kind) is not Spec
+    move = way.move(verb, sp, _as_read(way, kind))
+
+    def run(t: Tensor, indices: Sequence[Tensor], value: Any) -> Tensor | None:
+        buffers = [x._buf for x in indices]
+        if not (quiet(t, *indices) if number else quiet(t, *indices, value)) or not fine(*buffers):
+            return None
+        if number:
+            value = scalar(_as_kind(value, t), sp.dtype)
+        move(value._buf, t._buf, *buffers)
+        written(t)
+        return t
+
+    return run
+
+
+def _fits(way: Way, elements: bool, source: Spec) -> bool:
+    """Whether what lies so can be read as it is: by slices, or elements of which there may be more than indices."""
+    if not elements:
+        return source is way.out
+    larger = source.ndim == way.out.ndim and all([n >= m for n, m in zip(source.shape, way.out.shape)])
+    return larger and source.dtype is way.out.dtype
+
+
+def _never(*_: Any) -> None:
+    """The run of what the long way is always due for."""
+
+
+def reads(op_function: Any, way: Callable[..., Way | None]) -> Callable[[Any], Any]:
+    """Let what reads of a tensor, by an index along a dimension or by elements' numbers, be found again."""
+    count = 2 if way is numbered else 3
+
+    def shortened(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        known: Table[Any, Run] = Table("ops.index.planned.reads", PLANS)
+        find = known.get
+
+        def short(*args: Any, **more: Any) -> Tensor:
+            if more or len(args) != count or not (count == 2 or args[1].__class__ is int):
+                return slow(*args, **more)
+            input, index = args[0], args[-1]
+            try:
+                key = (input._spec, args[1], index._spec) if count == 3 else (input._spec, index._spec)
+            except AttributeError:
+                return slow(*args)
+            run = find(key)
+            if run is not None:
+                found = run(input, index)
+                return slow(*args) if found is None else found
+            result = slow(*args)
+            if type(key[0]) is type(key[-1]) is Spec:
+                by = way(*key)
+                known.keep(key, _never if by is None else reading(op_function, by, key[0]))
+            return result
+
+        return short
+
+    return partial(arguments.before_guard, shortened)
+
+
+def puts(
+    way: Callable[..., Way | None],
+    verb: str,
+    over: bool,
+    of_tensor: Any,
+    of_number: Any = None,
+    dense: bool = True,
+) -> Callable[[Any], Any]:
+    """The same of what puts a tensor, or a number, where an index says along a dimension: into a copy, or `over` what is there."""
+
+    def shortened(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        known: Table[Any, Run] = Table("ops.index.planned.puts", PLANS)
+        find = known.get
+
+        def learn(sp: Spec, dim: int, at: Spec, kind: Any) -> None:
+            number = type(kind) is not Spec
+            op = of_number if number else of_tensor
+            by = None if op is None or (over and layout.overlaps(sp.shape, sp.strides)) else way(sp, dim, at)
+            fits = number or (by is not None and _fits(by, way is grid, kind))
+            run: Run = _never
+            if by is not None and fits:
+                run = writing_over(by, sp, kind, verb) if over else writing(op, by, sp, kind, verb, dense)
+            known.keep((sp, dim, at, kind), run)
+
+        def short(*args: Any, **more: Any) -> Tensor:
+            if more or len(args) != 4 or args[1].__class__ is not int:
+                return slow(*args, **more)
+            input, dim, index, value = args
+            kind = value.__class__
+            try:
+                if kind is not float and kind is not int:
+                    kind = value._spec
+                key = (input._spec, dim, index._spec, kind)
+            except AttributeError:
+                return slow(*args)
+            run = find(key)
+            if run is not None:
+                found = run(input, (index,), value)
+                return slow(*args) if found is None else found
+            result = slow(*args)
+            if type(key[0]) is type(key[2]) is Spec and (type(kind) is Spec or type(kind) is type):
+                learn(*key)
+            return result
+
+        return short
+
+    return partial(arguments.before_guard, shortened)
+
+
+def puts_at(over: bool, of_tensor: Any, adding: Any) -> Callable[[Any], Any]:
+    """The same of what puts values where index tensors say, one for each of the first dimensions."""
+
+    def shortened(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        known: Table[Any, Run] = Table("ops.index.planned.puts_at", PLANS)
+        find = known.get
+
+        def learn(key: tuple[Any, ...]) -> None:
+            sp, kind, adds, *specs = key
+            at = specs[0]
+            run: Run = _never
+            alike = plain(at) and at.ndim and len(specs) <= sp.ndim and all([other is at for other in specs])
+            if alike and sp.numel and not (over and layout.overlaps(sp.shape, sp.strides)):
+                by, verb = each(sp, range(len(specs)), at, at.shape), "add" if adds else "write"
+                if kind is by.out and over:
+                    run = writing_over(by, sp, kind, verb)
+                elif kind is by.out:
+                    run = writing(adding if adds else of_tensor, by, sp, kind, verb, False)
+            known.keep(key, run)
+
+        def short(*args: Any, **more: Any) -> Tensor:
+            if len(args) == 3 and (not more or [*more] == ["accumulate"]):
+                input, indices, values = args
+                adds = more.get("accumulate", False)
+            elif len(args) == 4 and not more:
+                input, indices, values, adds = args
+            else:
+                return slow(*args, **more)
+            if adds.__class__ is not bool or indices.__class__ not in (tuple, list) or not indices:
+                return slow(*args, **more)
+            try:
+                key = (input._spec, values._spec, adds, *[x._spec for x in indices])
+            except AttributeError:
+                return slow(*args, **more)
+            run = find(key)
+            if run is not None:
+                found = run(input, indices, values)
+                return slow(*args, **more) if found is None else found
+            result = slow(*args, **more)
+            if all([type(part) is Spec for part in key if part is not adds]):
+                learn(key)
+            return result
+
+        return short
+
+    return partial(arguments.before_guard, shortened)
