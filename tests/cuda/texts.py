@@ -1,0 +1,104 @@
+"""The CPU's texts that the case table asks for, each with a launch of it, of several items where there is one.
+
+`python -m tests.cuda.texts FILE [--whole]` writes them, in a process of its own, since a plan that is there asks for nothing.
+"""
+
+import pickle
+import subprocess
+import sys
+import warnings
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nbgrad.kernels import build
+from nbgrad.memory import backend
+from tests import derive
+from tests.cases import CASES, OpCase, by_name, samples
+from tests.compare import leaves
+from tests.support import T
+
+
+class Text(NamedTuple):
+    name: str
+    source: str
+    params: tuple[str, ...]
+
+
+class Launch(NamedTuple):
+    """So many items, whether they are for one thread, and buffers as they were, then numbers."""
+
+    items: int
+    alone: bool
+    args: tuple[Any, ...]
+
+
+def asked(folder: Path, whole: bool) -> dict[Text, Launch | None]:
+    file = folder / "texts.pickle"
+    subprocess.run([sys.executable, "-m", __spec__.name, file, *["--whole"] * whole], check=True)
+    found: dict[Text, Launch | None] = pickle.loads(file.read_bytes())
+    return found
+
+
+def one_in(count: int, texts: list[Text]) -> list[Text]:
+    """Those whose names and parameters decide it: a change elsewhere takes no others."""
+    return [t for t in texts if zlib.crc32(f"{t.name} {t.params}".encode()) % count == 0]
+
+
+def record(whole: bool) -> dict[Text, Launch | None]:
+    """Of every case forward and, of floats, backward: in float32 and in one other of its dtypes; `whole` in all of them."""
+    by_address: dict[int, Text] = {}
+    seen: dict[Text, Launch] = {}
+    launcher = backend.CPU.launch
+
+    def kernel(name: str, source: str, params: Any, **options: Any) -> build.Kernel:
+        made = build.kernel(name, source, params, **options)
+        by_address[made.address] = Text(name, source, tuple(params))
+        return made
+
+    def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> Any:
+        run = launcher(buffers, numbers, n, quick)
+
+        def watched(address: int, items: int, *args: Any) -> None:
+            text = by_address.get(address)
+            if text is not None and items > (min(seen[text].items, 1) if text in seen else 0):
+                kept = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+                seen[text] = Launch(items, n <= 1, kept)
+            run(address, items, *args)
+
+        return watched
+
+    backend.CPU.kernel, backend.CPU.launch = staticmethod(kernel), staticmethod(launch)
+    for case in CASES.values():
+        usual = "float32" if "float32" in case.dtypes else case.dtypes[0]
+        others = [d for d in case.dtypes if d != usual]
+        for dtype in (usual, *(others if whole else by_name(case, others, 1))):
+            run(case, dtype, layouts=whole or dtype == usual)
+    every = {Text(name, source, tuple(codes.split())) for name, source, codes, *_ in build._kernels}
+    return {text: seen.get(text) for text in sorted(every)}
+
+
+def run(case: OpCase, dtype: str, layouts: bool) -> None:
+    for sample in samples(case, dtype, layouts=layouts):
+        # what PyTorch refuses of a dtype asks for nothing
+        with warnings.catch_warnings(), suppress(RuntimeError, TypeError):
+            warnings.simplefilter("ignore")
+            backward = case.differentiable and "float" in dtype
+            tensors = sample.tensors(T, requires_grad=backward)
+            if not backward:
+                case.fn(T, *tensors)
+            elif any(t.requires_grad for t in leaves(case.fn(T, *tensors))):
+                derive.gradients(T, case, sample, create_graph=False)
+
+
+def main(file: str, *options: str) -> None:
+    Path(file).write_bytes(pickle.dumps(record("--whole" in options)))
+
+
+if __name__ == "__main__":
+    from tests.cuda import texts  # whose classes the readers know, as they do not those of this module
+
+    texts.main(*sys.argv[1:])
