@@ -10,6 +10,7 @@ gc.callbacks.append(lambda phase, info: seen.append(phase))
 {before}
 before = gc.isenabled(), gc.get_freeze_count() > 0
 import numpy
+gc.collect(0)
 seen.clear()
 import nbgrad
 print(seen, before == (gc.isenabled(), gc.get_freeze_count() > 0), len(gc.get_objects(2)) > 10_000)
@@ -22,7 +23,8 @@ def told(before: str) -> str:
 
 
 def test_an_import_is_not_looked_through() -> None:
-    assert told("") == "[] True True\n"
+    """Python 3.12 begins with objects frozen, and so has one look at the import."""
+    assert told("gc.unfreeze()") == "[] True True\n"
 
 
 def test_a_collector_that_was_off_stays_so() -> None:
