@@ -21,6 +21,14 @@ from tests.cases import CASES, OpCase, by_name, samples
 from tests.compare import leaves
 from tests.support import T
 
+# What counts along, and so is for one thread; what the host does.
+COUNTS = {"bounds", "count_b1", "nonzero_b1"}
+HOST = {"product_f4", "product_f8"}
+DTYPES = {
+    **{"f2": np.uint16, "f4": np.float32, "f8": np.float64, "b1": np.bool_, "u1": np.uint8, "u4": np.uint32},
+    **{"i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64},
+}
+
 
 class Text(NamedTuple):
     name: str
@@ -36,10 +44,36 @@ class Launch(NamedTuple):
     args: tuple[Any, ...]
 
 
-def asked(folder: Path, whole: bool) -> dict[Text, Launch | None]:
+Table = dict[Text, Launch | None]
+
+
+def alone(text: Text, launch: Launch | None) -> bool:
+    """Whether all items are for one thread."""
+    return text.name in COUNTS or (launch is not None and launch.alone)
+
+
+def given(text: Text, launch: Launch) -> list[Any]:
+    """The launch's memory as arrays of their dtypes, and its numbers."""
+    made = []
+    for code, value in zip(text.params[2:], launch.args, strict=True):
+        if code[0] == "*":
+            dtype = np.dtype(DTYPES[code[1:]])
+            value = value.view(np.uint8)
+            value = value[: value.size // dtype.itemsize * dtype.itemsize].copy().view(dtype)
+        made.append(value)
+    return made
+
+
+def kept(text: Text, args: list[Any]) -> list[bytes]:
+    """All memory but a sort's scratch."""
+    looked_at = args[:3] if text.name.startswith("ranks_") else args
+    return [a.tobytes() for a in looked_at if isinstance(a, np.ndarray)]
+
+
+def asked(folder: Path, whole: bool) -> Table:
     file = folder / "texts.pickle"
     subprocess.run([sys.executable, "-m", __spec__.name, file, *["--whole"] * whole], check=True)
-    found: dict[Text, Launch | None] = pickle.loads(file.read_bytes())
+    found: Table = pickle.loads(file.read_bytes())
     return found
 
 
@@ -48,7 +82,7 @@ def one_in(count: int, texts: list[Text]) -> list[Text]:
     return [t for t in texts if zlib.crc32(f"{t.name} {t.params}".encode()) % count == 0]
 
 
-def record(whole: bool) -> dict[Text, Launch | None]:
+def record(whole: bool) -> Table:
     """Of every case forward and, of floats, backward: in float32 and in one other of its dtypes; `whole` in all of them."""
     by_address: dict[int, Text] = {}
     seen: dict[Text, Launch] = {}

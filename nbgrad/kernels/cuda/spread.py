@@ -12,14 +12,14 @@ import ast
 from collections.abc import Iterator, Sequence
 
 # Helpers whose instructions NVVM does not know.
-_TWINS = {
+TWINS = {
     "nbgrad.kernels.cpu.fold": {"larger", "highest", "lowest"},
     "nbgrad.kernels.cpu.vmath": {
         *("copysign", "down", "fabs", "root", "truncated"),
         *("or_sin", "or_cos", "or_tan", "or_fmod", "or_pow"),
     },
 }
-_NUMPYS = {"ceil", "copysign", "exp", "floor", "fmod", "nextafter", "rint", "sqrt", "trunc"}
+NUMPYS = {"ceil", "copysign", "exp", "floor", "fmod", "nextafter", "rint", "sqrt", "trunc"}
 # What says of a line that it has been looked up; a thread begins with none.
 _GUARDS = {"fresh", "known"}
 _DEVICE = "nbgrad.kernels.cuda.device"
@@ -69,7 +69,7 @@ class _Respelled(ast.NodeTransformer):
     """NumPy's functions of a scalar, which CUDA's Numba has of arrays alone."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
-        if isinstance(node.value, ast.Name) and node.value.id == "np" and node.attr in _NUMPYS:
+        if isinstance(node.value, ast.Name) and node.value.id == "np" and node.attr in NUMPYS:
             node.value.id = "device"
         return node
 
@@ -144,7 +144,7 @@ def _imported(name: str, statement: ast.stmt, used: set[str]) -> Iterator[ast.st
         return
     if statement.module == _ON_THE_HOST:
         raise Unspreadable(f"{name}: it calls BLAS on the host")
-    twins = _TWINS.get(statement.module or "", set())
+    twins = TWINS.get(statement.module or "", set())
     wanted = [a for a in statement.names if a.name in used]
     for module, names in (
         (statement.module, [a for a in wanted if a.name not in twins]),
