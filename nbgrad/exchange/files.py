@@ -546,9 +546,10 @@ def _read(file: BinaryIO, name: str, reader: type[_Unpickler], map_location: Any
     except RuntimeError as error:
         raise RuntimeError(f"load: {name} cannot be read: {error}") from error
     except zipfile.BadZipFile as error:
-        raise RuntimeError(
-            f"load: {name} is no whole zip archive, as torch.save writes it: {error}"
-        ) from error
+        file.seek(0)
+        start = file.read(2)  # what does not begin as an archive PyTorch takes for a pickle of an older form
+        kind = RuntimeError if start == b"PK" else UnpicklingError if start else EOFError
+        raise kind(f"load: {name} is no whole zip archive, as torch.save writes it: {error}") from error
     except Exception as error:  # what a class says, or a broken pickle makes the machine stumble over
         if reader is _TrustingReader:
             raise

@@ -254,6 +254,14 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeated
 
 
+def _check_count(count: int, told: int | None) -> None:
+    """Refuse an `output_size` that is not how many there are."""
+    if told is not None and told < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {told}: [{told}]")
+    if told is not None and told != count:
+        raise RuntimeError("allocated size does not match required size")
+
+
 def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
@@ -264,8 +272,7 @@ def _repeated_places(repeats: Tensor, size: int | None) -> Tensor:
         )
     if (times < 0).any():
         raise RuntimeError("repeats can not be negative")
-    if size is not None and size != times.sum():
-        raise RuntimeError("allocated size does not match required size")
+    _check_count(int(times.sum()), size)
     return _of_array(np.repeat(np.arange(times.size, dtype=times.dtype), times))
 
 
@@ -298,10 +305,15 @@ def repeat_interleave(
         )
     if not isinstance(repeats, Tensor):
         shape = tuple(input.shape)
+        if output_size not in (None, n * repeats):
+            raise RuntimeError(
+                f"repeat_interleave: Invalid output_size, expected {n * repeats} but got {output_size}"
+            )
         spread = expand(unsqueeze(input, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
         copies = dense_copy(spread)  # never what was given, and so no view of it
         return reshape(copies, (*shape[:d], n * repeats, *shape[d + 1 :]))
     count = sum(times.tolist()) * (1 if times.size == n else n)
+    _check_count(count, output_size)
     input._spec.like((*input.shape[:d], count, *input.shape[d + 1 :]))  # is refused where it cannot be
     index = np.repeat(np.arange(n), times if times.size == n else times[0])
     return _index_select(input, place=Place((d,), [index], index.shape))

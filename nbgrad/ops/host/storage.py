@@ -257,7 +257,10 @@ class UntypedStorage:
         return found if isinstance(index, slice) else found.item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._elements()[index] = value
+        if not isinstance(value, int):
+            kind = type(value).__name__
+            raise RuntimeError(f"can only set storage content with a int types, but got {kind} instead")
+        self._elements()[index] = value & 255
 
     def tolist(self) -> list[Any]:
         """Its elements as numbers."""

@@ -36,6 +36,11 @@ def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
     if pivots.is_meta:
         return bare(pivots, (*tuple(pivots.shape)[:-1], rows, rows), dtype=d)
     steps = pivots._host().reshape(prod(tuple(pivots.shape)[:-1]), tuple.__getitem__(pivots.shape, -1))
+    if steps.size and not 1 <= steps.min() <= steps.max() <= rows:
+        raise RuntimeError(
+            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+            "Did you properly pass the result of lu_factor?"
+        )
     order = np.tile(np.arange(rows), (len(steps), 1))
     every = np.arange(len(steps))
     for k in range(steps.shape[1]):
@@ -302,6 +307,15 @@ def linalg_lu_solve(
         raise RuntimeError(
             f"torch.linalg.lu_solve: LU must be batches of square matrices, but they are {LU.shape[-2]} by {LU.shape[-1]} matrices"
         )
+    if pivots.numel() and not pivots.is_meta:
+        for wrong, bound in (
+            (pivots._host().min() < 1, "greater or equal to 1"),
+            (pivots._host().max() > tuple.__getitem__(LU.shape, -1), "smaller or equal to LU.size(-2)"),
+        ):
+            if wrong:
+                raise RuntimeError(
+                    f"Pivots given to lu_solve must all be {bound}. Did you properly pass the result of lu_factor?"
+                )
     P, transposed = _permutation(pivots, rows=tuple.__getitem__(LU.shape, -1), d=LU.dtype), adjoint == left
     X = B if left else B.mT
     if not transposed:

@@ -23,7 +23,7 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import scatter_add
-from nbgrad.ops.reduce.reduction import SUM, in_runs
+from nbgrad.ops.reduce.reduction import SUM, asked_dtype, in_runs
 from nbgrad.ops.reduce.walk import walk
 from nbgrad.ops.views.copy import clone, copy_memory, full, to_dtype, zeros
 from nbgrad.ops.views.join import cat
@@ -106,16 +106,6 @@ def _cumsum(input: Spec, *, dim: int, reverse: bool) -> Run:
     return _scan("cumsum", input, dim, reverse)
 
 
-def _sum_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
-    """In what a running sum or product is taken."""
-    if dtype is not None:
-        return dtypes.to_dtype(dtype)
-    if out is not None:
-        return out._spec.dtype
-    d = input._spec.dtype
-    return d if d.is_floating_point else dtypes.int64
-
-
 def _dim(name: str, dim: Any, ndim: int) -> int:
     if type(dim) is not int and (not hasattr(dim, "__index__") or isinstance(dim, bool)):
         raise TypeError(f"{name}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
@@ -126,7 +116,7 @@ _FOUND = "expected scalar_type {want} but found {got}"
 
 
 def _running(name: str, op: Any, input: Tensor, dim: Any, dtype: Any, out: Tensor | None, **more: Any) -> Any:
-    d = _sum_dtype(input, dtype, out)
+    d = asked_dtype(input, dtype, out)
     at = _dim(name, dim, input.ndim)
     if out is None and input._spec.dtype is d and (d.is_floating_point or d is dtypes.int64):
         return call_of(op, input, dim=at, **more)

@@ -18,6 +18,7 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.tape.modes import state
 
 _x, _r, _n = var("x"), var("r"), var("n")
 
@@ -251,10 +252,19 @@ def _dims(dim: Any, ndim: int) -> Ints:
 _MATCH = "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype."
 
 
-def _sum_dtype(d: _dtype, asked: Any) -> _dtype:
-    if asked is not None:
-        return dtypes.to_dtype(asked)
+def total_dtype(d: _dtype) -> _dtype:
+    """In what a sum or a product of a dtype is taken, when nothing else is asked for."""
     return d if d.is_floating_point else dtypes.int64
+
+
+def asked_dtype(input: Tensor, dtype: Any, out: Tensor | None) -> _dtype:
+    """In what it is taken: as asked for, or told by `out`. Integers carry no gradient, so are refused where one is wanted."""
+    if dtype is None:
+        return total_dtype(input._spec.dtype) if out is None else out._spec.dtype
+    d = dtypes.to_dtype(dtype)
+    if not d.is_floating_point and input.requires_grad and state.grad:
+        raise RuntimeError(f"Autograd not support dtype: {d.scalar_name}")
+    return d
 
 
 def _past(dims: Ints) -> Ints:

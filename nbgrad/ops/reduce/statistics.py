@@ -24,7 +24,7 @@ from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce.extremes import _shared, extreme
-from nbgrad.ops.reduce.reduction import AMAX, AMIN, Reduction, _dims, _past, reduction
+from nbgrad.ops.reduce.reduction import AMAX, AMIN, Reduction, _dims, _past, asked_dtype, reduction
 from nbgrad.ops.reduce.sums import _count, _kept, _mean, _moved_by, sum
 from nbgrad.ops.reduce.walk import as_lines, still, walk
 from nbgrad.ops.views.copy import copy_, full, to_dtype, zeros
@@ -314,7 +314,7 @@ def nansum(
     if not d.is_floating_point and out is not None:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{d.scalar_name}'")
     if not d.is_floating_point:
-        return sum(to_dtype(input, d), dim, keepdim)
+        return sum(to_dtype(input, asked_dtype(input, d, None)), dim, keepdim)
     if d is own and out is None:
         return call_of(_nansum, input, dims=_dims(dim, input.ndim), keepdim=keepdim)
     got: Tensor = _nansum(to_dtype(input, d), dims=_dims(dim, input.ndim), keepdim=keepdim)

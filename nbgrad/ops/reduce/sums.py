@@ -31,8 +31,9 @@ from nbgrad.ops.reduce.reduction import (
     _inner,
     _lanes,
     _past,
-    _sum_dtype,
+    asked_dtype,
     reduction,
+    total_dtype,
 )
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.join import cat
@@ -68,7 +69,7 @@ def _kept(g: Tensor, ndim: int, dims: Ints, keepdim: bool) -> Tensor:
 
 def _sum_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
     d = input.dtype
-    return reduction(SUM, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
+    return reduction(SUM, input, dims, keepdim, total_dtype(d), _lanes(d))
 
 
 @prepared(
@@ -105,9 +106,7 @@ def sum(
     tensor([1., 1., 1.])
     """
     if dtype is not None or out is not None:
-        d = (
-            out.dtype if dtype is None and out is not None else dtypes.to_dtype(dtype)
-        )  # it decides in what the sum is taken
+        d = asked_dtype(input, dtype, out)
         got = to_dtype(sum(to_dtype(input, d), dim, keepdim), d)
         return got if out is None else into("sum", out, got, (input,))
     if dim is None and not keepdim:
@@ -237,7 +236,7 @@ def _others(x: Tensor, dim: int) -> Tensor:
 
 def _prod_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
     d = input.dtype
-    return reduction(PROD, input, dims, keepdim, _sum_dtype(d, None), _lanes(d))
+    return reduction(PROD, input, dims, keepdim, total_dtype(d), _lanes(d))
 
 
 @prepared(
@@ -279,7 +278,7 @@ def prod(
     tensor([0., 8., 0.])
     """
     if dtype is not None or out is not None:
-        d = out.dtype if dtype is None and out is not None else dtypes.to_dtype(dtype)
+        d = asked_dtype(input, dtype, out)
         got = to_dtype(prod(to_dtype(input, d), dim, keepdim), d)
         return got if out is None else into("prod", out, got, (input,))
     if dim is None:
