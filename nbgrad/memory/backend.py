@@ -21,6 +21,7 @@ import numpy as np
 
 from nbgrad.kernels import build
 from nbgrad.kernels import launch as _launch
+from nbgrad.memory import gpu
 from nbgrad.memory.device import device
 
 if TYPE_CHECKING:
@@ -143,6 +144,19 @@ class CPU:
         to[:nbytes] = source[:nbytes]
 
     @staticmethod
+    def write(buffer: Any, array: np.ndarray[Any, Any]) -> None:
+        buffer[: len(array)] = array
+
+    @staticmethod
+    def bytes_of(buffer: Any, nbytes: int) -> np.ndarray[Any, Any]:
+        found: np.ndarray[Any, Any] = buffer[:nbytes]
+        return found
+
+    @staticmethod
+    def clear(buffer: Any, nbytes: int) -> None:
+        buffer[:nbytes] = 0
+
+    @staticmethod
     def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> _launch.Launch:
         """For a range of `n` steps of about an element each; of `quick` ones, no step takes much longer."""
         if n == 0:
@@ -224,6 +238,18 @@ class Meta:
         """There is nothing to copy."""
 
     @staticmethod
+    def write(buffer: Any, array: np.ndarray[Any, Any]) -> None:
+        """There is nowhere to write to."""
+
+    @staticmethod
+    def bytes_of(buffer: Any, nbytes: int) -> np.ndarray[Any, Any]:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    @staticmethod
+    def clear(buffer: Any, nbytes: int) -> None:
+        """There is nothing to clear."""
+
+    @staticmethod
     def kernel(
         name: str, source: str, params: Sequence[str], contract: bool = False, unrolled: bool = True
     ) -> build.Kernel:
@@ -238,8 +264,8 @@ class Meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
 
-Backend: TypeAlias = CPU | Meta
-BUFFERS: Final = np.ndarray, Nowhere
+Backend: TypeAlias = CPU | Meta | gpu.CUDA
+BUFFERS: Final = np.ndarray, Nowhere, gpu.Buffer
 cpu: Final = CPU()
 meta: Final = Meta()
 _SERVED: Final[dict[str, Backend]] = {"cpu": cpu, "meta": meta}
@@ -254,7 +280,7 @@ def of(where: device) -> Backend:
     found = _SERVED.get(where.type)
     if found is None:
         if where.type == "cuda":
-            raise AssertionError("Torch not compiled with CUDA enabled")
+            return gpu.of(where)
         raise RuntimeError(
             f"Found no backend for device '{where}': this release of nbgrad computes on the CPU only"
         )
@@ -263,7 +289,18 @@ def of(where: device) -> Backend:
 
 def of_memory(buffer: Any) -> Backend:
     """Who made it."""
+    if isinstance(buffer, gpu.Buffer):
+        return buffer.serves
     return meta if type(buffer) is Nowhere else cpu
+
+
+def settled(where: device) -> device:
+    """A device as tensors have it: of a GPU that is named by its type alone, the current one.
+
+    >>> settled(device("meta"))
+    device(type='meta')
+    """
+    return of(where).device if where.type == "cuda" else where
 
 
 def valueless(name: str) -> NotImplementedError:

@@ -69,7 +69,7 @@ _spec_of = _known.get
 
 def placed(device: Any) -> _device:
     """Where a new tensor is made."""
-    return (default.device or cpu) if device is None else _device(device)
+    return backend.settled((default.device or cpu) if device is None else _device(device))
 
 
 def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:

@@ -26,6 +26,7 @@ from nbgrad.expr.prims import ne
 from nbgrad.history.record import written_by
 from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.memory import dtypes, layout
+from nbgrad.memory.backend import settled as settled_device
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints
@@ -61,17 +62,32 @@ def copying(to: Spec, source: Spec) -> Kernel:
 
 def _across(to: Spec, source: Spec) -> Kernel:
     """The same from one device to another."""
-    if to.backend.holds:  # and so the source does not, as no other device has memory yet
+    if not to.backend.holds:
+        return Kernel(0, to.backend.launch(2, "", 0), 0)
+    if not source.backend.holds:
         source.backend.to_host(None, source)  # which refuses
-    return Kernel(0, to.backend.launch(2, "", 0), 0)
+    return Kernel(0, _crossing(to, source), 0)
+
+
+def _crossing(to: Spec, source: Spec) -> Callable[..., None]:
+    """Bytes go over as they lie; what is to lie otherwise, or to be cast, is so where it goes to."""
+    there, gives, takes = source.on(to.device), source.backend, to.backend
+    if there is to and layout.is_dense(to.shape, to.strides):
+        return lambda _, n, buf, values: takes.write(buf, gives.bytes_of(values, source.nbytes))
+    k = copying(to, there)
+
+    def launch(_: int, n: int, buf: Any, values: Any) -> None:
+        over = takes.from_host(gives.bytes_of(values, source.nbytes))
+        k.launch(k.address, k.n, buf, over)
+
+    return launch
 
 
 def fill_memory(t: Tensor, value: Any) -> None:
     sp = t._spec
     zero = not value and not (isinstance(value, float) and np.signbit(value))
     if zero and sp.extent == sp.numel < PARALLEL_FROM:
-        if sp.backend.holds:
-            t._buf[: sp.numel * sp.itemsize] = 0
+        sp.backend.clear(t._buf, sp.nbytes)
         return
     if not sp.numel:
         return
@@ -288,7 +304,7 @@ def to(
             dtype = a
     copy = copy or any(flags[1:])
     d = input._spec.dtype if dtype is None else dtypes.to_dtype(dtype)
-    out = _cast(input, d, memory_format, None if device is None else _device(device))
+    out = _cast(input, d, memory_format, None if device is None else settled_device(_device(device)))
     return clone(input, memory_format=memory_format) if copy and out is input else out
 
 
@@ -382,7 +398,8 @@ def cuda(
     Traceback (most recent call last):
     AssertionError: Torch not compiled with CUDA enabled
     """
-    return _cast(self, self._spec.dtype, memory_format, _device("cuda" if device is None else device))
+    where = settled_device(_device("cuda" if device is None else device))
+    return _cast(self, self._spec.dtype, memory_format, where)
 
 
 # ---------------------------------------------------------------- writes

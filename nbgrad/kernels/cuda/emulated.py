@@ -1,0 +1,117 @@
+"""A device that the CPU plays, so that all above a driver runs, and is tested, where there is no GPU.
+
+Promises the verbs of `driver.py`, and no kindness: memory is poisoned when it is given and when it is given back, both with guards
+around it that are looked at, and the threads of a block run in any of three orders. A number that was never written is a NaN, or an index
+that leads nowhere. `Emulated` does at once what it is asked; `Deferred` does nothing before somebody waits, as a device may, so that who
+reads too early, or frees too early, finds the poison. Kernels are CUDA's texts, rewritten for the CPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from nbgrad.kernels import build, launch
+from nbgrad.kernels.cuda.emulate import emulated
+
+GUARD: Final = 64  # bytes before a block and behind it
+POISON: Final = 0xFF  # of floats a NaN, of integers -1
+ORDERS: Final = ((1, 0), (255, 255), (77, 131))  # thread `(k * odd + shift) & 255` is the k-th: forward, backward, mixed
+KEPT: Final = 256  # blocks that were given back and are looked at once more before their memory is
+
+Code = tuple[int, launch.Launch]
+
+
+class Emulated:
+    """`order` is that of the threads, `uploads` and `downloads` count what went over."""
+
+    def __init__(self) -> None:
+        self.order = ORDERS[0]
+        self.uploads = self.downloads = 0
+        self._blocks: dict[int, np.ndarray[Any, Any]] = {}
+        self._freed: deque[np.ndarray[Any, Any]] = deque()
+        self._fault = ""
+
+    def allocate(self, nbytes: int, stream: int) -> int:
+        block = np.full(nbytes + 2 * GUARD, POISON, np.uint8)
+        address = int(block.__array_interface__["data"][0]) + GUARD
+        self._blocks[address] = block
+        return address
+
+    def free(self, address: int, nbytes: int, stream: int) -> None:
+        block = self._blocks.pop(address)
+        if (block[:GUARD] != POISON).any() or (block[GUARD + nbytes :] != POISON).any():
+            self._fault = f"a kernel wrote beside a block of {nbytes} bytes"
+        block[:] = POISON
+        self._freed.append(block)
+        if len(self._freed) > KEPT and (self._freed.popleft() != POISON).any():
+            self._fault = "a kernel wrote to memory that was given back"
+
+    def load(self, name: str, source: str, params: Sequence[str]) -> Code:
+        text, codes = emulated(name, source, params)
+        letters = "".join(["d" if code in ("f4", "f8") else "q" for code in codes[2:]])
+        return build.kernel(name, text, codes).address, launch.launcher(0, letters, False)
+
+    def launch(self, code: Code, blocks: int, args: Sequence[int | float], stream: int) -> None:
+        address, run = code
+        run(address, blocks, *args, blocks, *self.order)
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        ctypes.memmove(to, source, nbytes)
+
+    def fill(self, to: int, byte: int, nbytes: int, stream: int) -> None:
+        ctypes.memset(to, byte, nbytes)
+
+    def upload(self, to: int, array: Any, stream: int) -> None:
+        self.uploads += 1
+        self.copy(to, _address(array), array.nbytes, stream)
+
+    def download(self, array: Any, source: int, stream: int) -> None:
+        self.downloads += 1
+        self.synchronize(stream)
+        ctypes.memmove(_address(array), source, array.nbytes)
+
+    def synchronize(self, stream: int | None) -> None:
+        if self._fault:
+            fault, self._fault = self._fault, ""
+            raise RuntimeError(f"emulated CUDA: {fault}")
+
+
+class Deferred(Emulated):
+    """What is asked of it waits in one queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._queue: deque[Callable[[], None]] = deque()
+        self._working = threading.RLock()
+
+    def free(self, address: int, nbytes: int, stream: int) -> None:
+        self._queue.append(lambda: Emulated.free(self, address, nbytes, stream))
+
+    def launch(self, code: Code, blocks: int, args: Sequence[int | float], stream: int) -> None:
+        self._queue.append(lambda: Emulated.launch(self, code, blocks, args, stream))
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._queue.append(lambda: Emulated.copy(self, to, source, nbytes, stream))
+
+    def fill(self, to: int, byte: int, nbytes: int, stream: int) -> None:
+        self._queue.append(lambda: Emulated.fill(self, to, byte, nbytes, stream))
+
+    def upload(self, to: int, array: Any, stream: int) -> None:
+        kept = array.copy()
+        self._queue.append(lambda: Emulated.upload(self, to, kept, stream))
+
+    def synchronize(self, stream: int | None) -> None:
+        with self._working:
+            while self._queue:
+                self._queue.popleft()()
+        super().synchronize(stream)
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,89 @@
+"""Kernels of a device, loaded when they are first launched, and what launches them over buffers.
+
+Promises the backend the two callables of the CPU's launchers, `launch(kernel, n, *buffers, *numbers)`: one has the range 0..n cut over
+the threads of a grid, one leaves it to a single thread, as the CPU does with what is written in order. A buffer is anything with an
+`address`; a host's array has none, and is refused by that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nbgrad.base.source import fill, function
+from nbgrad.kernels.cuda.driver import THREADS, Driver, Entry
+
+Launch = Callable[..., None]
+MOST = 1 << 14  # blocks of a grid: by then every processor of any device has work for many turns
+
+
+class Kernel:
+    """One of the CPU's texts on a device. `many` and `alone` are its code for a grid and for one thread, made when one is asked for."""
+
+    __slots__ = ("address", "alone", "driver", "many", "name", "params", "source")
+    many: Entry
+    alone: Entry
+
+    def __init__(self, driver: Driver, name: str, source: str, params: Sequence[str]) -> None:
+        self.driver, self.name, self.source, self.params = driver, name, source, tuple(params)
+        self.address = self  # what a plan keeps of a kernel
+
+    def __getattr__(self, way: str) -> Entry:
+        if way not in ("many", "alone"):
+            raise AttributeError(way)
+        with _loading:
+            made = self._loaded(way == "alone")
+        setattr(self, way, made)
+        return made
+
+    def _loaded(self, alone: bool) -> Entry:
+        from nbgrad.kernels.cuda.spread import Unspreadable, spread  # which takes Python's parser along
+
+        try:
+            text, params = spread(self.name, self.source, self.params, alone)
+        except Unspreadable:
+            if alone:
+                raise NotImplementedError(f"{self.name}: no CUDA kernel in this release") from None
+            return self.alone  # what counts along is work for one thread
+        code = self.driver.load(self.name, text, params)
+        return Entry(code, 1 << 62, 1) if alone else Entry(code, THREADS, MOST)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({' '.join(self.params)}) for CUDA>"
+
+
+_loading = threading.RLock()
+
+
+class Streams(threading.local):
+    """The stream that a thread's work goes to."""
+
+    current = 0
+
+
+streams = Streams()
+
+
+_LAUNCH = """
+def launch({parameters}):
+    if n:
+        entry = kernel.{way}
+        run(entry.code, entry.grid(n), ({arguments},), streams.current)
+"""
+
+
+def launcher(driver: Driver, buffers: int, numbers: str, alone: bool) -> Launch:
+    """`numbers` holds one letter per number after the buffers: d for float64, q for int64. No driver is given a bool, which is one byte."""
+    taken = [f"b{k}" for k in range(buffers)]
+    given = {f"n{k}": "float" if kind == "d" else "int" for k, kind in enumerate(numbers)}
+    addresses = [f"{b}.address" for b in taken]
+    text = fill(
+        _LAUNCH,
+        parameters=", ".join(["kernel", "n", *taken, *given]),
+        way="alone" if alone else "many",
+        arguments=", ".join(["n", *addresses, *[f"{kind}({n})" for n, kind in given.items()]]),
+    )
+    scope = dict(run=driver.launch, streams=streams)
+    made: Launch = function("launch", text, scope, "launcher of CUDA's kernels", f"{buffers} {numbers}", True)
+    return made

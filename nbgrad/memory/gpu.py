@@ -1,0 +1,203 @@
+"""What a GPU does for a tensor: the verbs of `backend.py` over a driver's, real or emulated.
+
+Promises that its memory is no array: a `Buffer` has an address and a length, and what is no kernel finds nothing in it to read. What is
+made for it once, a kernel's code or the constants of a geometry, stays on the device with the plan.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from nbgrad.base.tables import Table
+from nbgrad.kernels.cuda.driver import Driver
+from nbgrad.kernels.cuda.launch import Kernel, Launch, launcher, streams
+from nbgrad.memory.device import device
+
+if TYPE_CHECKING:
+    from nbgrad.memory.storage import Spec
+
+
+class Buffer:
+    """So many bytes of a device, from an address on: part of `base`, unless that is None."""
+
+    __slots__ = ("__weakref__", "address", "base", "nbytes", "serves")
+    address: int
+    base: Any
+    nbytes: int
+    serves: CUDA
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __getitem__(self, part: slice) -> Buffer:
+        start, stop, _ = part.indices(self.nbytes)
+        shown = Buffer()
+        shown.serves, shown.address, shown.nbytes = self.serves, self.address + start, max(stop - start, 0)
+        shown.base = self if self.base is None else self.base
+        return shown
+
+    def copy(self) -> Buffer:
+        made = self.serves.empty(self.nbytes)
+        self.serves.copy(made, self, self.nbytes)
+        return made
+
+
+class Block(Buffer):
+    """A buffer whose memory goes back to where it came from with it, to be used again after what its stream was asked until then."""
+
+    __slots__ = ("stream",)
+    stream: int
+
+    def __del__(self) -> None:
+        if self.nbytes:
+            self.serves.driver.free(self.address, self.nbytes, self.stream)
+
+
+_block: Callable[[type[Block]], Block] = object.__new__
+_bytes = np.dtype(np.uint8)
+
+
+def _nothing(*_: Any) -> None:
+    """The launch over an empty range."""
+
+
+class CUDA:
+    """Tensors of one device."""
+
+    holds: Final = True
+
+    def __init__(self, index: int, driver: Driver) -> None:
+        self.device, self.driver = device("cuda", index), driver
+        self._constants: WeakValueDictionary[tuple[int, ...], Buffer] = WeakValueDictionary()
+        self._kernels: Table[tuple[str, str, tuple[str, ...]], Kernel] = Table("memory.gpu.kernels", None)
+        self._launchers: Table[tuple[int, str, bool], Launch] = Table("memory.gpu.launchers", None)
+        self._readers: dict[str, Callable[[Buffer], tuple[Any]]] = {}
+
+    def allocate(self, nbytes: int, _: Any) -> Buffer:
+        stream = streams.current
+        address = self.driver.allocate(nbytes, stream) if nbytes else 0
+        made = _block(Block)
+        made.serves, made.address, made.nbytes, made.base, made.stream = self, address, nbytes, None, stream
+        return made
+
+    def empty(self, nbytes: int) -> Buffer:
+        return self.allocate(nbytes, _bytes)
+
+    def zeros(self, nbytes: int) -> Buffer:
+        made = self.empty(nbytes)
+        self.clear(made, nbytes)
+        return made
+
+    def clear(self, buffer: Buffer, nbytes: int) -> None:
+        if nbytes:
+            self.driver.fill(buffer.address, 0, nbytes, streams.current)
+
+    def view(self, buffer: Buffer, offset: int) -> Buffer:
+        return buffer[offset:]
+
+    def address(self, buffer: Buffer) -> int:
+        return buffer.address
+
+    def constants(self, numbers: Sequence[int]) -> Buffer:
+        """Uploaded once, as long as somebody has them."""
+        key = tuple(numbers)
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = self.from_host(np.array(key, np.int64).view(_bytes))
+        return found
+
+    def kernel(
+        self, name: str, source: str, params: Sequence[str], contract: bool = False, unrolled: bool = True
+    ) -> Kernel:
+        key = name, source, tuple(params)
+        return self._kernels.get(key) or self._kernels.setdefault(key, Kernel(self.driver, *key))
+
+    def launch(self, buffers: int, numbers: str, n: int, quick: bool = False) -> Launch:
+        """For a range of `n` steps; of one step, or of what is to be written in order, on one thread."""
+        if n == 0:
+            return _nothing
+        key = buffers, numbers, n <= 1
+        return self._launchers.get(key) or self._launchers.setdefault(key, launcher(self.driver, *key))
+
+    def copy(self, to: Buffer, source: Buffer, nbytes: int) -> None:
+        if nbytes:
+            self.driver.copy(to.address, source.address, nbytes, streams.current)
+
+    def from_host(self, array: Any) -> Buffer:
+        made = self.empty(len(array))
+        self.write(made, array)
+        return made
+
+    def write(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
+        """The host's bytes to the begin of a buffer."""
+        if array.nbytes:
+            self.driver.upload(buffer.address, array, streams.current)
+
+    def bytes_of(self, buffer: Buffer, nbytes: int) -> np.ndarray[Any, Any]:
+        """The first bytes of a buffer, copied to the host."""
+        found = np.empty(nbytes, _bytes)
+        if nbytes:
+            self.driver.download(found, buffer.address, streams.current)
+        return found
+
+    def to_host(self, buffer: Buffer, spec: Spec) -> np.ndarray[Any, Any]:
+        """A copy, which is not to be written to: nobody would see it."""
+        strides = tuple(s * spec.itemsize for s in spec.strides)
+        if spec.numel == 0:
+            return np.empty(spec.shape, spec.dtype.np)
+        found = np.ndarray(spec.shape, spec.dtype.np, self.bytes_of(buffer, spec.nbytes), 0, strides)
+        found.flags.writeable = False
+        return found
+
+    def reader(self, code: str) -> Callable[[Buffer], tuple[Any]]:
+        found = self._readers.get(code)
+        if found is None:
+            kind = np.dtype(np.bool_ if code == "b1" else code)
+            found = self._readers[code] = lambda buffer: (
+                self.bytes_of(buffer, kind.itemsize).view(kind)[0].item(),
+            )
+        return found
+
+    def synchronize(self) -> None:
+        self.driver.synchronize(None)
+
+
+def _driver() -> Driver:
+    how = os.environ.get("NBGRAD_CUDA_EMULATE")
+    if not how:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    from nbgrad.kernels.cuda import emulated
+
+    return emulated.Deferred() if how == "deferred" else emulated.Emulated()
+
+
+def device_count() -> int:
+    """How many devices there are."""
+    return int(bool(os.environ.get("NBGRAD_CUDA_EMULATE")))
+
+
+class _Current(threading.local):
+    """Which device a thread uses where none is named."""
+
+    index = 0
+
+
+current: Final = _Current()
+_served: Table[int, CUDA] = Table("memory.gpu.served", None)
+_starting: Final = threading.Lock()
+
+
+def of(where: device) -> CUDA:
+    """Who serves a device of this type."""
+    index = current.index if where.index is None else where.index
+    found = _served.get(index)
+    if found is None:
+        with _starting:
+            found = _served.get(index) or _served.setdefault(index, CUDA(index, _driver()))
+    return found
