@@ -94,15 +94,16 @@ class CUDA:
         self.clear(made, nbytes)
         return made
 
-    def clear(self, buffer: Buffer, nbytes: int) -> None:
+    def clear(self, buffer: Any, nbytes: int) -> None:
         if nbytes:
             self.driver.fill(buffer.address, 0, nbytes, streams.current)
 
-    def view(self, buffer: Buffer, offset: int) -> Buffer:
-        return buffer[offset:]
+    def view(self, buffer: Any, offset: int) -> Buffer:
+        shown: Buffer = buffer[offset:]
+        return shown
 
-    def address(self, buffer: Buffer) -> int:
-        return buffer.address
+    def address(self, buffer: Any) -> int:
+        return int(buffer.address)
 
     def constants(self, numbers: Sequence[int]) -> Buffer:
         """Uploaded once, as long as somebody has them."""
@@ -125,7 +126,7 @@ class CUDA:
         key = buffers, numbers, n <= 1
         return self._launchers.get(key) or self._launchers.setdefault(key, launcher(self.driver, *key))
 
-    def copy(self, to: Buffer, source: Buffer, nbytes: int) -> None:
+    def copy(self, to: Any, source: Any, nbytes: int) -> None:
         if nbytes:
             self.driver.copy(to.address, source.address, nbytes, streams.current)
 
@@ -134,19 +135,19 @@ class CUDA:
         self.write(made, array)
         return made
 
-    def write(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
+    def write(self, buffer: Any, array: np.ndarray[Any, Any]) -> None:
         """The host's bytes to the begin of a buffer."""
         if array.nbytes:
             self.driver.upload(buffer.address, array, streams.current)
 
-    def bytes_of(self, buffer: Buffer, nbytes: int) -> np.ndarray[Any, Any]:
+    def bytes_of(self, buffer: Any, nbytes: int) -> np.ndarray[Any, Any]:
         """The first bytes of a buffer, copied to the host."""
         found = np.empty(nbytes, _bytes)
         if nbytes:
             self.driver.download(found, buffer.address, streams.current)
         return found
 
-    def to_host(self, buffer: Buffer, spec: Spec) -> np.ndarray[Any, Any]:
+    def to_host(self, buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:
         """A copy, which is not to be written to: nobody would see it."""
         strides = tuple(s * spec.itemsize for s in spec.strides)
         if spec.numel == 0:

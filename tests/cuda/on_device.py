@@ -1,19 +1,20 @@
-"""The case table on an emulated device against the CPU: `NBGRAD_CUDA_EMULATE=1 python -X faulthandler -m tests.cuda.on_device`.
+"""The case table on an emulated device, against the CPU: values, gradients, those of second order, dtypes, strides.
 
-Of each case what is wrong, if anything is, and how often the host waited; in a process of its own, as where tensors are is not
-to be changed for other tests.
+`NBGRAD_CUDA_EMULATE=1 python -X faulthandler -m tests.cuda.on_device [--order K] [NAME ...]` prints what is wrong, a case a line, each
+before it is run, so that the last line names the one that has ended the process. In a process of its own, as a device there either
+is or is not.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from nbgrad.kernels.cuda.emulated import ORDERS
 from nbgrad.memory import backend
 from tests import derive
 from tests.cases import CASES, OpCase, Sample, samples
@@ -21,6 +22,7 @@ from tests.compare import assert_same, leaves, outcome
 from tests.support import T
 
 DEVICE = T.device("cuda", 0)
+NO_KERNEL = "no CUDA kernel in this release"
 
 
 def on_device(t: Any) -> Any:
@@ -35,14 +37,16 @@ def there(sample: Sample) -> Any:
     def tensors(module: Any, requires_grad: bool = False) -> list[Any]:
         return [on_device(t) for t in sample.tensors(module, requires_grad)]
 
-    return SimpleNamespace(tensors=tensors, label=sample.label)
+    return SimpleNamespace(tensors=tensors)
 
 
 def computed(case: OpCase, sample: Any, backward: bool) -> list[Any]:
     """The results, and the gradients of first and second order if there are any."""
     T.manual_seed(0)
     results = leaves(case.fn(T, *sample.tensors(T)))
-    if backward and any(getattr(t, "requires_grad", False) for t in leaves(case.fn(T, *sample.tensors(T, True)))):
+    if backward and any(
+        getattr(t, "requires_grad", False) for t in leaves(case.fn(T, *sample.tensors(T, True)))
+    ):
         grads, further = derive.second_order(T, case, sample)
         results += [*grads, *further]
     return results
@@ -52,47 +56,49 @@ def same(got: Any, want: Any, label: str) -> None:
     assert (got is None) == (want is None), label
     if isinstance(want, T.Tensor):
         assert got.device == DEVICE, f"{label}: on {got.device}"
-        assert not want.numel() or got.stride() == want.stride(), f"{label}: lies as {got.stride()}, not {want.stride()}"
+        lies = got.stride(), want.stride()
+        assert not want.numel() or lies[0] == lies[1], f"{label}: lies as {lies[0]}, not {lies[1]}"
         got, want = got.detach().cpu(), want.detach()
     assert_same(got, want, label)
 
 
-def compared(case: OpCase, dtype: str, count: int) -> None:
+def compare(case: OpCase, dtype: str, count: int) -> None:
     """Raises what is wrong with the case in its first samples."""
+    backward = case.differentiable and "float" in dtype
     for sample in list(samples(case, dtype))[:count]:
-        backward = case.differentiable and "float" in dtype
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            want = outcome(lambda: computed(case, sample, backward))
-            with DEVICE:
-                if isinstance(want, str):
-                    assert outcome(lambda: computed(case, there(sample), backward)) == want
-                    continue
-                got = computed(case, there(sample), backward)
+        want = outcome(partial(computed, case, sample, backward))
+        with DEVICE:
+            run = partial(computed, case, there(sample), backward)
+            if isinstance(want, str):
+                assert outcome(run) == want, f"{sample.label}: {outcome(run)}, not {want}"
+                continue
+            got = run()
         assert len(got) == len(want), sample.label
         for k, (g, w) in enumerate(zip(got, want)):
             same(g, w, f"{sample.label}, result {k}")
 
 
-def main(names: Sequence[str]) -> None:
-    driver = backend.of(DEVICE).driver
-    wrong = 0
-    began = time.time()
-    for name in names or CASES:
+def main(*given: str) -> None:
+    driver: Any = backend.of(DEVICE).driver
+    if given[:1] == ("--order",):
+        driver.order = ORDERS[int(given[1])]
+        given = given[2:]
+    for name in given or CASES:
         case = CASES[name]
         print(name, end=" ", flush=True)
         try:
-            compared(case, "float32" if "float32" in case.dtypes else case.dtypes[0], 1)
-            print("ok")
+            compare(case, "float32" if "float32" in case.dtypes else case.dtypes[0], 1)
+        except NotImplementedError as error:
+            print("none" if NO_KERNEL in str(error) else f"WRONG: {error}")
         except Exception as error:
-            wrong += 1
-            text = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            print("WRONG", text, f"[{where.filename.rpartition('nbgrad/')[2]}:{where.lineno}]")
-            if names:
-                traceback.print_exc()
-    print(wrong, "wrong", driver.uploads, driver.downloads, time.time() - began)
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            text = " ".join(str(error).split())[:200]
+            print(f"WRONG: {type(error).__name__}: {text} at {at.filename}:{at.lineno}")
+        else:
+            print("right")
+    driver.synchronize(None)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    warnings.simplefilter("ignore")
+    main(*sys.argv[1:])

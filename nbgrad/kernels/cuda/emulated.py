@@ -21,7 +21,11 @@ from nbgrad.kernels.cuda.emulate import emulated
 
 GUARD: Final = 64  # bytes before a block and behind it
 POISON: Final = 0xFF  # of floats a NaN, of integers -1
-ORDERS: Final = ((1, 0), (255, 255), (77, 131))  # thread `(k * odd + shift) & 255` is the k-th: forward, backward, mixed
+ORDERS: Final = (
+    (1, 0),
+    (255, 255),
+    (77, 131),
+)  # thread `(k * odd + shift) & 255` is the k-th: forward, backward, mixed
 KEPT: Final = 256  # blocks that were given back and are looked at once more before their memory is
 
 Code = tuple[int, launch.Launch]

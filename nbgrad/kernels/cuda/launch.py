@@ -22,12 +22,13 @@ class Kernel:
     """One of the CPU's texts on a device. `many` and `alone` are its code for a grid and for one thread, made when one is asked for."""
 
     __slots__ = ("address", "alone", "driver", "many", "name", "params", "source")
+    address: Any  # what a plan keeps of a kernel: itself
     many: Entry
     alone: Entry
 
     def __init__(self, driver: Driver, name: str, source: str, params: Sequence[str]) -> None:
         self.driver, self.name, self.source, self.params = driver, name, source, tuple(params)
-        self.address = self  # what a plan keeps of a kernel
+        self.address = self
 
     def __getattr__(self, way: str) -> Entry:
         if way not in ("many", "alone"):

@@ -11,6 +11,7 @@ from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.tensor import Tensor, empty, requires, wrap
 from nbgrad.kernels import products
 from nbgrad.kernels.cpu import reduce as reductions
+from nbgrad.kernels.cuda import products as elements
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.storage import Spec, spec
@@ -54,11 +55,31 @@ def _make(a: Spec, b: Spec) -> Run:
         return lambda x, y: empty(out)
     if not out.ndim and d.is_floating_point:
         return _inner(a, b, out)
+    if out.backend is not backend.cpu:
+        return _of_elements(a, b, out)
     read = _as_blas_reads(a), _as_blas_reads(b)
     if read != (a, b):
         product = _make(*read)
         return lambda x, y: to_dtype(product(_copied(x, a, read[0]), _copied(y, b, read[1])), d)
     return _by_blas(a, b, out) or _by_numpy(a, b, out)
+
+
+def _of_elements(a: Spec, b: Spec, out: Spec) -> Run:
+    """Where there is no BLAS: of operands that lie in any way."""
+    x = a.like((1, *a.shape), (0, *a.strides)) if a.ndim == 1 else a
+    y = b.like((*b.shape, 1), (*b.strides, 0)) if b.ndim == 1 else b
+    steps = [(0, *sp.strides)[-3:] for sp in (x, y)]
+    source, signature = elements.product(out.dtype.code)
+    address = out.backend.kernel(f"product_{out.dtype.code}", source, signature).address
+    launch = out.backend.launch(4, "", out.numel)
+    meta = out.backend.constants([x.shape[-2], y.shape[-1], x.shape[-1], *steps[0], *steps[1]])
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        made = empty(out)
+        launch(address, out.numel, meta, made._buf, x._buf, y._buf)
+        return made
+
+    return run
 
 
 def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:

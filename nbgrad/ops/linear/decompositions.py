@@ -34,6 +34,7 @@ from nbgrad.ops.linear.systems import (
     check_square,
     identity,
     solve_triangular,
+    unread,
 )
 from nbgrad.ops.reduce.extremes import amax
 from nbgrad.ops.reduce.sums import sum as _sum
@@ -102,7 +103,7 @@ def _qr_back(g: Any, y0: Tensor, y1: Tensor, mode: str) -> Tensor:
 @differentiable("LinalgQr", batch=lambda x, mode: _qr(x, mode=mode), A=_qr_back)
 def _qr(A: Tensor, *, mode: str) -> tuple[Tensor, Tensor]:
     nothing = full(A._spec.dense().like((0,)), 0)
-    if A.is_meta:
+    if unread("linalg.qr", A):
         *batch, rows, columns = tuple(A.shape)
         k = rows if mode == "complete" else min(rows, columns)
         return nothing if mode == "r" else bare(A, (*batch, rows, k), True), bare(
@@ -253,7 +254,7 @@ def _eigh_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 
 @differentiable("LinalgEigh", batch=lambda x, UPLO: _eigh(x, UPLO=UPLO), A=_eigh_back)
 def _eigh(A: Tensor, *, UPLO: str) -> tuple[Tensor, Tensor]:
-    if A.is_meta:
+    if unread("linalg.eigh", A):
         return bare(A, tuple(A.shape)[:-1]), bare(A, A.shape, columns=True)
     values, vectors, lost = lapack.eigh(A._host(), UPLO)
     if lost.any():
@@ -325,7 +326,7 @@ def _svd_back(g: Any, y0: Tensor, y1: Tensor, y2: Tensor, full_matrices: bool) -
 
 @differentiable("LinalgSvd", batch=lambda x, full_matrices: _svd(x, full_matrices=full_matrices), A=_svd_back)
 def _svd(A: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]:
-    if A.is_meta:
+    if unread("linalg.svd", A):
         *batch, rows, columns = tuple(A.shape)
         k = min(rows, columns)
         wide, down = (rows, columns) if full_matrices else (k, k)

@@ -22,7 +22,7 @@ from nbgrad.ops.arrange.orders import tril, triu
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
-from nbgrad.ops.linear.systems import _solve_triangular, bare, by_columns, identity, solve_triangular
+from nbgrad.ops.linear.systems import _solve_triangular, bare, by_columns, identity, solve_triangular, unread
 from nbgrad.ops.views.copy import zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.slices import narrow
@@ -33,7 +33,7 @@ _Array = np.ndarray[Any, Any]
 @undifferentiable(batch=lambda x, rows, d: _permutation(x, rows=rows, d=d))
 def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
     """P of A = P L U."""
-    if pivots.is_meta:
+    if unread("linalg.lu", pivots):
         return bare(pivots, (*tuple(pivots.shape)[:-1], rows, rows), dtype=d)
     steps = pivots._host().reshape(prod(tuple(pivots.shape)[:-1]), tuple.__getitem__(pivots.shape, -1))
     if steps.size and not 1 <= steps.min() <= steps.max() <= rows:
@@ -95,7 +95,7 @@ def _factor_back(g: Any, y0: Tensor, y1: Tensor) -> Tensor:
 @differentiable("LinalgLuFactorEx", batch=lambda x, name: _factor(x, name=name), input=_factor_back)
 def _factor(input: Tensor, *, name: str | None) -> tuple[Tensor, Tensor, Tensor]:
     """A zero pivot is refused in the words of the function of that `name`, if any."""
-    if input.is_meta:
+    if unread("linalg.lu_factor", input):
         *batch, rows, columns = tuple(input.shape)
         ints = [bare(input, n, dtype=dtypes.int32) for n in ((*batch, min(rows, columns)), batch)]
         return bare(input, input.shape, columns=True), ints[0], ints[1]

@@ -100,6 +100,15 @@ def bare(
     return empty(sp.like(tuple(shape), dtype=dtype))
 
 
+def unread(name: str, *operands: Tensor) -> bool:
+    """Whether tensors have no values that a routine of the CPU's could read: then its results have shapes alone. Values that are on a
+    device without such a routine are refused."""
+    for t in operands:
+        if not t.is_cpu and t._spec.backend.holds:
+            raise NotImplementedError(f"{name}: no CUDA kernel in this release; move its operand with .cpu()")
+    return not operands[0]._spec.backend.holds
+
+
 def by_columns_of(t: Tensor) -> Tensor:
     """The transposed matrices, as if they lay so from the start."""
     *batch, down, along = t._spec.strides
@@ -120,7 +129,7 @@ def by_columns(array: _Array) -> Tensor:
 )
 def _inv(input: Tensor, *, name: str | None) -> Tensor:
     """A singular matrix is refused in the words of the function of that `name`, if any."""
-    if input.is_meta:
+    if unread("linalg.inv", input):
         return bare(input, input.shape, columns=True)
     found, infos = lapack.inverse(input._host())
     if name is not None and infos.any():
@@ -159,7 +168,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _singular(A: Tensor, found: Tensor) -> Tensor:
     """Which matrices are, as LAPACK tells: where none is, what was `found` is finite."""
-    if A.is_meta:
+    if unread("linalg.inv", A):
         return bare(A, tuple(A.shape)[:-2], dtype=dtypes.int32)
     a = A.detach()._host()
     none = bool(np.isfinite(found.detach()._host()).all())
@@ -210,7 +219,7 @@ def _solve_tangent(
 
 @differentiable("LinalgSolveEx", tangent=_solve_tangent, A=_solve_matrix, B=_solve_other)
 def _solve(A: Tensor, B: Tensor, *, left: bool, vector: bool, name: str | None) -> Tensor:
-    if A.is_meta:
+    if unread("linalg.solve", A, B):
         return bare(B, tuple(B.shape), columns=left and not vector)
     a, b = A._host(), B._host()
     b = b[..., None] if vector else b
@@ -307,7 +316,7 @@ def _triangular_back(
 
 @differentiable("LinalgSolveTriangular", all=_triangular_back)
 def _solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool, unitriangular: bool) -> Tensor:
-    if A.is_meta:
+    if unread("linalg.solve_triangular", A, B):
         return bare(B, tuple(B.shape), columns=left)
     a, b = A._host(), B._host()
     a = np.triu(a) if upper else np.tril(a)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
-
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
@@ -74,12 +72,20 @@ def _moments_of_one(what: str, sp: Spec, n: int, correction: float, shape: Ints)
         parts = [part._buf for part in body(t)]
         if rest is not None:
             last = rest(wrap(backend.view(t._buf, offset), t._spec))
-            parts = [np.concatenate([a, b._buf]) for a, b in zip(parts, last)]
+            parts = [_joined(backend, a, b._buf) for a, b in zip(parts, last)]
         about, middle = empty(out), empty(out)
         launch(address, 1, about._buf, middle._buf, *parts, runs, _RUN, left or _RUN, correction)
         return about, middle
 
     return moments
+
+
+def _joined(backend: Any, first: Any, last: Any) -> Any:
+    """One buffer after the other."""
+    made = backend.empty(len(first) + len(last))
+    backend.copy(made, first, len(first))
+    backend.copy(backend.view(made, len(first)), last, len(last))
+    return made
 
 
 def _moments(what: str, sp: Spec, dims: Ints, correction: float, keepdim: bool) -> Run:
@@ -398,7 +404,7 @@ def _logsumexp_of_one(sp: Spec, n: int, shape: Ints) -> Run:
         parts = body(t)
         if rest is not None:
             last = rest(wrap(sp.backend.view(t._buf, offset), t._spec))
-            parts = wrap(np.concatenate([parts._buf, last._buf]), parts._spec)
+            parts = wrap(_joined(sp.backend, parts._buf, last._buf), parts._spec)
         return ending(parts)
 
     return run

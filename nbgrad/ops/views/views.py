@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbgrad.base.tables import Table
 from nbgrad.core.op import LINEAR, Op
 from nbgrad.core.plan import Kernel
-from nbgrad.core.tensor import Tensor, hooks, view_of, wrap
+from nbgrad.core.tensor import Tensor, hooks, view_of
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import created, differentiable, make_view
 from nbgrad.dispatch.look import look_of
@@ -117,7 +116,7 @@ def _embedded(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
         start = offset * base.itemsize
         buf = base.backend.view(out._buf, start) if start else out._buf
         if k is None:
-            _add_overlapping(wrap(buf, at.like(dtype=base.dtype)), g)
+            _add_in_order(buf, at.like(dtype=base.dtype), g)
         else:
             k.launch(k.address, k.n, buf, g._buf)
     return out
@@ -126,24 +125,17 @@ def _embedded(g: Tensor, base: Spec, at: Spec, offset: int) -> Tensor:
 hooks.embed_part, hooks.embedded_part = _embed, _embedded
 
 
-def _add_overlapping(place: Tensor, g: Tensor) -> None:
-    """Where the view shows one element several times its gradients add up."""
-    import itertools
-
-    if not place._spec.backend.holds:
-        return
-    memory, values = place._host(), g._host()
-    for index in itertools.product(*map(builtins.range, place.shape)):
-        memory[index] += values[index]
+def _add_in_order(buf: Any, at: Spec, g: Tensor) -> None:
+    """Where the view shows one element several times its gradients add up, as what is written so is written by one thread."""
+    plan = _additions.get((at, g._spec)) or _additions.keep((at, g._spec), hooks.adding(at, g._spec))
+    plan.launch(plan.address, plan.n, buf, g._buf)
 
 
 def _add_part(total: Tensor, g: Tensor, at: Spec, offset: int) -> None:
     """Add the gradient of a part to a total that nobody else has."""
     if at.numel:
-        plan = _additions.get((at, g._spec)) or _additions.keep((at, g._spec), hooks.adding(at, g._spec))
         start = offset * at.itemsize
-        buf = at.backend.view(total._buf, start) if start else total._buf
-        plan.launch(plan.address, plan.n, buf, g._buf)
+        _add_in_order(at.backend.view(total._buf, start) if start else total._buf, at, g)
 
 
 hooks.add_part = _add_part
