@@ -88,7 +88,7 @@ _SETTINGS = [
 
 @cached(1)
 def _makers() -> list[str]:
-    return [*map(_text, ("image", "compiling", "dialect"))]
+    return [*map(text_of, ("image", "compiling", "dialect"))]
 
 
 def _version(package: str) -> str:
@@ -108,16 +108,17 @@ def _read(path: str) -> str:
         return f.read()
 
 
-def _digest(what: Any) -> str:
+def digest(what: Any) -> str:
+    """A hash of what a name is to stand for."""
     return blake2b(repr(what).encode(), digest_size=16).hexdigest()
 
 
 @cached(None)
-def _text(module: str) -> str:
+def text_of(module: str) -> str:
     """The hash of a helper's text, and of the texts that it calls."""
     text = _read(os.path.join(os.path.dirname(__file__), *module.split(".")) + ".py")
-    called = [_text(match[1]) for match in _CALLED.finditer(text)]
-    return _digest((text, called))
+    called = [text_of(match[1]) for match in _CALLED.finditer(text)]
+    return digest((text, called))
 
 
 def _settled(source: str, *what: Any) -> tuple[str, str, str]:
@@ -129,12 +130,12 @@ def _settled(source: str, *what: Any) -> tuple[str, str, str]:
 
     def kept(match: re.Match[str]) -> str:
         module, names = match[1], [n for n in re.findall(r"\w+", match[2]) if n in used]
-        helpers.update([_text(module)] if names else [])
+        helpers.update([text_of(module)] if names else [])
         return f"from nbgrad.kernels.{module} import {', '.join(names)}\n" if names else ""
 
     source = _IMPORT.sub(kept, source)
     decides = source, what, sorted(helpers), _makers()
-    return source, _digest((decides, machine()))[:20], _digest(decides)[:20]
+    return source, digest((decides, machine()))[:20], digest(decides)[:20]
 
 
 def kernel(
@@ -288,4 +289,4 @@ def _kept_by_numba(name: str, library: Any, symbols: Sequence[str]) -> dict[str,
 
 def _of_numba(name: str) -> str:
     """The file of what Numba's own engine keeps, which is for this very processor."""
-    return f"{name}.{_digest(_processor())[:8]}.obj"
+    return f"{name}.{digest(_processor())[:8]}.obj"

@@ -21,6 +21,8 @@ import numpy as np
 
 from nbgrad.kernels import build
 from nbgrad.kernels import launch as _launch
+from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
+from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
 from nbgrad.memory import gpu
 from nbgrad.memory.device import device
 
@@ -42,22 +44,6 @@ FORMATS: Final = {
 }
 _READERS: Final = {code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()}
 Allocate: TypeAlias = Callable[[int, Any], Any]
-
-
-class OutOfMemoryError(RuntimeError):
-    """What a GPU raises that has no room for a tensor, so that programs can catch it: the CPU says so by a RuntimeError.
-
-    >>> issubclass(torch.OutOfMemoryError, RuntimeError)
-    True
-    """
-
-
-class AcceleratorError(RuntimeError):
-    """What a GPU raises for a call that failed.
-
-    >>> issubclass(torch.AcceleratorError, RuntimeError)
-    True
-    """
 
 
 def _keep_freed_memory() -> None:

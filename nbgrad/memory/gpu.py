@@ -15,9 +15,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from nbgrad.base.tables import Table
-from nbgrad.kernels.cuda.driver import Driver
+from nbgrad.kernels.cuda import probe
+from nbgrad.kernels.cuda.driver import AcceleratorError, Device
 from nbgrad.kernels.cuda.launch import Kernel, Launch, launcher, streams
 from nbgrad.memory.device import device
+from nbgrad.memory.pool import Pool
 
 if TYPE_CHECKING:
     from nbgrad.memory.storage import Spec
@@ -56,7 +58,7 @@ class Block(Buffer):
 
     def __del__(self) -> None:
         if self.nbytes:
-            self.serves.driver.free(self.address, self.nbytes, self.stream)
+            self.serves.pool.free(self.address, self.nbytes, self.stream)
 
 
 _block: Callable[[type[Block]], Block] = object.__new__
@@ -72,8 +74,9 @@ class CUDA:
 
     holds: Final = True
 
-    def __init__(self, index: int, driver: Driver) -> None:
+    def __init__(self, index: int, driver: Device, keeps: bool = True) -> None:
         self.device, self.driver = device("cuda", index), driver
+        self.pool = Pool(driver, index, keeps)
         self._constants: WeakValueDictionary[tuple[int, ...], Buffer] = WeakValueDictionary()
         self._kernels: Table[tuple[str, str, tuple[str, ...]], Kernel] = Table("memory.gpu.kernels", None)
         self._launchers: Table[tuple[int, str, bool], Launch] = Table("memory.gpu.launchers", None)
@@ -81,7 +84,7 @@ class CUDA:
 
     def allocate(self, nbytes: int, _: Any) -> Buffer:
         stream = streams.current
-        address = self.driver.allocate(nbytes, stream) if nbytes else 0
+        address = self.pool.allocate(nbytes, stream) if nbytes else 0
         made = _block(Block)
         made.serves, made.address, made.nbytes, made.base, made.stream = self, address, nbytes, None, stream
         return made
@@ -169,18 +172,27 @@ class CUDA:
         self.driver.synchronize(None)
 
 
-def _driver() -> Driver:
-    how = os.environ.get("NBGRAD_CUDA_EMULATE")
-    if not how:
-        raise AssertionError("Torch not compiled with CUDA enabled")
-    from nbgrad.kernels.cuda import emulated
-
-    return emulated.Deferred() if how == "deferred" else emulated.Emulated()
+def emulated() -> str:
+    """How a device is played, if one is: "deferred" or at once."""
+    return os.environ.get("NBGRAD_CUDA_EMULATE", "")
 
 
 def device_count() -> int:
     """How many devices there are."""
-    return int(bool(os.environ.get("NBGRAD_CUDA_EMULATE")))
+    return 1 if emulated() else probe.devices()
+
+
+def _started(index: int) -> CUDA:
+    how = emulated()
+    if not how:
+        from nbgrad.kernels.cuda.real import Real
+
+        return CUDA(index, Real(index))
+    if index:
+        raise AcceleratorError("CUDA error: invalid device ordinal")
+    from nbgrad.kernels.cuda.emulated import Deferred, Emulated
+
+    return CUDA(0, Deferred() if how == "deferred" else Emulated(), keeps=False)
 
 
 class _Current(threading.local):
@@ -200,5 +212,5 @@ def of(where: device) -> CUDA:
     found = _served.get(index)
     if found is None:
         with _starting:
-            found = _served.get(index) or _served.setdefault(index, CUDA(index, _driver()))
+            found = _served.get(index) or _served.setdefault(index, _started(index))
     return found

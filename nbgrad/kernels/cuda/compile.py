@@ -58,6 +58,13 @@ class Compiled(NamedTuple):
     ptx: str
 
     @property
+    def entry(self) -> str:
+        """What the kernel is called there."""
+        found = re.search(r"\.entry (\w+)\(", self.ptx)
+        assert found is not None
+        return found[1]
+
+    @property
     def float64(self) -> int:
         """How many of its instructions compute in float64; conversions and memory do not count."""
         return len(

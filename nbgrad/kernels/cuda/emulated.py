@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from nbgrad.kernels import build, launch
 from nbgrad.kernels.cuda.emulate import emulated
+from nbgrad.kernels.cuda.prompt import Prompt, Work
 
 GUARD: Final = 64  # bytes before a block and behind it
 POISON: Final = 0xFF  # of floats a NaN, of integers -1
@@ -31,10 +32,11 @@ KEPT: Final = 256  # blocks that were given back and are looked at once more bef
 Code = tuple[int, launch.Launch]
 
 
-class Emulated:
+class Emulated(Prompt):
     """`order` is that of the threads, `uploads` and `downloads` count what went over."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.order = ORDERS[0]
         self.uploads = self.downloads = 0
         self._blocks: dict[int, np.ndarray[Any, Any]] = {}
@@ -63,22 +65,32 @@ class Emulated:
 
     def launch(self, code: Code, blocks: int, args: Sequence[int | float], stream: int) -> None:
         address, run = code
-        run(address, blocks, *args, blocks, *self.order)
+        self.asked(stream, lambda: run(address, blocks, *args, blocks, *self.order))
 
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        ctypes.memmove(to, source, nbytes)
+        self.asked(stream, lambda: ctypes.memmove(to, source, nbytes))
 
     def fill(self, to: int, byte: int, nbytes: int, stream: int) -> None:
-        ctypes.memset(to, byte, nbytes)
+        self.asked(stream, lambda: ctypes.memset(to, byte, nbytes))
 
     def upload(self, to: int, array: Any, stream: int) -> None:
+        """Never part of a graph, as what it reads may be gone by then."""
         self.uploads += 1
-        self.copy(to, _address(array), array.nbytes, stream)
+        kept = array.copy()
+        self.do(lambda: ctypes.memmove(to, _address(kept), kept.nbytes))
+
+    def send(self, to: int, array: Any, stream: int) -> None:
+        self.uploads += 1
+        self.asked(stream, lambda: ctypes.memmove(to, _address(array), array.nbytes))
 
     def download(self, array: Any, source: int, stream: int) -> None:
         self.downloads += 1
         self.synchronize(stream)
         ctypes.memmove(_address(array), source, array.nbytes)
+
+    def fetch(self, array: Any, source: int, stream: int) -> None:
+        self.downloads += 1
+        self.asked(stream, lambda: ctypes.memmove(_address(array), source, array.nbytes))
 
     def synchronize(self, stream: int | None) -> None:
         if self._fault:
@@ -91,24 +103,14 @@ class Deferred(Emulated):
 
     def __init__(self) -> None:
         super().__init__()
-        self._queue: deque[Callable[[], None]] = deque()
+        self._queue: deque[Work] = deque()
         self._working = threading.RLock()
 
     def free(self, address: int, nbytes: int, stream: int) -> None:
         self._queue.append(lambda: Emulated.free(self, address, nbytes, stream))
 
-    def launch(self, code: Code, blocks: int, args: Sequence[int | float], stream: int) -> None:
-        self._queue.append(lambda: Emulated.launch(self, code, blocks, args, stream))
-
-    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        self._queue.append(lambda: Emulated.copy(self, to, source, nbytes, stream))
-
-    def fill(self, to: int, byte: int, nbytes: int, stream: int) -> None:
-        self._queue.append(lambda: Emulated.fill(self, to, byte, nbytes, stream))
-
-    def upload(self, to: int, array: Any, stream: int) -> None:
-        kept = array.copy()
-        self._queue.append(lambda: Emulated.upload(self, to, kept, stream))
+    def do(self, work: Work) -> None:
+        self._queue.append(work)
 
     def synchronize(self, stream: int | None) -> None:
         with self._working:

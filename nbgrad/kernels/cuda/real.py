@@ -1,0 +1,315 @@
+"""A device of NVIDIA's: the verbs of `driver.py` through cuda.core and cuda.bindings, imported when the first device is used.
+
+Promises that a thread need not know of contexts, which CUDA keeps by thread, that streams and addresses are plain integers, and that
+what went wrong is said in PyTorch's words, with what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from nbgrad.base.tables import Table
+from nbgrad.kernels.cuda import probe
+from nbgrad.kernels.cuda.cubins import cubin
+from nbgrad.kernels.cuda.driver import THREADS, AcceleratorError, Properties
+
+_NO_ROOM: Final = 2  # CUDA's numbers of errors
+_NOT_READY: Final = 600
+_RELAXED: Final = 2  # of captures: other streams may be asked what they like meanwhile
+_NONBLOCKING: Final = 1
+_NO_TIMES: Final = 2
+_PORTABLE: Final = 1  # memory of the host that is pinned for all devices
+_HINT: Final = (
+    "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect."
+    "\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
+)
+
+
+class _Here(threading.local):
+    device: Any = None  # whose context the thread is in
+
+
+_here = _Here()
+
+
+def _in_child() -> None:
+    _here.device = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+class _Made(dict[int, Any]):
+    """What is made of a number at its first use."""
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self.make = make
+
+    def __missing__(self, number: int) -> Any:
+        if len(self) >= 4096:
+            self.clear()
+        made = self[number] = self.make(number)
+        return made
+
+
+class Real:
+    def __init__(self, index: int) -> None:
+        probe.check()
+        if index >= probe.devices():
+            raise AcceleratorError("CUDA error: invalid device ordinal")
+        from cuda import core
+        from cuda.bindings import driver
+
+        self._cuda, self._core, self._process = driver, core, os.getpid()
+        self._names: Table[Any, str] = Table("kernels.cuda.real.names", None)
+        self._last: Any = None
+        self._told = False
+        self._pinned: dict[int, int] = {}
+        self._device = core.Device(index)
+        self._enter()
+        self._run = core.launch
+        self._grids = _Made(lambda blocks: core.LaunchConfig(grid=blocks, block=THREADS))
+        self._streams = _Made(lambda s: core.Stream.from_handle(s) if s else core.LEGACY_DEFAULT_STREAM)
+        self._pool = self._ask(driver.cuDeviceGetDefaultMemPool(index))
+        threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        self._ask(driver.cuMemPoolSetAttribute(self._pool, threshold, driver.cuuint64_t(2**64 - 1)))
+        self.index, self.capability = index, tuple(self._device.compute_capability)
+        # A capture may ask its own stream for no memory and no copy from the host: this one does.
+        self._aside = self.stream(0)
+        if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+            self.launch = self._launch_and_wait  # type: ignore[method-assign]
+
+    def _enter(self) -> None:
+        """Put the thread into the device's context."""
+        if os.getpid() != self._process:
+            probe.check()
+        self._device.set_current()
+        _here.device = self
+
+    def _ask(self, answer: Any) -> Any:
+        """The value of what CUDA answers, or its error."""
+        error, *values = answer
+        if error:
+            raise self._failure(int(error))
+        return values[0] if len(values) == 1 else values or None
+
+    def _call(self, name: str, *args: Any) -> Any:
+        if _here.device is not self:
+            self._enter()
+        return self._ask(getattr(self._cuda, name)(*args))
+
+    def _failure(self, error: int) -> Exception:
+        text = self._text(error)
+        if error == _NO_ROOM:
+            return MemoryError(text)
+        last, self._told = None if self._told else self._names.get(self._last), True
+        hint = "" if last is None else f"\nThe kernel that was launched last is `{last}`."
+        return AcceleratorError(f"CUDA error: {text}{_HINT}{hint}")
+
+    def _text(self, error: int) -> str:
+        code, text = self._cuda.cuGetErrorString(self._cuda.CUresult(error))
+        return "unknown error" if code else text.decode()
+
+    # memory
+
+    def allocate(self, nbytes: int, stream: int) -> int:
+        if stream and self.capturing(stream):
+            made = self._call("cuMemAllocFromPoolAsync", nbytes, self._pool, self._aside)
+            self.synchronize(self._aside)
+        else:
+            made = self._call("cuMemAllocFromPoolAsync", nbytes, self._pool, stream)
+        return int(made)
+
+    def free(self, address: int, nbytes: int, stream: int) -> None:
+        if stream and self.capturing(stream):
+            stream = self._aside
+        self._call("cuMemFreeAsync", address, stream)
+
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._call("cuMemcpyAsync", to, source, nbytes, stream)
+
+    def fill(self, to: int, byte: int, nbytes: int, stream: int) -> None:
+        self._call("cuMemsetD8Async", to, byte, nbytes, stream)
+
+    def upload(self, to: int, array: Any, stream: int) -> None:
+        aside = bool(stream) and self.capturing(stream)
+        stream = self._aside if aside else stream
+        self.send(to, array, stream)
+        if aside or self.pinned(_address(array)):  # any other memory CUDA has copied by now
+            self.synchronize(stream)
+
+    def send(self, to: int, array: Any, stream: int) -> None:
+        self._call("cuMemcpyHtoDAsync", to, _address(array), array.nbytes, stream)
+
+    def download(self, array: Any, source: int, stream: int) -> None:
+        self.fetch(array, source, stream)
+        self.synchronize(stream)
+
+    def fetch(self, array: Any, source: int, stream: int) -> None:
+        self._call("cuMemcpyDtoHAsync", _address(array), source, array.nbytes, stream)
+
+    def pin(self, nbytes: int) -> int:
+        address = int(self._call("cuMemHostAlloc", nbytes, _PORTABLE))
+        self._pinned[address] = address + nbytes
+        return address
+
+    def unpin(self, address: int) -> None:
+        del self._pinned[address]
+        self._call("cuMemFreeHost", address)
+
+    def pinned(self, address: int) -> bool:
+        return any(start <= address < stop for start, stop in list(self._pinned.items()))
+
+    def room(self) -> tuple[int, int]:
+        free, total = self._call("cuMemGetInfo")
+        return int(free), int(total)
+
+    def trim(self) -> None:
+        self.synchronize(None)
+        self._call("cuMemPoolTrimTo", self._pool, 0)
+
+    # kernels
+
+    def load(self, name: str, source: str, params: Sequence[str]) -> Any:
+        entry, code = cubin(name, source, params, self.capability)
+        if _here.device is not self:
+            self._enter()
+        kernel = self._core.ObjectCode.from_cubin(code, name=name).get_kernel(entry)
+        self._names[kernel] = name
+        return kernel
+
+    def launch(self, code: Any, blocks: int, args: Sequence[int | float], stream: int) -> None:
+        if _here.device is not self:
+            self._enter()
+        self._last = code
+        try:
+            self._run(self._streams[stream], self._grids[blocks], code, *args)
+        except Exception as error:  # cuda.core's, which names CUDA's
+            raise self._of_core(error) from None
+
+    def _launch_and_wait(self, code: Any, blocks: int, args: Sequence[int | float], stream: int) -> None:
+        Real.launch(self, code, blocks, args, stream)
+        if not self.capturing(stream):
+            self.synchronize(stream)
+
+    def _of_core(self, error: Exception) -> Exception:
+        name = str(error).partition(":")[0]
+        known = self._cuda.CUresult.__members__.get(name)
+        return error if known is None else self._failure(int(known))
+
+    # streams, and marks in them
+
+    def synchronize(self, stream: int | None) -> None:
+        if stream is None:
+            self._call("cuCtxSynchronize")
+        else:
+            self._call("cuStreamSynchronize", stream)
+
+    def stream(self, priority: int) -> int:
+        return int(self._call("cuStreamCreateWithPriority", _NONBLOCKING, priority))
+
+    def close(self, stream: int) -> None:
+        self._streams.pop(stream, None)
+        self._call("cuStreamDestroy", stream)
+
+    def idle(self, stream: int) -> bool:
+        return self._ready("cuStreamQuery", stream)
+
+    def _ready(self, name: str, *args: Any) -> bool:
+        if _here.device is not self:
+            self._enter()
+        answer = getattr(self._cuda, name)(*args)
+        return int(answer[0]) != _NOT_READY and self._ask(answer) is None
+
+    def event(self, timing: bool) -> Any:
+        return _Event(self._cuda, self._call("cuEventCreate", 0 if timing else _NO_TIMES))
+
+    def record(self, event: Any, stream: int) -> None:
+        self._call("cuEventRecord", event.handle, stream)
+
+    def hold(self, stream: int, event: Any) -> None:
+        self._call("cuStreamWaitEvent", stream, event.handle, 0)
+
+    def passed(self, event: Any) -> bool:
+        return self._ready("cuEventQuery", event.handle)
+
+    def wait_for(self, event: Any) -> None:
+        self._call("cuEventSynchronize", event.handle)
+
+    def elapsed(self, first: Any, last: Any) -> float:
+        return float(self._call("cuEventElapsedTime", first.handle, last.handle))
+
+    # work that is written down
+
+    def begin(self, stream: int) -> None:
+        self._call("cuStreamBeginCapture", stream, self._cuda.CUstreamCaptureMode(_RELAXED))
+
+    def end(self, stream: int) -> Any:
+        graph = self._call("cuStreamEndCapture", stream)
+        made = _Graph(self._cuda, self._call("cuGraphInstantiate", graph, 0))
+        self._call("cuGraphDestroy", graph)
+        return made
+
+    def replay(self, graph: Any, stream: int) -> None:
+        self._call("cuGraphLaunch", graph.handle, stream)
+
+    def capturing(self, stream: int) -> bool:
+        return bool(stream) and int(self._call("cuStreamIsCapturing", stream)) != 0
+
+    def properties(self) -> Properties:
+        has, device = self._device.properties, self._device
+        return Properties(
+            name=device.name,
+            major=self.capability[0],
+            minor=self.capability[1],
+            total_memory=int(self._call("cuDeviceTotalMem", self.index)),
+            multi_processor_count=has.multiprocessor_count,
+            max_threads_per_multi_processor=has.max_threads_per_multiprocessor,
+            regs_per_multiprocessor=has.max_registers_per_multiprocessor,
+            shared_memory_per_block=has.max_shared_memory_per_block,
+            shared_memory_per_block_optin=has.max_shared_memory_per_block_optin,
+            shared_memory_per_multiprocessor=has.max_shared_memory_per_multiprocessor,
+            L2_cache_size=has.l2_cache_size,
+            warp_size=has.warp_size,
+            max_threads_per_block=has.max_threads_per_block,
+            clock_rate=has.clock_rate,
+            memory_clock_rate=has.memory_clock_rate,
+            memory_bus_width=has.global_memory_bus_width,
+            is_integrated=has.integrated,
+            is_multi_gpu_board=has.multi_gpu_board,
+            uuid=device.uuid,
+            pci_domain_id=has.pci_domain_id,
+            pci_bus_id=has.pci_bus_id,
+            pci_device_id=has.pci_device_id,
+        )
+
+
+class _Owned:
+    """What CUDA made, and takes back with its last user."""
+
+    __slots__ = ("_cuda", "handle")
+    _ENDS = ""
+
+    def __init__(self, cuda: Any, handle: Any) -> None:
+        self._cuda, self.handle = cuda, handle
+
+    def __del__(self) -> None:
+        getattr(self._cuda, self._ENDS)(self.handle)
+
+
+class _Event(_Owned):
+    _ENDS = "cuEventDestroy"
+
+
+class _Graph(_Owned):
+    _ENDS = "cuGraphExecDestroy"
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])

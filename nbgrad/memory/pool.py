@@ -1,0 +1,412 @@
+"""The memory of a device that was given back and waits for the next tensor, and the count of all of it.
+
+Promises blocks in well under a microsecond: those of a stream are lent again to that stream alone, behind the work that still uses them,
+so nothing is waited for. Blocks come from the driver in multiples of 512 bytes, from 1 MB on of 2 MB, and go back to it when lists
+hold too much, when somebody asks, or when there is no room.
+
+Counts are kept without a lock: Python changes threads only between calls and at the ends of loops, and neither stands between the reading
+and the writing of a count. A tensor may die anywhere, in the collector's turn and on any thread, so `free` asks nothing of the driver.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from nbgrad.kernels.cuda.driver import Device, OutOfMemoryError
+
+SMALL: Final = 1 << 20  # bytes up to which a block is small, as PyTorch's
+UNIT: Final = 512
+LARGE_UNIT: Final = 2 << 20
+KEPT: Final = 8  # lists may hold one part in so many of the device
+Lists = defaultdict[int, list[int]]  # by the size of their blocks
+
+
+def size_of(nbytes: int) -> int:
+    """Of the block that serves so many bytes."""
+    unit = UNIT if nbytes <= SMALL else LARGE_UNIT
+    return -(-nbytes // unit) * unit
+
+
+class Kind:
+    """What is counted of small blocks, of large ones, or of all: how many are lent, and their bytes in whole units and as they
+    were asked for, each with the most that it was and with how many ever were; the same of what the driver gave."""
+
+    __slots__ = (
+        *("count", "count_peak", "count_ever", "bytes", "bytes_peak", "bytes_ever"),
+        *("asked", "asked_peak", "asked_ever", "segments", "segments_peak", "segments_ever"),
+        *("reserved", "reserved_peak", "reserved_ever"),
+    )
+    count: int
+    count_peak: int
+    count_ever: int
+    bytes: int
+    bytes_peak: int
+    bytes_ever: int
+    asked: int
+    asked_peak: int
+    asked_ever: int
+    segments: int
+    segments_ever: int
+    reserved: int
+
+    def __init__(self) -> None:
+        for name in self.__slots__:
+            setattr(self, name, 0)
+
+    def grow(self, size: int) -> None:
+        """The driver gave a block."""
+        for name, more in (("segments", 1), ("reserved", size)):
+            now = getattr(self, name) + more
+            setattr(self, name, now)
+            setattr(self, f"{name}_ever", getattr(self, f"{name}_ever") + more)
+            setattr(self, f"{name}_peak", max(now, getattr(self, f"{name}_peak")))
+
+    def begin_peaks(self) -> None:
+        for name in _COUNTED:
+            setattr(self, f"{name}_peak", getattr(self, name))
+
+    def figures(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """By PyTorch's names."""
+        for name, stated in _COUNTED.items():
+            now, most, ever = (getattr(self, name + end) for end in ("", "_peak", "_ever"))
+            for figure in stated:
+                yield figure, {"current": now, "peak": most, "allocated": ever, "freed": ever - now}
+        for figure in ("inactive_split", "inactive_split_bytes"):  # no block is ever split
+            yield figure, dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+
+
+_COUNTED: Final = {
+    "count": ("allocation", "active"),
+    "bytes": ("allocated_bytes", "active_bytes"),
+    "asked": ("requested_bytes",),
+    "segments": ("segment",),
+    "reserved": ("reserved_bytes",),
+}
+
+
+class Private:
+    """The blocks of a graph, which its launches write to again and again: nobody else gets them while `graphs` have it."""
+
+    def __init__(self) -> None:
+        self.lists = Lists(list)
+        self.graphs = 0
+
+
+class Odd:
+    """What is special about a block: whose it is, and which other streams use it."""
+
+    __slots__ = ("private", "streams")
+
+    def __init__(self) -> None:
+        self.private: Private | None = None
+        self.streams: set[int] = set()
+
+
+class Waiting(NamedTuple):
+    """A block that was given back while other streams may still use it."""
+
+    address: int
+    stream: int
+    odd: Odd
+    events: list[Any]
+
+
+class Pool:
+    """Over the driver of one device. One that does not keep blocks counts them all the same: who looks for errors on an emulated device
+    wants to see each one end."""
+
+    def __init__(self, driver: Device, index: int = 0, keeps: bool = True) -> None:
+        self.driver, self.index, self.keeps = driver, index, keeps
+        self.small, self.large, self.all = Kind(), Kind(), Kind()
+        self.retries = self.refused = 0
+        self.fraction = 1.0
+        self._lists: dict[int, Lists] = defaultdict(_lists)
+        self._odd: dict[int, Odd] = {}
+        self._freed_odd: deque[tuple[int, int]] = deque()
+        self._waiting: list[Waiting] = []
+        self._segments: dict[int, tuple[int, int]] = {}  # size and stream, by address
+        self._private: dict[int, Private] = {}  # of the streams that are captured
+        self._general: dict[int, Lists] = {}  # what those had before
+        self._total = 0
+        self._since: dict[str, int] = {}
+        self._slow = threading.RLock()
+
+    def allocate(self, nbytes: int, stream: int) -> int:
+        if nbytes <= SMALL:
+            kind = self.small
+            size = whole = (nbytes + UNIT - 1) & -UNIT
+        else:
+            kind, whole = self.large, (nbytes + UNIT - 1) & -UNIT
+            size = (nbytes + LARGE_UNIT - 1) & -LARGE_UNIT
+        try:
+            address = self._lists[stream][size].pop()
+        except IndexError:
+            address = self._fresh(size, nbytes, stream)
+        for k in (kind, self.all):
+            k.count_ever += 1
+            k.bytes_ever += whole
+            k.asked_ever += nbytes
+            k.count += 1
+            k.bytes += whole
+            k.asked += nbytes
+            if k.count > k.count_peak:
+                k.count_peak = k.count
+            if k.bytes > k.bytes_peak:
+                k.bytes_peak = k.bytes
+            if k.asked > k.asked_peak:
+                k.asked_peak = k.asked
+        return address
+
+    def free(self, address: int, nbytes: int, stream: int) -> None:
+        if nbytes <= SMALL:
+            kind = self.small
+            size = whole = (nbytes + UNIT - 1) & -UNIT
+        else:
+            kind, whole = self.large, (nbytes + UNIT - 1) & -UNIT
+            size = (nbytes + LARGE_UNIT - 1) & -LARGE_UNIT
+        for k in (kind, self.all):
+            k.count -= 1
+            k.bytes -= whole
+            k.asked -= nbytes
+        if self._odd and address in self._odd:
+            self._freed_odd.append((address, stream))
+        elif self.keeps:
+            self._lists[stream][size].append(address)
+        else:
+            self._return(address, stream)
+
+    # what the driver is asked
+
+    def _fresh(self, size: int, nbytes: int, stream: int) -> int:
+        """A block from the driver, or one that has come back meanwhile."""
+        with self._slow:
+            self.look()
+            waits = self._lists[stream][size]
+            if waits:
+                return waits.pop()
+            if self.all.reserved - self.all.bytes > self.total() // KEPT:
+                self.give_back()
+            private = self._private.get(stream)
+            asked = size if self.keeps or private is not None else nbytes
+            try:
+                address = self._asked(asked, stream)
+            except MemoryError:
+                address = self._once_more(asked, stream)
+            for kind in (self.small if size <= SMALL else self.large, self.all):
+                kind.grow(size)
+            self._segments[address] = asked, stream
+            if private is not None:
+                self._odd.setdefault(address, Odd()).private = private
+            return address
+
+    def _asked(self, size: int, stream: int) -> int:
+        if self.fraction < 1 and self.all.reserved + size > self.fraction * self.total():
+            raise MemoryError
+        return self.driver.allocate(size, stream)
+
+    def _once_more(self, size: int, stream: int) -> int:
+        """When all that nobody needs has gone back."""
+        self.retries += 1
+        gc.collect()
+        if not self._private:  # else the device may not be waited for
+            self.driver.synchronize(None)
+        self.empty()
+        try:
+            return self._asked(size, stream)
+        except MemoryError:
+            self.refused += 1
+            raise OutOfMemoryError(self._refusal(size)) from None
+
+    def _refusal(self, size: int) -> str:
+        free, total = self.driver.room()
+        lent, reserved = self.all.bytes, self.all.reserved
+        allowed = f" {_said(int(total * self.fraction))} allowed;" if self.fraction < 1 else ""
+        return (
+            f"CUDA out of memory. Tried to allocate {_said(size)}. GPU {self.index} has a total capacity of {_said(total)} "
+            f"of which {_said(free)} is free.{allowed} Of the allocated memory {_said(lent)} is allocated by tensors, and "
+            f"{_said(reserved - lent)} is reserved by nbgrad but unallocated."
+        )
+
+    def total(self) -> int:
+        """Bytes of the device."""
+        if not self._total:
+            self._total = self.driver.room()[1]
+        return self._total
+
+    def look(self) -> None:
+        """Take back what other streams have done with."""
+        if not self._freed_odd and not self._waiting:
+            return
+        with self._slow:
+            while self._freed_odd:
+                address, stream = self._freed_odd.popleft()
+                odd = self._odd[address]
+                events = [self._marked(used) for used in odd.streams]
+                self._waiting.append(Waiting(address, stream, odd, events))
+            waiting, self._waiting = self._waiting, []
+            for block in waiting:
+                if all(map(self.driver.passed, block.events)):
+                    self._end_odd(block)
+                else:
+                    self._waiting.append(block)
+
+    def _marked(self, stream: int) -> Any:
+        event = self.driver.event(False)
+        self.driver.record(event, stream)
+        return event
+
+    def _end_odd(self, block: Waiting) -> None:
+        private, size = block.odd.private, size_of(self._segments[block.address][0])
+        block.odd.streams.clear()
+        if private is not None and private.graphs:
+            private.lists[size].append(block.address)
+        else:
+            del self._odd[block.address]
+            if not self.keeps:
+                self._return(block.address, block.stream)
+                return
+            self._general.get(block.stream, self._lists[block.stream])[size].append(block.address)
+
+    def _return(self, address: int, stream: int) -> None:
+        nbytes, _ = self._segments.pop(address)
+        self.driver.free(address, nbytes, stream)
+        size = size_of(nbytes)
+        for kind in (self.small if size <= SMALL else self.large, self.all):
+            kind.segments -= 1
+            kind.reserved -= size
+
+    def give_back(self) -> None:
+        """All that waits in lists, to the driver."""
+        with self._slow:
+            for stream, lists in list(self._lists.items()):
+                if stream in self._private:
+                    continue
+                for waits in list(lists.values()):
+                    while waits:
+                        self._return(waits.pop(), stream)
+
+    def empty(self) -> None:
+        """All that nobody needs, to the device."""
+        self.look()
+        self.give_back()
+        if not self._private:
+            self.driver.trim()
+
+    # what is special
+
+    def used_by(self, address: int, stream: int) -> None:
+        """A block is not lent again before this stream, too, has done what it is asked until the block is given back."""
+        with self._slow:
+            self._odd.setdefault(address, Odd()).streams.add(stream)
+
+    def begin(self, stream: int, private: Private) -> None:
+        """Let what a stream allocates from now on belong to a graph; what it has lent until now does not."""
+        with self._slow:
+            for address, (_, of) in self._segments.items():
+                if of == stream:
+                    self._odd.setdefault(address, Odd())
+            self._private[stream] = private
+            self._general[stream], self._lists[stream] = self._lists[stream], private.lists
+            private.graphs += 1
+
+    def end(self, stream: int) -> None:
+        with self._slow:
+            self.look()
+            del self._private[stream]
+            self._lists[stream] = self._general.pop(stream)
+
+    def release(self, private: Private, stream: int) -> None:
+        """A graph is gone: what only it had can be lent again."""
+        private.graphs -= 1
+        if private.graphs == 0:
+            for size, waits in private.lists.items():
+                for address in waits:
+                    del self._odd[address]
+                self._lists[stream][size] += waits
+            private.lists.clear()
+            if not self.keeps:
+                self.give_back()
+
+    # figures
+
+    def figures(self) -> dict[str, Any]:
+        """PyTorch's, group in group."""
+        found: dict[str, Any] = {}
+        for pool, kind in (("all", self.all), ("large_pool", self.large), ("small_pool", self.small)):
+            for name, figure in kind.figures():
+                found.setdefault(name, {})[pool] = self._less(f"{name}.{pool}", figure)
+        nothing = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+        return {
+            **found,
+            **{"oversize_allocations": nothing, "oversize_segments": nothing},
+            **{
+                "num_alloc_retries": self.retries,
+                "num_ooms": self.refused,
+                "num_sync_all_streams": self.retries,
+            },
+            **{
+                "num_device_alloc": self.all.segments_ever,
+                "num_device_free": self.all.segments_ever - self.all.segments,
+            },
+            **{"max_split_size": -1},
+        }
+
+    def _less(self, name: str, figure: dict[str, int]) -> dict[str, int]:
+        """Without what was before the totals were begun anew."""
+        for total in ("allocated", "freed"):
+            figure[total] -= self._since.get(f"{name}.{total}", 0)
+        return figure
+
+    def begin_peaks(self) -> None:
+        for kind in (self.small, self.large, self.all):
+            kind.begin_peaks()
+
+    def begin_totals(self) -> None:
+        self._since.clear()
+        self.retries = self.refused = 0
+        for name, pools in self.figures().items():
+            if isinstance(pools, dict):
+                for pool, figure in pools.items():
+                    for total in ("allocated", "freed"):
+                        self._since[f"{name}.{pool}.{total}"] = (
+                            figure[total] if isinstance(figure, dict) else 0
+                        )
+
+    def segments(self) -> list[dict[str, Any]]:
+        """What the driver gave, as PyTorch's snapshots list it: every block a segment of its own."""
+        self.look()
+        waits = {a for lists in self._lists.values() for blocks in lists.values() for a in blocks}
+        return [
+            self._segment(address, *at, address in waits) for address, at in sorted(self._segments.items())
+        ]
+
+    def _segment(self, address: int, size: int, stream: int, waits: bool) -> dict[str, Any]:
+        lent = 0 if waits else size
+        state = "inactive" if waits else "active_allocated"
+        block = {"address": address, "size": size, "requested_size": lent, "state": state, "frames": []}
+        return {
+            **{"device": self.index, "address": address, "total_size": size, "allocated_size": lent},
+            **{"active_size": lent, "requested_size": lent, "stream": stream, "is_expandable": False},
+            **{
+                "segment_type": "small" if size <= SMALL else "large",
+                "segment_pool_id": (0, 0),
+                "frames": [],
+            },
+            "blocks": [block],
+        }
+
+
+def _lists() -> Lists:
+    return Lists(list)
+
+
+def _said(nbytes: int) -> str:
+    """A size as PyTorch says it."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if nbytes > unit:
+            return f"{nbytes / unit:.2f} {name}"
+    return f"{nbytes} bytes"
