@@ -42,10 +42,10 @@ from nbgrad.dispatch.stanza import elementwise as elementwise
 from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
 from nbgrad.exchange.files import load as load
 from nbgrad.exchange.files import save as save
+from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
+from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
 from nbgrad.kernels.launch import get_num_threads as get_num_threads
 from nbgrad.kernels.launch import set_num_threads as set_num_threads
-from nbgrad.memory.backend import AcceleratorError as AcceleratorError
-from nbgrad.memory.backend import OutOfMemoryError as OutOfMemoryError
 from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as device
 from nbgrad.memory.device import get_default_device as get_default_device
