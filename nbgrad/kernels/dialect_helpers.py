@@ -562,7 +562,7 @@ def _mask(places: Any) -> str:
 
 
 _sums, _products = partial(_running, ("fadd", "add"), 0), partial(_running, ("fmul", "mul"), 1)
-_CODES = ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "b1")
+_CODES = ("f4", "f8", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 
 # By the file of `kernels/` that a name is imported from.
 HELPERS: dict[str, dict[str, Emit]] = {

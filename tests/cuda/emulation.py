@@ -1,12 +1,12 @@
 """Launches of emulated kernels, in one order of threads after another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from nbgrad.kernels import build, calls
-from nbgrad.kernels.cuda.emulate import emulated
+from nbgrad.kernels.cuda.emulate import Unemulable, emulated
 
 ORDERS = [(1, 0), (255, 255), (77, 131)]  # as they are numbered, from the last one, and mixed
 
@@ -36,3 +36,20 @@ def alike(
     first, *others = [[a.tobytes() for a in arrays] for arrays in left]
     assert all(other == first for other in others), f"{name}: its result depends on the order of threads"
     return left[0]
+
+
+def without_barriers(source: str) -> Iterator[str]:
+    """The text, each time without another of its barriers."""
+    lines = source.split("\n")
+    for k, line in enumerate(lines):
+        if line.strip() == "cuda.syncthreads()":
+            yield "\n".join([*lines[:k], *lines[k + 1 :]])
+
+
+def seen(run: Callable[[], Any]) -> bool:
+    """Whether what is wrong with a text is found: by a look at it, or by its results."""
+    try:
+        run()
+    except (Unemulable, AssertionError):
+        return True
+    return False

@@ -19,6 +19,9 @@ _KINDS = {
     "i4": (types.int32, np.int32),
     "i2": (types.int16, np.int16),
     "i1": (types.int8, np.int8),
+    "u8": (types.uint64, np.uint64),
+    "u4": (types.uint32, np.uint32),
+    "u2": (types.uint16, np.uint16),
     "u1": (types.uint8, np.uint8),
     "b1": (types.uint8, np.bool_),
 }
@@ -48,4 +51,5 @@ def _define(code: str) -> Any:
 
 stack_f4, stack_f8 = _define("f4"), _define("f8")
 stack_i8, stack_i4, stack_i2, stack_i1, stack_u1 = (_define(c) for c in ("i8", "i4", "i2", "i1", "u1"))
+stack_u8, stack_u4, stack_u2 = (_define(c) for c in ("u8", "u4", "u2"))
 stack_b1 = _define("b1")
