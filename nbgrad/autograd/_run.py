@@ -17,7 +17,7 @@ from nbgrad.core.tensor import Tensor, edge, requires, wrap
 from nbgrad.dispatch.transforms import mapped, put_in, take_out
 from nbgrad.history.backward import run_backward
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.views.copy import full, to_dtype, zeros
+from nbgrad.ops.views.copy import full, moved, zeros
 from nbgrad.tape.engine import Wanted
 from nbgrad.tape.modes import shared, state
 from nbgrad.tape.node import Node
@@ -360,7 +360,11 @@ def _roots(outputs: Sequence[Any], grads: Sequence[Tensor | None]) -> list[tuple
         if node is None:
             raise RuntimeError(f"element {k} of tensors does not require grad and does not have a grad_fn")
         known = out._spec if isinstance(out, Tensor) else node.rule.layouts(node)[number]
-        if g is not None and known is not None and g._spec.dtype is not known.dtype:
-            g = to_dtype(g, known.dtype)
+        if g is not None and known is not None:
+            if g._spec.device is not known.device and g.ndim:
+                raise RuntimeError(
+                    f"invalid gradient at index {k} - expected device {known.device} but got {g.device}"
+                )
+            g = moved(g, known.dtype, known.device)
         roots.append((node, number, g))
     return roots

@@ -20,6 +20,7 @@ from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Batched, Level
 from nbgrad.ops.make import generator
 from nbgrad.ops.make.data import from_array
+from nbgrad.ops.views.copy import moved
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.shape import reshape
 from nbgrad.ops.views.slices import split
@@ -189,7 +190,8 @@ def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     found, start = [], 0
     for t in tensors:
         sp = t._spec
-        found.append(from_array(np.eye(total, sp.numel, -start, sp.dtype.np).reshape(total, *sp.shape)))
+        made = from_array(np.eye(total, sp.numel, -start, sp.dtype.np).reshape(total, *sp.shape))
+        found.append(moved(made, sp.dtype, sp.device))
         start += sp.numel
     return tuple(found)
 

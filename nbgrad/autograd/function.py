@@ -25,7 +25,7 @@ from nbgrad.history.saved import Output, SavedTensor, origin
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Level, Spec
 from nbgrad.ops.reduce.sums import sum_to
-from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.copy import moved, zeros
 from nbgrad.tape.modes import PLAIN, put_back, shared, state
 from nbgrad.tape.node import HELD, Node, blank, node_type, sequence
 
@@ -450,18 +450,18 @@ def _move(
     finally:
         node.forwards = False
     found = found if isinstance(found, tuple) else (found,)
-    for n, moved in enumerate(found):
-        if not (moved is None or isinstance(moved, Tensor)):
-            raise RuntimeError(f"expected Variable or None (got {type(moved).__name__}) for grad output {n}.")
+    for n, t in enumerate(found):
+        if not (t is None or isinstance(t, Tensor)):
+            raise RuntimeError(f"expected Variable or None (got {type(t).__name__}) for grad output {n}.")
     if len(found) != len(outs):
         raise RuntimeError(
             f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got {len(found)})"
         )
-    for n, (t, moved) in enumerate(zip(outs, found)):
+    for n, (t, tangent) in enumerate(zip(outs, found)):
         if not isinstance(t, Tensor):
             continue
         if not t._spec.dtype.is_floating_point or any(t is other for other in node.non_differentiable):
-            if moved is not None:
+            if tangent is not None:
                 raise RuntimeError(
                     f"Function's jvp returned a gradient at position {n}, but  the corresponding forward output is not a "
                     "differentiable Tensor.You should return None at that position instead."
@@ -469,15 +469,15 @@ def _move(
             continue
         written = next((m for m, a in enumerate(args) if a is t), None)
         if written is not None and tangents[written] is not None:
-            if moved is not tangents[written]:
+            if tangent is not tangents[written]:
                 raise RuntimeError(
                     "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an "
                     "input inplace, then the jvp function must modify the corresponding gradient inplace."
                 )
-        elif moved is not None:
-            check_tangent(t, moved)
-            _check_view(t, moved, args, tangents)
-            t._spec.tangents[k] = moved  # type: ignore[attr-defined]
+        elif tangent is not None:
+            check_tangent(t, tangent)
+            _check_view(t, tangent, args, tangents)
+            t._spec.tangents[k] = tangent  # type: ignore[attr-defined]
 
 
 def _check_view(t: Tensor, moved: Tensor, args: Sequence[Any], tangents: Sequence[Tensor | None]) -> None:
@@ -747,7 +747,11 @@ def _fitted(node: Node, g: Tensor, sp: Spec, k: int) -> Tensor:
                 f"shape compatible with {list(sp.shape)}"
             )
         g = sum_to(g, sp.shape)
-    return g if g._spec.dtype is sp.dtype else to_dtype(g, sp.dtype)
+    if g._spec.device is not sp.device and g.ndim:
+        raise RuntimeError(
+            f"Function {type(node).__name__} returned an invalid gradient at index {k} - expected device {sp.device} but got {g.device}"
+        )
+    return moved(g, sp.dtype, sp.device)
 
 
 def _expands(shape: Sequence[int], to: Sequence[int]) -> bool:

@@ -102,6 +102,8 @@ class Kernel:
         """`over` is the operand whose memory the first output takes, if any; the launch is not given it. `exact` names the numbers
         that are not rounded to float16; without it, none is."""
         shape = outs[0].shape
+        if any([isinstance(o, Spec) and o.device is not outs[0].device for o in operands]):
+            return _of_numbers_too(title, exprs, params, logical, operands, outs, kind, over)
         specs = [o for k, o in enumerate(operands) if isinstance(o, Spec) and k != over]
         read = [o.strides for o in outs] + [
             layout.broadcast_strides(s.shape, s.strides, shape) for s in specs
@@ -149,9 +151,41 @@ class Kernel:
         return Kernel(made.address, _with_meta(launch, meta), rows)
 
 
+def _of_numbers_too(
+    title: str,
+    exprs: tuple[Expr, ...],
+    params: Sequence[str],
+    logical: Sequence[str],
+    operands: Sequence[Any],
+    outs: Sequence[Spec],
+    kind: str,
+    over: int,
+) -> Kernel:
+    """Of operands one of which lies on the CPU, without dimensions: it is a number, read at the call."""
+    away = [isinstance(o, Spec) and o.device is not outs[0].device for o in operands]
+    number = float if kind[0] == "f" else int
+    near = [number if far else o for o, far in zip(operands, away)]
+    k = Kernel.of(title, exprs, params, logical, near, outs, kind, over)
+    given = [j for j in _tensors_first(operands) if j != over]
+    places = [given.index(j) for j in _tensors_first(near) if j != over]
+    read = [operands[given[p]].read if away[given[p]] else None for p in places]
+    count = len(outs)
+
+    def launch(address: Any, n: int, *args: Any) -> None:
+        values = [args[count + p] if r is None else r(args[count + p])[0] for p, r in zip(places, read)]
+        k.launch(address, n, *args[:count], *values)
+
+    return Kernel(k.address, launch, k.n)
+
+
+def _tensors_first(operands: Sequence[Any]) -> list[int]:
+    """The order in which a kernel takes operands."""
+    return sorted(range(len(operands)), key=lambda j: not isinstance(operands[j], Spec))
+
+
 def _in_order(launch: Any, operands: Sequence[Any]) -> Any:
     """A launch of the operands as they come; a kernel takes tensors first."""
-    order = sorted(range(len(operands)), key=lambda k: not isinstance(operands[k], Spec))
+    order = _tensors_first(operands)
     if order == list(range(len(operands))):
         return launch
     return lambda address, n, buf, *values: launch(address, n, buf, *[values[k] for k in order])
@@ -234,6 +268,7 @@ def make_plan(
     else:
         layout.check_target(out.shape, shape)
         check_cast(result, out.dtype)
+        backend.same([out.device, device_of(specs)])
     if op.kernel is not None:
         op.kernel(compute, operands)
     return Plan(op, operands, out, compute, inplace, runs)

@@ -651,7 +651,7 @@ class Tensor(Methods):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
-        if value._spec.device is not self._spec.device:
+        if value._spec.backend.holds is not self._spec.backend.holds:
             raise RuntimeError(
                 "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
             )
@@ -931,6 +931,7 @@ class Hooks:
     copy_memory: Callable[[Tensor, Tensor], None]  # no history, no count
     as_strided: Callable[..., Tensor]
     to_dtype: Callable[[Tensor, Any], Tensor]
+    moved: Callable[[Tensor, Any, device], Tensor]
     sum_to: Callable[[Tensor, Any], Tensor]
     scalar: Callable[..., Tensor]
     tensor: Callable[..., Tensor]

@@ -32,7 +32,7 @@ from nbgrad.core.tensor import Tensor, empty, set_requires_grad, storage_of, wra
 from nbgrad.exchange import classes
 from nbgrad.memory import backend
 from nbgrad.memory import dtypes as _dtypes
-from nbgrad.memory.device import device
+from nbgrad.memory.device import device, gpus
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size, contiguous_strides
 from nbgrad.memory.storage import Storage, spec
@@ -233,7 +233,8 @@ class _Writer(pickle._Pickler):
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different types"
             )
-        return "storage", _KINDS[seen], key, "cpu", memory.nbytes // seen.itemsize
+        where = str(backend.of_memory(memory).device)
+        return "storage", _KINDS[seen], key, where, memory.nbytes // seen.itemsize
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         if id(obj) in _SPELLED:
@@ -321,7 +322,8 @@ def _write(obj: object, file: BinaryIO, root: str) -> None:
             whole = (
                 storage.memory.nbytes // d.itemsize * d.itemsize
             )  # bytes beyond the last element are nobody's
-            put(f"data/{key}", memoryview(storage.memory)[:whole])
+            data = backend.of_memory(storage.memory).bytes_of(storage.memory, whole)
+            put(f"data/{key}", data.data)
         put("version", "3\n")
 
 
@@ -505,13 +507,19 @@ def load(
 
 
 def _check_location(location: str) -> None:
-    kind = location.partition(":")[0]
-    if kind == "cuda":
+    kind, _, index = location.partition(":")
+    there = gpus.count()
+    if kind == "cuda" and 0 < there <= int(index or 0):
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {index} but torch.cuda.device_count() is {there}. Please use torch.load "
+            "with map_location to map your storages to an existing device."
+        )
+    if kind == "cuda" and not there:
         raise RuntimeError(
             "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only "
             "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
         )
-    if kind not in ("cpu", "meta"):
+    if kind not in ("cpu", "meta", "cuda"):
         raise RuntimeError(
             f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
         )
@@ -529,8 +537,12 @@ def _placed(storage: Storage, location: str, map_location: Any) -> Storage:
             raise RuntimeError("map_location gave a storage that is shorter than what the file holds")
         return wanted._record
     if map_location is None or (isinstance(map_location, dict) and location not in map_location):
-        return storage
-    where = device(map_location[location] if isinstance(map_location, dict) else map_location)
+        if not location.startswith("cuda") or not gpus.count():
+            return storage  # where there is no GPU, on the CPU
+        wanted = location
+    else:
+        wanted = map_location[location] if isinstance(map_location, dict) else map_location
+    where = device(wanted)
     _check_location(str(where))
     return storage if where.type == "cpu" else Storage(backend.of(where).from_host(storage.memory))
 

@@ -174,7 +174,7 @@ class ElementwiseRule:
                 )
         if not exprs:
             if all(
-                how == "none" or (how == "g" and o.shape == g.shape and o.dtype is g.dtype)
+                how == "none" or (how == "g" and (o.shape, o.dtype, o.device) == (g.shape, g.dtype, g.device))
                 for how, _, o in results
             ):
                 wants = [how == "g" for how, _, _ in results]
@@ -266,10 +266,11 @@ def _plain(how: str, g: Tensor, operand: Any) -> Tensor | None:
 
 
 def _fit(grad: Tensor, operand: Spec) -> Tensor:
-    """Undo broadcasting and promotion: the gradient in the shape and dtype of the input."""
+    """Undo broadcasting and promotion: the gradient in the shape and dtype of the input, and where that is."""
     if grad._spec.shape != operand.shape:
         grad = hooks.sum_to(grad, operand.shape)
-    return grad if grad._spec.dtype is operand.dtype else hooks.to_dtype(grad, operand.dtype)
+    same = grad._spec.dtype is operand.dtype and grad._spec.device is operand.device
+    return grad if same else hooks.moved(grad, operand.dtype, operand.device)
 
 
 def _runner(
@@ -285,7 +286,9 @@ def _runner(
     something to lose, be it no tensor."""
     forms = []
     for how, k, operand in results:
-        exact = how == "made" and outs[k].shape == operand.shape and outs[k].dtype is operand.dtype
+        exact = how == "made" and all(
+            getattr(outs[k], what) == getattr(operand, what) for what in ("shape", "dtype", "device")
+        )
         forms.append("exact" if exact else how)
     make = _runner_maker(
         len(outs),

@@ -298,7 +298,8 @@ def valueless(name: str) -> NotImplementedError:
 
 def same(devices: Iterable[device]) -> None:
     """Refuse operands that are not all on one device."""
-    first, *others = devices
+    found = sorted(devices, key=lambda d: d is cpu.device)  # PyTorch names the CPU last
+    first, *others = found
     for other in others:
         if other is not first:
             if "meta" in (first.type, other.type):

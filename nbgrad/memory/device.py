@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from nbgrad.base.tables import Table
@@ -53,12 +54,11 @@ class device:
             kind, position = _parse(named, index)
             return _cached(kind, position)
         if isinstance(named, int) and not isinstance(named, bool):
-            # PyTorch: a bare number is the accelerator's, and there is none.
-            raise RuntimeError(
-                "Device index must not be negative"
-                if named < 0
-                else "Cannot access accelerator device when none is available."
-            )
+            if named < 0:
+                raise RuntimeError("Device index must not be negative")
+            if not gpus.count():
+                raise RuntimeError("Cannot access accelerator device when none is available.")
+            return _cached(*_parse("cuda", named))
         got = "" if type is None and device is None else named.__class__.__name__
         raise TypeError(
             f"device() received an invalid combination of arguments - got ({got}), "
@@ -102,6 +102,14 @@ class device:
         return self
 
 
+class _Gpus:
+    """How many there are, for which a bare number stands: who knows their drivers says how to ask."""
+
+    __slots__ = ("count",)
+    count: Callable[[], int]
+
+
+gpus: Final = _Gpus()
 _Device = device  # `__new__` has an argument called device
 
 

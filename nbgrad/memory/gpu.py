@@ -18,7 +18,7 @@ from nbgrad.base.tables import Table
 from nbgrad.kernels.cuda import probe
 from nbgrad.kernels.cuda.driver import AcceleratorError, Device
 from nbgrad.kernels.cuda.launch import Kernel, Launch, launcher, streams
-from nbgrad.memory.device import device
+from nbgrad.memory.device import device, gpus
 from nbgrad.memory.pool import Pool
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class Buffer:
 
     def __len__(self) -> int:
         return self.nbytes
+
+    def __reduce__(self) -> Any:
+        return _uploaded, (self.serves.device, self.serves.bytes_of(self, self.nbytes))
 
     def __getitem__(self, part: slice) -> Buffer:
         start, stop, _ = part.indices(self.nbytes)
@@ -59,6 +62,11 @@ class Block(Buffer):
     def __del__(self) -> None:
         if self.nbytes:
             self.serves.pool.free(self.address, self.nbytes, self.stream)
+
+
+def _uploaded(where: device, data: np.ndarray[Any, Any]) -> Buffer:
+    """What a pickle held."""
+    return of(where).from_host(data)
 
 
 _block: Callable[[type[Block]], Block] = object.__new__
@@ -193,6 +201,9 @@ def _started(index: int) -> CUDA:
     from nbgrad.kernels.cuda.emulated import Deferred, Emulated
 
     return CUDA(0, Deferred() if how == "deferred" else Emulated(), keeps=False)
+
+
+gpus.count = device_count
 
 
 class _Current(threading.local):

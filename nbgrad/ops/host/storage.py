@@ -212,10 +212,10 @@ class UntypedStorage:
 
     def __init__(self, *args: Any, **named: Any) -> None:
         check("inner.UntypedStorage", args, named)
-        serves = backend.of(device(named.get("device") or "cpu"))
+        serves = backend.of(_device(named.get("device") or "cpu"))
         first = args[0] if args else named.get("size", named.get("sequence", 0))
         size = _as_size(first)
-        self._record = Storage(_listed(first) if size is None else serves.empty(size))
+        self._record = Storage(serves.from_host(_listed(first)) if size is None else serves.empty(size))
 
     @classmethod
     def _of(cls, record: Storage, dtype: _dtype) -> Any:
@@ -250,7 +250,10 @@ class UntypedStorage:
         return self.size()
 
     def _elements(self) -> Any:
-        return self._record.memory[: self.size() * self.element_size()].view(self.dtype.np)
+        """Of the CPU's memory as they are, of another device's a copy."""
+        memory = self._record.memory
+        data = backend.of_memory(memory).bytes_of(memory, self.size() * self.element_size())
+        return data.view(self.dtype.np)
 
     def __getitem__(self, index: Any) -> Any:
         found = self._elements()[index]
@@ -260,7 +263,9 @@ class UntypedStorage:
         if not isinstance(value, int):
             kind = type(value).__name__
             raise RuntimeError(f"can only set storage content with a int types, but got {kind} instead")
-        self._elements()[index] = value & 255
+        elements, memory = self._elements(), self._record.memory
+        elements[index] = value & 255
+        backend.of_memory(memory).write(memory, elements.view(np.uint8))
 
     def tolist(self) -> list[Any]:
         """Its elements as numbers."""
@@ -271,6 +276,20 @@ class UntypedStorage:
         """Set every element to `value`; return the storage."""
         self[:] = value
         return self
+
+    def cpu(self) -> Any:
+        """Its bytes in the CPU's memory; itself if they are there."""
+        return self._on(cpu)
+
+    def cuda(self, device: Any = None) -> Any:
+        """Its bytes in the memory of a GPU; itself if they are there."""
+        return self._on(backend.settled(_device("cuda" if device is None else device)))
+
+    def _on(self, where: _device) -> Any:
+        if self.device is where:
+            return self
+        data = backend.of_memory(self._record.memory).bytes_of(self._record.memory, self.nbytes())
+        return type(self)._of(Storage(backend.of(where).from_host(data)), self.dtype)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and other._record.memory is self._record.memory
@@ -366,13 +385,14 @@ class TypedStorage(UntypedStorage):
             return
         if len(args) > 1:
             raise RuntimeError(f"{_TYPED}Too many positional arguments")
-        backend.of(_device("cpu" if device is None else device))
+        where = backend.settled(_device("cpu" if device is None else device))
+        backend.of(where)
         self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
         data = args[0] if args else None
         if not args or isinstance(data, (int, np.integer)):
-            super().__init__(*[int(n) * self.element_size() for n in args])
+            super().__init__(*[int(n) * self.element_size() for n in args], device=where)
         elif isinstance(data, Sequence):
-            self._record = storage_of(hooks.tensor(data, dtype=self.dtype))
+            self._record = storage_of(hooks.tensor(data, dtype=self.dtype, device=where))
         else:
             raise TypeError(f"{_TYPED}Argument type not recognized: {type(data)}")
 

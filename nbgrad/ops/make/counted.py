@@ -48,9 +48,7 @@ def _counts(sp: Spec, count: Callable[[], np.ndarray[Any, Any]]) -> Tensor:
     """A tensor laid out so of numbers that the CPU works out; where no memory is, of none."""
     if not sp.backend.holds:
         return empty(sp)
-    t = from_array(count())
-    t._buf, t._spec = sp.backend.from_host(t._buf), sp
-    return t
+    return wrap(sp.backend.from_host(from_array(count())._buf), sp)
 
 
 def _whole(*values: Any) -> None:

@@ -349,14 +349,20 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, *, memory_
     ('torch.FloatTensor', tensor([1, 1]))
     """
     if dtype is None:
-        if self.is_meta:
-            return self._spec.dtype.type_name.replace("torch.", "torch.meta.")
-        return self._spec.dtype.type_name
+        kind = self._spec.device.type
+        return self._spec.dtype.type_name.replace("torch.", "torch." if kind == "cpu" else f"torch.{kind}.")
     if isinstance(dtype, str):
         named = {d.type_name: d for d in dtypes.all_dtypes}
-        if dtype not in named:
+        known = named.get(dtype.replace("torch.cuda.", "torch."))
+        if known is None:
             raise ValueError(f"invalid type: '{dtype}'")
-        dtype = named[dtype]
+        where = "cuda" if dtype.startswith("torch.cuda.") else "cpu"
+        return _cast(
+            self,
+            known,
+            memory_format,
+            self.device if self.device.type == where else settled_device(_device(where)),
+        )
     if isinstance(dtype, builtins.type):
         module = "" if dtype.__module__ == "builtins" else f"{dtype.__module__}."
         of_type = getattr(dtype, "dtype", None)  # torch.HalfTensor has one
@@ -398,8 +404,10 @@ def cuda(
     Traceback (most recent call last):
     AssertionError: Torch not compiled with CUDA enabled
     """
-    where = settled_device(_device("cuda" if device is None else device))
-    return _cast(self, self._spec.dtype, memory_format, where)
+    where = _device("cuda", device) if isinstance(device, int) else _device(device or "cuda")
+    if where.type != "cuda":
+        raise RuntimeError("Invalid device, must be cuda device")
+    return _cast(self, self._spec.dtype, memory_format, settled_device(where))
 
 
 # ---------------------------------------------------------------- writes
@@ -597,6 +605,6 @@ def in_place(function: Callable[..., Tensor], meets: Callable[[Tensor, Tensor], 
 
 
 hooks.clone, hooks.contiguous, hooks.copy_, hooks.copy_memory = _clone, contiguous, copy_, copy_memory
-hooks.to_dtype, hooks.zeros, hooks.scalar = to_dtype, zeros, scalar
+hooks.to_dtype, hooks.moved, hooks.zeros, hooks.scalar = to_dtype, moved, zeros, scalar
 hooks.ones_like = lambda t: full(t._spec.dense(), 1)
 __all__ = ["clone"]
