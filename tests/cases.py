@@ -905,6 +905,7 @@ linalg(
 )
 linalg("cholesky_inverse", lambda T, x: T.cholesky_inverse(T.linalg.cholesky(positive(T, x))), ((3, 3),))
 linalg("qr", lambda T, x: T.linalg.qr(tall(T, x)), ((4, 3),), ((3, 3),), ((2, 4, 2),))
+linalg("geqrf", lambda T, x: T.geqrf(x), ((4, 3),), ((3, 3),), ((2, 2, 4),), **NO_GRAD)
 FACTORED: tuple[Operands, ...] = (((3, 3),), ((2, 4, 3),), ((2, 4),))
 linalg("lu", lambda T, x: T.linalg.lu(x)[1:], *FACTORED)
 linalg("lu_factor", lambda T, x: T.linalg.lu_factor(x), *FACTORED)

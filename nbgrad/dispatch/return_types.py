@@ -43,6 +43,7 @@ _make("frexp", "mantissa", "exponent")
 for _prefix in ("", "linalg_"):
     _make(f"{_prefix}slogdet", "sign", "logabsdet")
     _make(f"{_prefix}qr", "Q", "R")
+_make("geqrf", "a", "tau")
 _make("svd", "U", "S", "V")
 _make("linalg_svd", "U", "S", "Vh")
 _make("linalg_eigh", "eigenvalues", "eigenvectors")

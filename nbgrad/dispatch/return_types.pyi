@@ -260,6 +260,20 @@ class linalg_qr_out(tuple[Tensor, Tensor]):
     @property
     def R(self) -> Tensor: ...
 
+class geqrf(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def a(self) -> Tensor: ...
+    @property
+    def tau(self) -> Tensor: ...
+
+class geqrf_out(tuple[Tensor, Tensor]):
+    fields: tuple[str, ...]
+    @property
+    def a(self) -> Tensor: ...
+    @property
+    def tau(self) -> Tensor: ...
+
 class svd(tuple[Tensor, Tensor, Tensor]):
     fields: tuple[str, ...]
     @property

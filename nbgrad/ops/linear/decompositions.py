@@ -155,6 +155,35 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
 # ---------------------------------------------------------------- reflections
 
 
+def _no_derivative(g: Any) -> None:
+    raise NotImplementedError("the derivative for 'geqrf' is not implemented.")
+
+
+@differentiable("GeqrfBackward0", input=_no_derivative)
+def _geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
+    *batch, rows, columns = tuple(input.shape)
+    if unread("geqrf", input):
+        return bare(input, input.shape, True), bare(input, (*batch, min(rows, columns)))
+    turned, tau = lapack.qr(input._host(), "raw")
+    return by_columns(turned.mT), of_array(tau)
+
+
+@method
+def geqrf(input: Tensor, *, out: Any = None) -> Any:
+    """A `qr` as LAPACK leaves it: `R` on and above the diagonal, below it the vectors of the reflections that
+    `linalg.householder_product` makes `Q` of, and their factors. There is no gradient.
+
+    >>> a, tau = torch.geqrf(torch.tensor([[3.0], [4.0]]))
+    >>> torch.linalg.householder_product(a, tau) * a[0, 0]
+    tensor([[3.0000],
+            [4.0000]])
+    """
+    if input.ndim < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    check_floats("geqrf", input, "geqrf_cpu")
+    return results("geqrf", _geqrf(input), out, (input,))
+
+
 def _reflections(input: Tensor, tau: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """What is reflected, and each reflection's vector and factor."""
     unit = identity(input, input.shape[-2], input.shape[-1])
@@ -563,4 +592,4 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
     return results("linalg_lstsq", parts, out, (A, B), exact=(None,) * 4)
 
 
-__all__ = ["pinverse", "qr", "svd"]
+__all__ = ["geqrf", "pinverse", "qr", "svd"]
