@@ -11,6 +11,7 @@ from nbgrad.nn.modules.module import Module
 from nbgrad.nn.utils.parametrize import register_parametrization
 from nbgrad.ops.linear.decompositions import geqrf, householder_product
 from nbgrad.ops.linear.distances import normalize
+from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.norms import vector_norm
 from nbgrad.ops.linear.powers import matrix_exp
 from nbgrad.ops.linear.products import mv, vdot
@@ -169,7 +170,7 @@ def _make_orthogonal(A: Tensor) -> Tensor:
 class _Orthogonal(Module):
     """A matrix with columns, or rows where it is wide, at right angles, made from any matrix of that shape."""
 
-    base: Tensor | None
+    base: Any
 
     def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
@@ -197,7 +198,7 @@ class _Orthogonal(Module):
                 Q = solve(unit.add(skew, alpha=-0.5), unit.add(skew, alpha=0.5))
             Q = Q[..., :k] if n != k else Q
         if hasattr(self, "base"):
-            Q = self.base @ Q
+            Q = matmul(self.base, Q)
         return Q.mT if wide else Q
 
     @no_grad()

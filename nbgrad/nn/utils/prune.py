@@ -159,9 +159,9 @@ class PruningContainer(BasePruningMethod):
 
     def add_pruning_method(self, method: Any) -> None:
         """One more, of the same parameter."""
-        if method is not None and not isinstance(method, BasePruningMethod):
+        if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
-        if method is not None and self._tensor_name != method._tensor_name:
+        if self._tensor_name != method._tensor_name:
             raise ValueError(
                 f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. "
                 f"Found '{method._tensor_name}'"
