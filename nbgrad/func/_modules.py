@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbgrad.core.tensor import Tensor
@@ -49,61 +48,9 @@ def functional_call(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
             f"{type(parameter_and_buffer_dicts)}"
         )
-    args = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _with_values(module, values, tie_weights, strict):
-        return module(*args, **({} if kwargs is None else kwargs))
+    from nbgrad.nn.utils.stateless import called_with  # here: `import nbgrad` loads no modules
 
-
-@contextmanager
-def _with_values(module: Any, values: dict[str, Tensor], tie: bool, strict: bool) -> Iterator[None]:
-    """The module holds these tensors inside; what it writes to them by name it writes back to `values`."""
-    own = dict(module.named_parameters(remove_duplicate=False)) | dict(
-        module.named_buffers(remove_duplicate=False)
-    )
-    if tie:
-        values = _with_tied(own, values)
-    if strict:
-        unexpected, missing = [k for k in values if k not in own], [k for k in own if k not in values]
-        if unexpected or missing:
-            told = [f"Unexpected key(s): {', '.join(map(repr, unexpected))}."] if unexpected else []
-            told += [f"Missing key(s): {', '.join(map(repr, missing))}."] if missing else []
-            raise RuntimeError(
-                f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(told)
-            )
-    places = []
-    for value in values.values():
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{value} is not an instance of torch.Tensor")
-    for name, value in values.items():
-        if name not in own:
-            continue  # PyTorch, too, takes no notice unless `strict` says so
-        path, _, last = name.rpartition(".")
-        owner = module.get_submodule(path)
-        table = owner._parameters if last in owner._parameters else owner._buffers
-        places.append((table, last, table[last]))
-        table[last] = value
-    try:
-        yield
-    finally:
-        for table, last, before in reversed(places):
-            table[last] = before
-
-
-def _with_tied(own: dict[str, Tensor], values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """One value for all names of a parameter that has several."""
-    names: dict[int, list[str]] = {}
-    for name, t in own.items():
-        names.setdefault(id(t), []).append(name)
-    out = dict(values)
-    for group in names.values():
-        given = {id(values[n]): values[n] for n in group if n in values}
-        if len(given) > 1:
-            raise ValueError(
-                f"functional_call got multiple values for keys {sorted(group)}, which are tied. Consider using tie_weights=False"
-            )
-        for value in given.values():
-            out |= dict.fromkeys(group, value)
-    return out
+    return called_with(module, values, args, kwargs, tie_weights, strict)
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -136,7 +83,7 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     >>> torch.func.replace_all_batch_norm_modules_(nn.BatchNorm1d(2)).running_mean is None
     True
     """
-    from nbgrad.nn.modules.batchnorm import _BatchNorm  # here: `import nbgrad` loads no modules
+    from nbgrad.nn.modules.batchnorm import _BatchNorm  # here, as above
 
     for module in root.modules():
         if isinstance(module, _BatchNorm) and module.track_running_stats:
