@@ -175,8 +175,8 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 
     >>> a, tau = torch.geqrf(torch.tensor([[3.0], [4.0]]))
     >>> torch.linalg.householder_product(a, tau) * a[0, 0]
-    tensor([[3.0000],
-            [4.0000]])
+    tensor([[3.],
+            [4.]])
     """
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
