@@ -114,7 +114,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
 
     >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 3)))
     >>> list(layer.state_dict())
-    ['weight', 'bias']
+    ['bias', 'weight']
     """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:

@@ -13,13 +13,7 @@ from nbgrad.nn.utils.parametrizations import _WeightNorm
 
 
 class WeightNorm:
-    """The hook that computes the weight.
-
-    >>> layer = nn.utils.weight_norm(nn.Linear(2, 3))
-    >>> hook, = layer._forward_pre_hooks.values()
-    >>> hook.compute_weight(layer).shape
-    torch.Size([3, 2])
-    """
+    """The hook that computes the weight."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name, self._norm = name, _WeightNorm(dim)
@@ -57,11 +51,11 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train the lengths and the directions of the rows of a weight apart, as `parametrizations.weight_norm`, which is to be used.
+    """Train the lengths and the directions of the rows of a weight apart, as parameters `weight_g` and `weight_v`; better done so:
 
-    >>> layer = nn.utils.weight_norm(nn.Linear(2, 3))
-    >>> list(layer.state_dict())
-    ['bias', 'weight_g', 'weight_v']
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> layer.weight.shape
+    torch.Size([3, 2])
     """
     warnings.warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
@@ -73,10 +67,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight one parameter again.
+    """Make the weight one parameter again; of `parametrizations.weight_norm` that is done so:
 
-    >>> layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(2, 3)))
-    >>> list(layer.state_dict())
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> list(nn.utils.parametrize.remove_parametrizations(layer, "weight").state_dict())
     ['bias', 'weight']
     """
     for key, hook in module._forward_pre_hooks.items():
