@@ -6,6 +6,7 @@ made for it once, a kernel's code or the constants of a geometry, stays on the d
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -200,7 +201,9 @@ def _started(index: int) -> CUDA:
         raise AcceleratorError("CUDA error: invalid device ordinal")
     from nbgrad.kernels.cuda.emulated import Deferred, Emulated
 
-    return CUDA(0, Deferred() if how == "deferred" else Emulated(), keeps=False)
+    made = CUDA(0, Deferred() if how == "deferred" else Emulated(), keeps=False)
+    atexit.register(setattr, made.pool, "keeps", True)  # the driver may be gone before the last tensor
+    return made
 
 
 gpus.count = device_count

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -78,8 +79,36 @@ def compare(case: OpCase, dtype: str, count: int) -> None:
             same(g, w, f"{sample.label}, result {k}")
 
 
+def transfers(case: OpCase, dtype: str) -> list[int]:
+    """Uploads and downloads of a call that is not the first of its kind, and of its backward."""
+    driver: Any = backend.of(DEVICE).driver
+    sample, counts = there(next(samples(case, dtype))), [0, 0, 0, 0]
+    backward = case.differentiable and "float" in dtype
+    with DEVICE:
+        for _ in range(2):
+            T.manual_seed(0)
+            tensors = sample.tensors(T, backward)
+            at = [(driver.uploads, driver.downloads)]
+            outputs = leaves(case.fn(T, *tensors))
+            at.append((driver.uploads, driver.downloads))
+            outputs = [t for t in outputs if getattr(t, "requires_grad", False)]
+            inputs, seeds = [t for t in tensors if t.requires_grad], [T.ones_like(t) for t in outputs]
+            at.append((driver.uploads, driver.downloads))
+            if outputs:
+                T.autograd.grad(outputs, inputs, seeds, allow_unused=True)
+            at.append((driver.uploads, driver.downloads))
+            counts = [at[k + 1][way] - at[k][way] for k in (0, 2) for way in (0, 1)]
+    return counts
+
+
 def main(*given: str) -> None:
     driver: Any = backend.of(DEVICE).driver
+    if given[:1] == ("--transfers",):
+        for name in given[1:] or CASES:
+            case = CASES[name]
+            with suppress(NotImplementedError):
+                print(name, *transfers(case, "float32" if "float32" in case.dtypes else case.dtypes[0]))
+        return
     if given[:1] == ("--order",):
         driver.order = ORDERS[int(given[1])]
         given = given[2:]

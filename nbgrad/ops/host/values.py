@@ -36,6 +36,7 @@ from nbgrad.ops.pointwise.arithmetic import abs as _abs
 from nbgrad.ops.pointwise.arithmetic import mul
 from nbgrad.ops.pointwise.comparisons import eq, isfinite, isnan, le, logical_and, logical_or
 from nbgrad.ops.pointwise.operators import add, sub
+from nbgrad.ops.reduce.sums import everywhere
 from nbgrad.ops.views.copy import copy_memory, to_dtype
 from nbgrad.ops.views.slices import unbind
 from nbgrad.tape.modes import state
@@ -448,11 +449,11 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     _pair("equal", input, other)
     if (
-        input._spec is other._spec and type(input._spec) is Spec and input.ndim <= 64
+        input._spec is other._spec and type(input._spec) is Spec and input.ndim <= 64 and input.is_cpu
     ):  # as NumPy's arrays have
         return bool((input._host() == other._host()).all())
-    return input._spec.shape == other._spec.shape and bool(
-        eq(input.detach(), other.detach()).reshape(-1)._host().all()
+    return input._spec.shape == other._spec.shape and everywhere(
+        eq(input.detach(), other.detach()).reshape(-1)
     )
 
 
@@ -494,7 +495,7 @@ def allclose(
     True
     """
     _pair("allclose", input, other)
-    return bool(isclose(input, other, rtol, atol, equal_nan)._host().all())
+    return everywhere(isclose(input, other, rtol, atol, equal_nan))
 
 
 def is_tensor(obj: Any, /) -> bool:

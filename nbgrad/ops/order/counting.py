@@ -65,7 +65,8 @@ def isin(
         kinds = ", ".join(type(t).__name__ for t in given)
         raise TypeError(f"isin() received an invalid combination of arguments - got ({kinds})")
     d = common_dtype([t._spec if isinstance(t, Tensor) else number_type(t) for t in given])
-    a, b = (to_dtype(t, d) if isinstance(t, Tensor) else scalar(t, d) for t in given)
+    where = next(t._spec.device for t in given if isinstance(t, Tensor))
+    a, b = (to_dtype(t, d) if isinstance(t, Tensor) else moved(scalar(t, d), d, where) for t in given)
     found = _among(a, b)
     result = logical_not(found) if invert else found
     return result if out is None else into("isin", out, result, ())
@@ -79,7 +80,7 @@ def _bincount(input: Tensor, *weights: Tensor, minlength: int) -> Tensor:
     n = max(minlength, int(input.max()) + 1 if input.numel() else 0)
     if not weights:
         out = input._spec.like((n,), dtype=dtypes.int64)
-        if type(input._spec) is Spec and input._spec.numel < PARALLEL_FROM:
+        if type(input._spec) is Spec and input.is_cpu and input._spec.numel < PARALLEL_FROM:
             return of_array(np.bincount(input._host(), minlength=n))
         counts = full(out, 0)
         ones = full(input._spec.like(tuple(input.shape), dtype=dtypes.int64), 1)
@@ -250,7 +251,7 @@ def histogram(
     else:
         _some_bins(bins)
         low, high = _range(values, range)
-        edges = of_array(np.linspace(low, high, bins + 1).astype(d.np))
+        edges = moved(of_array(np.linspace(low, high, bins + 1).astype(d.np)), d, input._spec.device)
     last = edges.numel() - 1
     inside = logical_and(values >= edges[0], values <= edges[last])
     place = (searchsorted(edges, values, right=True) - 1).clamp(max=last - 1)

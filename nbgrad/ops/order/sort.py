@@ -398,7 +398,7 @@ def _quantile(
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
-    if not q.is_meta and not ((q._host() >= 0) & (q._host() <= 1)).all():
+    if q.is_cpu and not ((q._host() >= 0) & (q._host() <= 1)).all():
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     at = 0 if dim is None else layout.wrap_dim(dim, input.ndim)
     # As PyTorch has it: what is reduced stands last, and leaves ones where it stood.

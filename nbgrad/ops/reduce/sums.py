@@ -222,7 +222,12 @@ def _prod_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bool) -
 
 def _no_zero(x: Tensor) -> bool:
     x = transforms.innermost(x)
-    return x.is_meta or bool(x._host().all())
+    return x.is_meta or everywhere(x)
+
+
+def everywhere(x: Tensor) -> bool:
+    """Whether no element is 0, on the host: of another device's tensor that one truth value is sent."""
+    return bool(x._host().all()) if x.is_cpu else bool(all(x.detach()))
 
 
 def _others(x: Tensor, dim: int) -> Tensor:
