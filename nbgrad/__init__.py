@@ -149,6 +149,13 @@ from nbgrad.ops.views.order import *  # noqa: F403
 from nbgrad.ops.views.shape import *  # noqa: F403
 from nbgrad.ops.views.slices import *  # noqa: F403
 from nbgrad.ops.views.views import *  # noqa: F403
+from nbgrad.ops.windows.pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
+from nbgrad.ops.windows.pooling import adaptive_max_pool1d_with_indices as adaptive_max_pool1d  # noqa: F401
+from nbgrad.ops.windows.pooling import avg_pool1d as avg_pool1d
+from nbgrad.ops.windows.pooling import max_pool1d as max_pool1d
+from nbgrad.ops.windows.pooling import max_pool1d_with_indices as max_pool1d_with_indices
+from nbgrad.ops.windows.pooling import max_pool2d as max_pool2d
+from nbgrad.ops.windows.pooling import max_pool3d as max_pool3d
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
 

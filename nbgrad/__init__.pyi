@@ -123,6 +123,8 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acos_(input: Tensor) -> Tensor: ...
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def acosh_(input: Tensor) -> Tensor: ...
+def adaptive_avg_pool1d(input: Tensor, output_size: Sequence[_int] | _int) -> Tensor: ...
+def adaptive_max_pool1d(input: Tensor, output_size: Sequence[_int] | _int) -> Tensor: ...
 def add(
     input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor: ...
@@ -309,6 +311,14 @@ def atleast_3d(tensor: Tensor, /) -> Tensor: ...
 def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_3d(tensor: Tensor, other: Tensor, /, *others: Tensor) -> tuple[Tensor, ...]: ...
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+) -> Tensor: ...
 @overload
 def baddbmm(
     input: Tensor,
@@ -1041,6 +1051,38 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: .
 def max(
     input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> return_types.max: ...
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def mean(input: Tensor, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor: ...

@@ -1061,6 +1061,30 @@ for mode in ("reflect", "replicate", "circular"):
     more = {"dtypes": FLOATS, "strides": False, "differentiable": False}
     op(f"pad/{mode}", ((3, 4),), ((2, 3, 4),), forms="", where=F, args=((2, 1), mode), **more)
     op(f"pad/{mode}_2d", ((2, 3, 4),), ((1, 2, 3, 3),), forms="", where=F, args=((2, 1, 1, 0), mode), **more)
+# Windows: one dimension is two in PyTorch, so that results lie as those of a view.
+POOLED = {
+    1: (((2, 3, 7),), ((3, 5),)),
+    2: (((2, 3, 5, 4),), ((2, 4, 6),)),
+    3: (((1, 2, 4, 4, 5),), ((2, 4, 5, 4),)),
+}
+for n, shapes in POOLED.items():
+    more = {"forms": "", "where": F, "dtypes": FLOATS, "strides": False}
+    op(f"max_pool{n}d", *shapes, args=(3, 2, 1), **more)
+    op(f"max_pool{n}d/ceil", *shapes, args=(2, 2, 0, 1, True), **more)
+    op(f"max_pool{n}d_with_indices", *shapes, args=(2, 1, 1), **more)
+    op(f"avg_pool{n}d", *shapes, args=(3, 2, 1), **more)
+    op(f"avg_pool{n}d/uncounted", *shapes, args=(2, 3, 1, True, False), **more)
+    op(f"adaptive_max_pool{n}d", *shapes, args=(2,), **more)
+    op(f"adaptive_avg_pool{n}d", *shapes, args=(3,), steps=True, **more)
+    op(f"lp_pool{n}d", *shapes, args=(2, 2), **more, domain=POSITIVE)
+    if n > 1:
+        op(f"fractional_max_pool{n}d", *shapes, args=(2, 2), **more)
+
+    def unpool(T: ModuleType, x: Any, n: int = n) -> Any:
+        places = T.arange(x[0, 0].numel() if x.ndim == n + 2 else x[0].numel()).reshape(x.shape[-n:])
+        return getattr(T.nn.functional, f"max_unpool{n}d")(x, places.expand(x.shape).contiguous(), 2)
+
+    case(f"max_unpool{n}d", unpool, *shapes, dtypes=FLOATS, strides=False)
 SAMPLED: dict[str, Any] = {"dtypes": (*FLOATS, "int64"), "strides": False}
 for name in ("trapezoid", "cumulative_trapezoid"):
     op(name, ((3, 4),), ((5,),), forms="", **SAMPLED)

@@ -24,6 +24,7 @@ STORIES = [
         "ops.linear",
         "ops.rows",
         "ops.make",
+        "ops.windows",
     ),
     *(
         "exchange",

@@ -55,6 +55,8 @@ from nbgrad.ops.reduce.extremes import argmax
 from nbgrad.ops.rows import softmax as rows
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.shape import unsqueeze
+from nbgrad.ops.windows.pooling import *  # noqa: F403
+from nbgrad.ops.windows.pooling import __all__ as _pooling
 
 # ---------------------------------------------------------------- activations
 
@@ -318,6 +320,7 @@ __all__ = [
     *_losses_of_many,
     *_losses_of_two,
     *_margins,
+    *_pooling,
     "alpha_dropout",
     "batch_norm",
     "bilinear",

@@ -4,6 +4,7 @@ from builtins import bool as _bool
 from builtins import float as _float
 from builtins import int as _int
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from nbgrad.core.methods import Number
 from nbgrad.core.tensor import Tensor
@@ -11,7 +12,19 @@ from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.ops.make.generator import Generator
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
@@ -30,6 +43,10 @@ __all__ = [
     "elu_",
     "embedding",
     "feature_alpha_dropout",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -51,7 +68,19 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
@@ -94,8 +123,51 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]
 
+def adaptive_avg_pool1d(input: Tensor, output_size: Sequence[_int] | _int) -> Tensor: ...
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor: ...
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor: ...
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Sequence[_int] | _int, return_indices: _bool = False
+) -> Tensor: ...
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Sequence[_int] | _int, return_indices: _bool = False
+) -> Tensor: ...
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: _bool = False) -> Tensor: ...
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Any, return_indices: _bool = False
+) -> Tensor: ...
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: _bool = False) -> Tensor: ...
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Any, return_indices: _bool = False
+) -> Tensor: ...
 def alpha_dropout(
     input: Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False
+) -> Tensor: ...
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+) -> Tensor: ...
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+    divisor_override: _int | None = None,
+) -> Tensor: ...
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+    divisor_override: _int | None = None,
 ) -> Tensor: ...
 def batch_norm(
     input: Tensor,
@@ -165,6 +237,38 @@ def embedding(
 ) -> Tensor: ...
 def feature_alpha_dropout(
     input: Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False
+) -> Tensor: ...
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any | None = None,
+    output_ratio: Any | None = None,
+    return_indices: _bool = False,
+    _random_samples: Any | None = None,
+) -> Tensor: ...
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any | None = None,
+    output_ratio: Any | None = None,
+    return_indices: _bool = False,
+    _random_samples: Any | None = None,
+) -> Tensor: ...
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any | None = None,
+    output_ratio: Any | None = None,
+    return_indices: _bool = False,
+    _random_samples: Any | None = None,
+) -> Tensor: ...
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any | None = None,
+    output_ratio: Any | None = None,
+    return_indices: _bool = False,
+    _random_samples: Any | None = None,
 ) -> Tensor: ...
 def gaussian_nll_loss(
     input: Tensor,
@@ -246,6 +350,15 @@ def log_softmax(
     input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | None = None
 ) -> Tensor: ...
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def lp_pool1d(
+    input: Tensor, norm_type: _float, kernel_size: Any, stride: Any | None = None, ceil_mode: Any = False
+) -> Tensor: ...
+def lp_pool2d(
+    input: Tensor, norm_type: _float, kernel_size: Any, stride: Any | None = None, ceil_mode: Any = False
+) -> Tensor: ...
+def lp_pool3d(
+    input: Tensor, norm_type: _float, kernel_size: Any, stride: Any | None = None, ceil_mode: Any = False
+) -> Tensor: ...
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -254,6 +367,84 @@ def margin_ranking_loss(
     size_average: _bool | None = None,
     reduce: _bool | None = None,
     reduction: str = "mean",
+) -> Tensor: ...
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+    return_indices: _bool = False,
+) -> Tensor: ...
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+    return_indices: _bool = False,
+) -> Tensor: ...
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+    return_indices: _bool = False,
+) -> Tensor: ...
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+    return_indices: _bool = False,
+) -> Tensor: ...
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+    return_indices: _bool = False,
+) -> Tensor: ...
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int | None = None,
+    padding: Sequence[_int] | _int = 0,
+    dilation: Sequence[_int] | _int = 1,
+    ceil_mode: _bool = False,
+    return_indices: _bool = False,
+) -> Tensor: ...
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Any,
+    stride: Any | None = None,
+    padding: Any = 0,
+    output_size: Any | None = None,
+) -> Tensor: ...
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Any,
+    stride: Any | None = None,
+    padding: Any = 0,
+    output_size: Any | None = None,
+) -> Tensor: ...
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Any,
+    stride: Any | None = None,
+    padding: Any = 0,
+    output_size: Any | None = None,
 ) -> Tensor: ...
 def mish(input: Tensor, inplace: _bool = False) -> Tensor: ...
 def mse_loss(

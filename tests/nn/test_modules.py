@@ -103,6 +103,30 @@ MODULES |= {
     "MultiLabelSoftMarginLoss": (lambda n: n.MultiLabelSoftMarginLoss(), (X, HALVES)),
     "MarginRankingLoss": (lambda n: n.MarginRankingLoss(0.5), (X, HALVES, SIGNS)),
 }
+PLANES, LINES, VOLUMES = (RNG.normal(size=(2, 3, *size)) for size in ((7, 6), (9,), (5, 4, 6)))
+POOLED = {1: LINES, 2: PLANES, 3: VOLUMES}
+for dims, array in POOLED.items():
+    for name, build in {
+        "MaxPool": lambda n, d: getattr(n, f"MaxPool{d}d")(3, 2, 1, ceil_mode=True),
+        "AvgPool": lambda n, d: getattr(n, f"AvgPool{d}d")(3, 2, 1, count_include_pad=False),
+        "LPPool": lambda n, d: getattr(n, f"LPPool{d}d")(3, 2),
+        "AdaptiveMaxPool": lambda n, d: getattr(n, f"AdaptiveMaxPool{d}d")(3),
+        "AdaptiveAvgPool": lambda n, d: getattr(n, f"AdaptiveAvgPool{d}d")(3),
+    }.items():
+        MODULES[f"{name}{dims}d"] = (lambda n, b=build, d=dims: b(n, d), (array,))
+MODULES |= {
+    "FractionalMaxPool2d": (lambda n: n.FractionalMaxPool2d(2, output_size=(3, 4)), (PLANES,)),
+    "FractionalMaxPool3d": (lambda n: n.FractionalMaxPool3d(2, output_ratio=0.5), (VOLUMES,)),
+    "MaxUnpool1d": (lambda n: n.MaxUnpool1d(2), (LINES, np.arange(9) * 2 + np.zeros((2, 3, 9), int))),
+    "MaxUnpool2d": (
+        lambda n: n.MaxUnpool2d((3, 2)),
+        (PLANES, np.arange(42).reshape(7, 6) + np.zeros((2, 3, 7, 6), int)),
+    ),
+    "MaxUnpool3d": (
+        lambda n: n.MaxUnpool3d(2),
+        (VOLUMES, np.arange(120).reshape(5, 4, 6) + np.zeros(VOLUMES.shape, int)),
+    ),
+}
 
 
 def run(t: ModuleType, name: str) -> list[Any]:

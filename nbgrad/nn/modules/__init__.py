@@ -14,5 +14,6 @@ from nbgrad.nn.modules.module import Module as Module
 from nbgrad.nn.modules.normalization import *  # noqa: F403
 from nbgrad.nn.modules.padding import *  # noqa: F403
 from nbgrad.nn.modules.pixelshuffle import *  # noqa: F403
+from nbgrad.nn.modules.pooling import *  # noqa: F403
 from nbgrad.nn.modules.sparse import *  # noqa: F403
 from nbgrad.nn.modules.transformer import *  # noqa: F403

@@ -1,0 +1,288 @@
+"""The largest element of each window, with its place in the plane; elements read and added at such places are each other's gradients.
+
+The last dimensions, as many as a size has entries, are a plane; all before them count planes, so that one example, a batch of them and
+the examples of a vmap are the same to a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from nbgrad.base.tables import cached
+from nbgrad.core.tensor import Tensor, empty
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.dispatch.prepared import Run, prepared
+from nbgrad.kernels.cpu import pooling as templates
+from nbgrad.kernels.launch import FEW
+from nbgrad.memory import dtypes
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.rows.softmax import _all_have
+from nbgrad.ops.views.copy import copier, zeros
+
+
+def of_three(sizes: Sequence[int], missing: int = 1) -> Ints:
+    """Kernels know planes of three dimensions."""
+    return (missing,) * (3 - len(sizes)) + tuple(sizes)
+
+
+def planes(sp: Spec, size: Ints, dtype: Any = None) -> Spec:
+    """What lies as new tensors do and has planes of this size in place of those of `sp`."""
+    made: Spec = sp.plain.like((*tuple(sp.shape)[: sp.ndim - len(size)], *size), dtype=dtype or sp.dtype)
+    return made
+
+
+def from_dense(sp: Spec, run: Run) -> Run:
+    """What reads its tensor as new ones lie."""
+    if sp.contiguous:
+        return run
+    dense = copier(sp, sp.dense())
+    return lambda t: run(dense(t))
+
+
+# ---------------------------------------------------------------- at places of a plane
+
+
+@cached(4096)
+def _moving(kind: str, sp: Spec, out: Spec, there: int, own: int) -> Callable[..., Tensor]:
+    code = sp.dtype.code
+    source, params = templates.move(kind, code)
+    address = sp.backend.kernel(f"planes_{kind}_{code}", source, params).address
+    items = out.numel // max(there if kind != "pick" else own, 1)
+    launch = sp.backend.launch(4, "", max(out.numel, items * own) if items > 1 else items, out.numel < FEW)
+    meta = sp.backend.constants([there, own])
+
+    def run(t: Tensor, indices: Tensor) -> Tensor:
+        got = empty(out)
+        launch(address, items, meta, got._buf, t._buf, indices._buf)
+        return got
+
+    return run
+
+
+def _dense(t: Tensor) -> Tensor:
+    sp = t._spec
+    return t if sp.contiguous else copier(sp, sp.dense())(t)
+
+
+class Moves(NamedTuple):
+    """`pick(input, indices, dims=)` reads at places in the last dimensions; `add(grad, input, indices, size=)` is its adjoint; on
+    the input, where one is given, it does not depend, but as in PyTorch its node knows it."""
+
+    pick: Callable[..., Tensor]
+    add: Callable[..., Tensor]
+
+
+def moves(pick_name: str, add_name: str) -> Moves:
+    """Both, with the names that their nodes have."""
+
+    @differentiable(
+        pick_name,
+        raw=True,
+        tangent=lambda input_t, indices, dims: pick(input_t, indices, dims=dims),
+        batch=lambda has, *tensors, dims: pick(*_all_have(has, *tensors), dims=dims),
+        input=lambda g, indices, input_spec, dims: add(
+            g, None, indices, size=tuple(input_spec.shape)[input_spec.ndim - dims :]
+        ),
+    )
+    def pick(input: Tensor, indices: Tensor, *, dims: int) -> Tensor:
+        sp, size = input._spec, tuple(indices.shape)[indices.ndim - dims :]
+        there = prod(tuple(sp.shape)[sp.ndim - dims :])
+        return _moving("pick", sp.dense(), planes(sp, size), there, prod(size))(
+            _dense(input), _dense(indices)
+        )
+
+    @differentiable(
+        add_name,
+        raw=True,
+        tangent=lambda grad_t, input, indices, size: (
+            None if grad_t is None else add(grad_t, input, indices, size=size),
+        ),
+        batch=lambda has, *tensors, size: add(*_all_have(has, *tensors), size=size),
+        grad=lambda g, indices, size: pick(g, indices, dims=len(size)),
+        input=lambda input_spec: zeros(input_spec.dense()),
+    )
+    def add(grad: Tensor, input: Tensor | None, indices: Tensor, *, size: Ints) -> Tensor:
+        sp = grad._spec
+        own = prod(tuple(sp.shape)[sp.ndim - len(size) :])
+        return _moving("add", sp.dense(), planes(sp, size), prod(size), own)(_dense(grad), _dense(indices))
+
+    return Moves(pick, add)
+
+
+# ---------------------------------------------------------------- windows that are alike
+
+
+class Geometry(NamedTuple):
+    """Of windows that are alike: how many there are, what they span, how far they are apart, how many rows and columns precede the input,
+    how far elements of a window are apart; for each dimension."""
+
+    outs: Ints
+    kernel: Ints
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+
+
+def _blocks(taps: int, step: int, far: int) -> tuple[int, int]:
+    """How many windows are taken side by side, and how many of their columns at once, so that what they read has room."""
+    fitting = (templates.ROOM - 1 - (taps - 1) * far) // step + 1
+    if fitting >= templates.LANES:
+        return min(fitting // templates.LANES * templates.LANES, templates.BLOCK), taps
+    side = min(templates.LANES, templates.ROOM // 2 // step + 1)
+    return side, min(taps, (templates.ROOM - 1 - (side - 1) * step) // far + 1)
+
+
+def _alike(input: Spec, geometry: Geometry) -> Run:
+    outs, kernel, stride, padding, dilation = geometry
+    dims = len(outs)
+    sizes = tuple(input.shape)[input.ndim - dims :]
+    values = planes(input, outs)
+    places = values.like(dtype=dtypes.int64)
+    code, kind, step = input.dtype.code, input.dtype.kind, stride[-1]
+    known = step if step < 3 else 0
+    counted = "i4" if prod(sizes) < 1 << 31 else "i8"
+    source, params = templates.alike(code, kind, counted, known)
+    name = f"max_pool_{code}{'_wide' * (counted == 'i8')}{f'_step{known}' * (known > 0)}"
+    address = input.backend.kernel(name, source, params).address
+    numbers = [*of_three(sizes), *of_three(outs), *of_three(kernel), *of_three(stride), *of_three(padding, 0)]
+    numbers += [*of_three(dilation), *_blocks(kernel[-1], step, dilation[-1])]
+    return _of_rows(input, values, places, address, numbers)
+
+
+def _of_rows(
+    input: Spec, values: Spec, places: Spec, address: int, numbers: Sequence[int], samples: bool = False
+) -> Any:
+    """What runs a kernel whose items are rows of results."""
+    rows = values.numel // max(tuple(values.shape)[-1], 1)
+    launch = values.backend.launch(
+        4 + samples, "", values.numel if rows > 1 else rows, max(values.numel, input.numel) < FEW
+    )
+    meta = input.backend.constants(numbers)
+
+    def run(t: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+        got, where = empty(values), empty(places)
+        launch(address, rows, meta, got._buf, where._buf, t._buf, *[m._buf for m in more])
+        return got, where
+
+    return run if samples else from_dense(input, run)
+
+
+def _max_pool(node_name: str) -> Callable[..., Any]:
+    """`pool(input, geometry=)`: the largest elements and their places."""
+    at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward")
+
+    def rule(g: Any, y1: Tensor, input: Tensor, geometry: Geometry) -> Tensor:
+        size = tuple(input.shape)[input.ndim - len(geometry.outs) :]
+        return at.add(g[0], input, y1, size=size)
+
+    @prepared(
+        node_name,
+        tangent=lambda t, y1, geometry: (at.pick(t, y1, dims=len(geometry.outs)), None),
+        batch=lambda x, geometry: pool(x, geometry=geometry),
+        input=rule,
+    )
+    def pool(input: Spec, *, geometry: Geometry) -> Run:
+        return _alike(input, geometry)
+
+    return pool
+
+
+max_pool = {k: _max_pool(f"MaxPool{k}DWithIndices") for k in (2, 3)}
+
+
+# ---------------------------------------------------------------- windows that are not
+
+
+def _unlike(input: Spec, outs: Ints, kernel: Ints = (), order: Ints = ()) -> Any:
+    """They share the input evenly; or are of one size, and random numbers say where they lie, the `order` which is for which dimension."""
+    dims = len(outs)
+    sizes = tuple(input.shape)[input.ndim - dims :]
+    values = planes(input, outs)
+    code, kind = input.dtype.code, input.dtype.kind
+    source, params = templates.unlike(code, kind, bool(order))
+    name = f"{'fractional' if order else 'adaptive'}_max_pool_{code}"
+    address = input.backend.kernel(name, source, params).address
+    numbers = [*of_three(sizes), *of_three(outs)]
+    if order:
+        numbers += [*of_three(kernel), dims, *of_three(order, 0)]
+    return _of_rows(input, values, values.like(dtype=dtypes.int64), address, numbers, bool(order))
+
+
+def _adaptive_max_pool(node_name: str) -> Callable[..., Any]:
+    at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward")
+
+    def rule(g: Any, y1: Tensor, input: Tensor, outs: Ints) -> Tensor:
+        return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :])
+
+    @prepared(
+        node_name,
+        tangent=lambda t, y1, outs: (at.pick(t, y1, dims=len(outs)), None),
+        batch=lambda x, outs: pool(x, outs=outs),
+        input=rule,
+    )
+    def pool(input: Spec, *, outs: Ints) -> Run:
+        run: Run = _unlike(input, outs)
+        return run
+
+    return pool
+
+
+adaptive_max_pool = {k: _adaptive_max_pool(f"AdaptiveMaxPool{k}D") for k in (2, 3)}
+
+
+def _fractional_max_pool(node_name: str, order: Ints) -> Callable[..., Any]:
+    """`pool(input, samples, outs=, kernel=)`, where there are as many random numbers for each plane as dimensions."""
+    at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward")
+
+    def rule(g: Any, y1: Tensor, input: Tensor, outs: Ints, wanted: Any) -> Any:
+        return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :]), None
+
+    def of_examples(has: Sequence[bool], *tensors: Tensor, outs: Ints, kernel: Ints) -> Any:
+        return pool(*_all_have(has, *tensors), outs=outs, kernel=kernel)
+
+    @differentiable(
+        node_name,
+        raw=True,
+        tangent=lambda input_t, y1, outs: (at.pick(input_t, y1, dims=len(outs)), None),
+        batch=of_examples,
+        all=rule,
+    )
+    def pool(input: Tensor, samples: Tensor, *, outs: Ints, kernel: Ints) -> Any:
+        return _sampling(input._spec.dense(), outs, kernel, order)(_dense(input), _dense(samples))
+
+    return pool
+
+
+_sampling = cached(1024)(_unlike)
+fractional_max_pool = {
+    2: _fractional_max_pool("FractionalMaxPool2D", (1, 0)),
+    3: _fractional_max_pool("FractionalMaxPool3D", (0, 1, 2)),
+}
+
+
+# ---------------------------------------------------------------- elements back at their places
+
+
+def _max_unpool(node_name: str) -> Callable[..., Any]:
+    """`unpool(input, indices, size=)`: planes of zeros with the elements at these places, of several for a place the last."""
+    at = moves(f"{node_name}Backward", f"{node_name}BackwardBackward")
+
+    @differentiable(
+        node_name,
+        raw=True,
+        tangent=lambda input_t, indices, size: unpool(input_t, indices, size=size),
+        batch=lambda has, *tensors, size: unpool(*_all_have(has, *tensors), size=size),
+        input=lambda g, indices, size: at.pick(g, indices, dims=len(size)),
+    )
+    def unpool(input: Tensor, indices: Tensor, *, size: Ints) -> Tensor:
+        sp = input._spec
+        own = prod(tuple(sp.shape)[sp.ndim - len(size) :])
+        return _moving("put", sp.dense(), planes(sp, size), prod(size), own)(_dense(input), _dense(indices))
+
+    return unpool
+
+
+max_unpool = {k: _max_unpool(f"MaxUnpool{k}D") for k in (2, 3)}
