@@ -5,21 +5,26 @@ path, `zeros(nbytes)` a cleared one; `view(buffer, offset)` is the buffer from a
 `kernel(name, source, params)` compiles, `constants(ints)` is what a kernel reads of a geometry, `launch(buffers, numbers, n)` the callable
 that runs a kernel over buffers; `to_host(buffer, spec)` gives the values as a NumPy array (on the CPU, the memory itself),
 `from_host(buffer)` what has the bytes of one of the CPU's (there, it itself). Only where one `holds` values can they be read;
-`reader(code)` reads a single one.
+`reader(code)` reads a single one. What one that is `prompt` launches is done when the call returns; elsewhere kernels look themselves
+whether an index leads anywhere. What kernels tell the host goes by way of `told`: its `flag` (`kernels/faults.py`) and its `count`, a
+number, each a pair of the buffer that a kernel is given and of what reads it as integers. A flag that is not 0 is `refused`; one of a
+backend that is not `prompt` reads 0 there, and is looked at by the calls that wait.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from struct import Struct
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from nbgrad.kernels import build
+from nbgrad.kernels import build, faults
 from nbgrad.kernels import launch as _launch
 from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
 from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
@@ -84,8 +89,29 @@ def check_room(error: Exception) -> None:
         raise RuntimeError("Storage size calculation overflowed") from None
 
 
+class _Told(threading.local):
+    """Of this thread."""
+
+    def __init__(self) -> None:
+        self.flag = self._words(4)
+        self.count = self._words(1)
+
+    @staticmethod
+    def _words(n: int) -> tuple[Any, Any]:
+        words = np.zeros(n, np.int64)
+        return words.view(_bytes), words.data
+
+
+def refused(flag: Any) -> Exception:
+    """The error that a flag stands for, which from now on tells nothing."""
+    error = faults.error(*flag)
+    flag[0] = 0
+    return error
+
+
 class CPU:
-    device, holds = device("cpu"), True
+    device, holds, prompt = device("cpu"), True, True
+    told = _Told()
     allocate: Allocate = staticmethod(np.empty)  # whose MemoryError is for `check_room`
     kernel = staticmethod(build.kernel)
 
@@ -191,7 +217,8 @@ def _no_element(_: Any) -> Any:
 class Meta:
     """Tensors of a shape, a dtype and strides, and nothing else."""
 
-    device, holds = device("meta"), False
+    device, holds, prompt = device("meta"), False, False
+    told = SimpleNamespace(flag=(Nowhere(faults.BYTES), (0,)), count=(Nowhere(8), (0,)))
 
     @staticmethod
     def allocate(nbytes: int, _: Any) -> Any:

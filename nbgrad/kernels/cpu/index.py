@@ -4,11 +4,16 @@ Promises the ops: a tensor is walked as outer dimensions, then the places, then 
 side of the copy is contiguous in that order. Offsets are in elements of the walked tensor and have been
 checked, as have indices, by a kernel that says whether one is out of bounds: none here can fail. Writes run on one thread in the order
 of the places, so what several of them write adds up in that order, and of plain writes the last stays.
+
+Where nobody waits for a check, kernels are `guarded`: an index out of bounds is told (`kernels/faults.py`) by who reads it, its offset
+is -1, and nothing is moved there.
 """
 
 from __future__ import annotations
 
+from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.faults import tell
 from nbgrad.kernels.templates import halves, read, write
 
 _COMBINED = {
@@ -46,8 +51,15 @@ def @NAME@(start, stop, meta, o, x, {names}):
                 size = meta[6 + e]
                 begin += (rest % size) * meta[6 + d_out + e]
                 rest //= size
-{inner}        b += 1
+{guard}{inner}        b += 1
 '''
+
+_GUARD = """\
+        q = item * rows * n
+        if at[b] < 0:
+            b += 1
+            continue
+"""
 
 _ROWS = """\
         for k in range(rows):
@@ -93,10 +105,12 @@ def _statement(move: str, code: str, at: str) -> tuple[str, str]:
 
 
 @cached(64)
-def walk(move: str, code: str, points: bool, indices: int = 0) -> tuple[str, tuple[str, ...]]:
+def walk(
+    move: str, code: str, points: bool, indices: int = 0, guarded: bool = False
+) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
     `points` there are no inner dimensions, which halves the time of a scatter. In place of offsets there may be so many `indices`, of
-    which negative ones count from the end."""
+    which negative ones count from the end; those are not `guarded`."""
     title, statement = _statement(move, code, "p" if points else "p + j * step")
     every = range(indices)
     names = [f"at{k}" for k in every] or ["at"]
@@ -106,6 +120,7 @@ def walk(move: str, code: str, points: bool, indices: int = 0) -> tuple[str, tup
         imports=halves((code,)),
         names=", ".join(names),
         settled="".join(_INDEX.format(k=k, even=2 * k) for k in every),
+        guard=_GUARD if guarded else "",
         inner=(_POINTS if points else _ROWS).format(move=statement, spot=spot),
     )
     pointer = "*" + code
@@ -116,10 +131,11 @@ _GRID = '''"""{title}, which an index for each element of o says along one dimen
 {imports}from nbgrad.kernels.cpu.places import places
 
 
-def @NAME@(start, stop, meta, o, x, at):
+def @NAME@(start, stop, meta, {flag}o, x, at):
     n = meta[1]
     end = 2 + meta[0] * 4
     o_step, x_step, at_step, step = meta[end], meta[end + 1], meta[end + 2], meta[end + 3]
+    {bounds}
     first, last = 0, n
     if meta[0] == 0:  # one row, of which this is a part
         first, last, start, stop = start, stop, 0, 1
@@ -137,18 +153,89 @@ def @NAME@(start, stop, meta, o, x, at):
 
 
 @cached(64)
-def grid(move: str, code: str) -> tuple[str, tuple[str, ...]]:
+def grid(move: str, code: str, guarded: bool = False) -> tuple[str, tuple[str, ...]]:
     """The same where each element has an index of its own; `meta` is that of a rows kernel (`places.py`), then the step that an index of 1
-    makes in x."""
+    makes in x; of a `guarded` one also the size and the number of the dimension, and what is told of an index out of bounds."""
     title, statement = _statement(move, code, "p + at[a] * step")
-    pointer = "*" + code
-    source = _GRID.format(title=title, imports=halves((code,)), move=statement)
-    return source, ("i8", "i8", "*i8", pointer, pointer, "*i8")
+    source = fill(
+        _GRID,
+        title=title,
+        imports=halves((code,)),
+        flag="flag, " if guarded else "",
+        bounds=["size, dim, fault = meta[end + 4], meta[end + 5], meta[end + 6]"] if guarded else [],
+        move=_within("at[a]", "0", "fault", "dim", [statement]) if guarded else [statement],
+    )
+    return source, ("i8", "i8", "*i8", *["*i8"] * guarded, "*" + code, "*" + code, "*i8")
+
+
+def _within(index: str, low: str, fault: str, dim: str, lines: Lines) -> Lines:
+    """Lines for an index within bounds; of any other it is told."""
+    return [f"if ({index} >= {low}) & ({index} < size):", lines, "else:", tell(fault, index, "size", dim)]
+
+
+_OFFSETS = '''"""The offset of each place, which {count} indices name."""
+from nbgrad.kernels.cpu.places import places
+
+
+def @NAME@(start, stop, meta, {flag}o, {names}):
+    n = meta[1]
+    end = 2 + meta[0] * {wide}
+    o_step = meta[end]
+    {settled}
+    first, last = 0, n
+    if meta[0] == 0:  # one row, of which this is a part
+        first, last, start, stop = start, stop, 0, 1
+    for row in range(start, stop):
+        {spots} = places(meta, row, {every})
+        q += first * o_step
+        {begun}
+        for k in range(first, last):
+            total = 0
+            {added}
+            o[q] = total
+            q += o_step
+            {stepped}
+'''
+
+
+@cached(64)
+def offsets(count: int, guarded: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Of indices of which negative ones count from the end, broadcast to each other. `meta` is that of a rows kernel, then for each the
+    size and the step of its dimension; of a `guarded` one also the least that it may be, the number of its dimension, and what is told."""
+    every = range(count)
+    width = 5 if guarded else 2
+    settled: list[str] = []
+    added: list[Lines | str] = []
+    for k in every:
+        names = ["size", "step", "low", "dim", "fault"][:width]
+        places = [f"meta[end + {count + 1 + width * k + j}]" for j in range(width)]
+        settled += [f"a{k}_step = meta[end + {k + 1}]"]
+        settled += [f"{name}{k} = {place}" for name, place in zip(names, places)]
+        add = [f"total += (i + (size{k} if i < 0 else 0)) * step{k}"]
+        if not guarded:
+            added += [f"i = at{k}[a{k}]", *add]
+            continue
+        added += [f"i = at{k}[a{k}]", f"if (i >= low{k}) & (i < size{k}):", ["if total >= 0:", add], "else:"]
+        added += [["total = -1", *tell(f"fault{k}", "i", f"size{k}", f"dim{k}")]]
+    source = fill(
+        _OFFSETS,
+        count=count,
+        flag="flag, " if guarded else "",
+        names=", ".join(f"at{k}" for k in every),
+        wide=count + 2,
+        settled=settled,
+        spots=", ".join(["q", *(f"a{k}" for k in every)]),
+        every=tuple(range(count + 1)),
+        begun=[f"a{k} += first * a{k}_step" for k in every],
+        added=added,
+        stepped=[f"a{k} += a{k}_step" for k in every],
+    )
+    return source, ("i8", "i8", "*i8", *["*i8"] * guarded, "*i8", *["*i8"] * count)
 
 
 def bounds() -> tuple[str, tuple[str, ...]]:
     """What sets `fault` if an index lies outside."""
-    return _BOUNDS, ("i8", "i8", "*i8", "*u1", "i8", "i8")
+    return _BOUNDS, ("i8", "i8", "*i8", "*i8", "i8", "i8")
 
 
 _BOUNDS = '''"""Whether all indices lie from low to under high."""

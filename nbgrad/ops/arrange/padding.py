@@ -11,7 +11,7 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable, make_view
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
-from nbgrad.ops.index.place import Place, _picker
+from nbgrad.ops.index.place import Place, _picker, of_numbers
 from nbgrad.ops.views.copy import clone, fill_memory
 from nbgrad.ops.views.slices import _slice_geometry, narrow
 
@@ -136,7 +136,7 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
         lines.append(at)
     _check_left(mode, input, dims, pad)
     grid = np.meshgrid(*lines[::-1], indexing="ij")
-    return Place(dims, [np.ascontiguousarray(g) for g in grid], grid[0].shape)
+    return Place(dims, [of_numbers(g, input.device) for g in grid], grid[0].shape)
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from operator import index as _to_int
 from typing import Any
@@ -24,26 +24,29 @@ from nbgrad.dispatch.elementwise import no_overlap
 from nbgrad.dispatch.look import ANY, SCOPE, Look, following, learn, looking, rule_of
 from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import op_rule
-from nbgrad.memory import dtypes, layout
+from nbgrad.kernels import faults
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Marked, Spec, spec
 from nbgrad.ops.index import named
 from nbgrad.ops.index.gather import _fill_marked, _masked_put
 from nbgrad.ops.index.place import (
+    Fault,
+    Named,
     Place,
     _Array,
     _as_kind,
-    _bounds,
-    _checked,
-    _host_index,
     _index,
     _index_put,
     _index_put_add,
     _kept,
     _levels,
     _of_array,
+    _own_index,
     _put_,
+    checked,
     warn_expanded,
+    where_true,
 )
 from nbgrad.ops.index.planned import puts_at
 from nbgrad.ops.views.copy import (
@@ -51,10 +54,12 @@ from nbgrad.ops.views.copy import (
     copy_,
     copy_of,
     copying,
+    dense_copy,
     fill_,
     fill_of,
     filled,
     filling,
+    moved,
     scalar,
     to_dtype,
 )
@@ -210,10 +215,10 @@ def _basic(self: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
             if x._spec.ndim == 0 and type(x._buf) is not Batched:
                 if x._spec.dtype is dtypes.bool_:
                     out = _unsqueeze(out, dim=dim)
-                    rest[dim] = _of_array(np.zeros(1 if x._host() else 0, np.int64))
+                    rest[dim] = _of_array(np.zeros(1 if x.item() else 0, np.int64))
                     dim += 1
                 else:
-                    out = _select_at(out, dim, int(x._host()), position)
+                    out = _select_at(out, dim, int(x.item()), position)
                 continue
             rest[dim] = x
             dim += x._spec.ndim if x._spec.dtype is dtypes.bool_ else 1
@@ -276,7 +281,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
         return place
     shape = tuple(t._spec.shape)
     dims: list[int] = []
-    arrays: list[_Array] = []
+    arrays: list[Tensor] = []
     mapped = [x for x in indices if x is not None and type(x._buf) is Batched]
     if mapped:
         return _own_places(t, indices, mapped, kept)
@@ -286,10 +291,10 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
             dim += 1
         elif x._spec.dtype is dtypes.bool_:
             _check_mask(x, shape, dim)
-            for found in x._host().nonzero():
-                dims.append(dim)
-                arrays.append(found)
-                dim += 1
+            found = _where_marked(x, t).indices
+            dims += range(dim, dim + len(found))
+            arrays += found
+            dim += len(found)
         elif x._spec.dtype not in (dtypes.int64, dtypes.int32):
             raise IndexError(_NOT_INDEX)
         else:
@@ -297,26 +302,34 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
                 raise IndexError(
                     f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
                 )
-            arrays.append(_checked(_host_index(x, kept, t), shape[dim], _outside(len(arrays), shape[dim])))
+            arrays.append(_inside(x, t, shape[dim], len(arrays), kept))
             dims.append(dim)
             dim += 1
-    if len(arrays) == 1:
-        return Place(tuple(dims), arrays, arrays[0].shape)
     try:
-        block = np.broadcast_shapes(*(a.shape for a in arrays))
-    except ValueError:
+        block = layout.broadcast_shapes(*[a._spec.shape for a in arrays])
+    except RuntimeError:
         shapes = ", ".join(str(list(a.shape)) for a in arrays)
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
-    return Place(tuple(dims), arrays, block)
+    return Place(tuple(dims), arrays, tuple(block), fault=_OUTSIDE)
 
 
-def _outside(number: int, size: int) -> Callable[[int], Exception]:
-    """PyTorch counts the dimensions that are indexed, not all."""
-    if size:
-        return _bounds(IndexError, number, size)
-    return lambda i: IndexError("index is out of bounds for dimension with size 0")
+_OUTSIDE = Fault(faults.INDEX)  # PyTorch counts the dimensions that are indexed, not all
+
+
+def _inside(x: Tensor, t: Tensor, size: int, number: int, kept: bool) -> Tensor:
+    """The index of a dimension of `t`, the `number`-th that has one, if it is within bounds."""
+    fault = _OUTSIDE if size else Fault(faults.NOWHERE)
+    return checked(_own_index(x, t, kept), size, fault, number)
+
+
+def _where_marked(mask: Tensor, t: Tensor) -> Named:
+    """Where a mask is true, in its dimensions, wherever it lies."""
+    if mask._spec.device.type != "cpu":
+        backend.same((t._spec.device, mask._spec.device))
+    mask = moved(mask, dtypes.bool_, t._spec.device)
+    return where_true(mask if mask._spec.contiguous else dense_copy(mask))
 
 
 def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Tensor], kept: bool) -> Place:
@@ -327,7 +340,7 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
         raise IndexError(f"too many indices for tensor of dimension {t._spec.ndim} (got {len(indices)})")
     given = [x for x in indices if x is not None]
     block = tuple(layout.broadcast_shapes(*(x._spec.shape for x in given)))
-    arrays: list[_Array] = []
+    arrays: list[Tensor] = []
     for d, x in zip(dims, given):
         if x._spec.dtype is dtypes.bool_:
             raise RuntimeError(
@@ -335,11 +348,11 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
                 "boolean mask."
             )
         n, own = tuple.__getitem__(t._spec.shape, d), _levels(x)
-        array = _checked(_host_index(x, kept, t), n, _outside(len(arrays), n))
+        array = _inside(x, t, n, len(arrays), kept)
         shape = tuple(x._spec.shape)
         lead = tuple([v.size if v in own else 1 for v in levels])
-        arrays.append(array.reshape(*lead, *(1,) * (len(block) - len(shape)), *shape))
-    return Place(dims, arrays, block, levels, max(mapped, key=lambda x: len(_levels(x))))
+        arrays.append(reshape(array, (*lead, *(1,) * (len(block) - len(shape)), *shape)))
+    return Place(dims, arrays, block, levels, max(mapped, key=lambda x: len(_levels(x))), _OUTSIDE)
 
 
 # ---------------------------------------------------------------- x[...]

@@ -7,40 +7,45 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.plan import number_type
+from nbgrad.core.refusals import NO_VALUES
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace, into, no_overlap, overlap
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.expr import prims as p
-from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import Batched, Marked, Spec
+from nbgrad.kernels import faults
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Batched, Spec
 from nbgrad.ops.index.place import (
     _SCATTERED,
+    GRID,
+    Fault,
     Grid,
     Named,
+    Numbered,
     Place,
     _as_kind,
-    _bounds,
-    _checked,
     _gather,
-    _host_index,
     _index_add,
     _index_fill,
     _index_fill_tensor,
     _index_select,
-    _int64,
     _kept,
     _levels,
     _masked_select,
+    _own_index,
     _put_,
     _scatter_add,
     _scatter_src,
     _scatter_value,
     _take,
+    by_number,
+    checked,
     checking,
+    counting,
+    distinct,
     own_copy,
     warn_expanded,
     warn_once,
@@ -49,7 +54,7 @@ from nbgrad.ops.index.place import (
 from nbgrad.ops.index.planned import grid, numbered, puts, reads, vector
 from nbgrad.ops.pointwise.arithmetic import remainder
 from nbgrad.ops.reduce.sums import any as any_of
-from nbgrad.ops.views.copy import clone, scalar, to_dtype
+from nbgrad.ops.views.copy import clone, dense_copy, scalar, to_dtype, zeros
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.ops.views.slices import narrow
 
@@ -73,7 +78,7 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     levels = _levels(index)
     every = tuple(builtins.range(len(shape)))
     if 0 in at:  # of any shape
-        nowhere = np.empty((*[v.size for v in levels], *at), _int64)
+        nowhere = zeros(input._spec.plain.like((*[v.size for v in levels], *at), dtype=dtypes.int64))
         return Place(every, [nowhere] * len(shape), at, levels, index)
     if max(len(at), 1) != max(len(shape), 1):
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {word} tensor")
@@ -81,23 +86,24 @@ def _grid(name: str, input: Tensor, dim: int, index: Tensor, word: str, kept: bo
     found = _simple_grid(input._spec, d, index, kept)
     if found is not None:
         return found
-    array = _checked(_host_index(index, kept, input), n, _bounds(RuntimeError, d, n), False)
+    own = checked(_own_index(index, input, kept), n, GRID, d)
     if len(at) != len(shape) or not shape:  # one of the two has no dimension, and stands for a vector of one
-        array = array.reshape((*[v.size for v in levels], *at))
-        return Place(every, [array] * len(shape), at, levels, index)
-    indices = [
-        array if e == d else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (len(at) - e - 1))
-        for e, n in enumerate(at)
-    ]
-    return Place(every, indices, at, levels, index)
+        own = reshape(own, (*[v.size for v in levels], *at))
+        return Place(every, [own] * len(shape), at, levels, index, GRID)
+    if not levels:
+        return Grid(d, own._buf, own._spec)
+    indices = [own if e == d else counting(n, len(at) - e - 1, own) for e, n in enumerate(at)]
+    return Place(every, indices, at, levels, index, GRID)
 
 
 def _simple_grid(sp: Spec, dim: int, index: Tensor, kept: bool) -> Grid | None:
     """The place as a kernel finds it, if all indices are within bounds."""
     at = index._spec
-    if type(at) is Marked or at.dtype is not dtypes.int64 or not 0 < sp.ndim == at.ndim:
+    if type(at) is not Spec or at.dtype is not dtypes.int64 or not 0 < sp.ndim == at.ndim:
         return None
-    if not checking(at.extent, 0, tuple.__getitem__(sp.shape, dim))(index._buf):
+    if at.device is not sp.device:
+        return None
+    if not checking(at.backend, at.extent, 0, tuple.__getitem__(sp.shape, dim))(index._buf):
         return None
     return Grid(dim, own_copy(index, kept), at)
 
@@ -308,7 +314,8 @@ def take_along_dim(
     common = list(layout.broadcast_shapes(tuple(a), tuple(b)))
     n, m = tuple(input.shape)[d], tuple(indices.shape)[d]
     at, wide = indices._spec, (*common[:d], m, *common[d + 1 :])
-    if type(at) is Marked or not at.numel or not checking(at.extent, 0, n)(indices._buf):
+    simple = type(at) is Spec and at.numel and at.backend.prompt
+    if not simple or not checking(at.backend, at.extent, 0, n)(indices._buf):
         indices = remainder(indices, n)
     if indices._spec.shape != wide:
         indices = expand(indices, wide)
@@ -323,17 +330,19 @@ def _vector(
     input: Tensor,
     dim: int,
     index: Tensor,
-    error: Callable[[int, int], Callable[[int], Exception]],
+    number: int | Callable[[int], int],
     kept: bool,
     negative: bool = False,
     always: bool = False,
     once: bool = False,
 ) -> Place:
     """The slices that an index of at most one dimension names; of a tensor without dimensions, itself. As in PyTorch indices to slices
-    without elements are looked at only where the op does so `always`. `once` leaves out what is named again."""
+    without elements are looked at only where the op does so `always`. `once` leaves out what is named again. `number` says what is told
+    of what names none."""
     d = layout.wrap_dim(dim, input.ndim)
     shape = tuple(input.shape) or (1,)
-    at = index._spec
+    at, n = index._spec, shape[d]
+    fault = Fault(number if isinstance(number, int) else number(d), negative, d)
     if (
         not once
         and type(at) is Spec
@@ -342,21 +351,25 @@ def _vector(
         and at.numel
         and input.ndim
         and 0 not in shape
+        and at.device is input._spec.device
+        and checking(at.backend, at.numel, fault.low(n), n)(index._buf)
     ):
-        n = shape[d]
-        if checking(at.numel, -n if negative else 0, n)(index._buf):
-            return Named((d,), (n,), [own_copy(index, kept)], (at.numel,))
+        return Named((d,), (n,), [own_copy(index, kept)], (at.numel,), fault)
     levels = _levels(index)
-    array = _host_index(index, kept, input)
+    own = _own_index(index, input, kept)
     if always or 0 not in shape[:d] + shape[d + 1 :]:
-        array = _checked(array, shape[d], error(d, shape[d]), negative)
+        checked(own, n, fault)
     else:
-        array = np.zeros(array.shape, _int64)
-    array = array.reshape(*[v.size for v in levels], -1)
+        own = zeros(own._spec)
+    own = reshape(own, (*[v.size for v in levels], index.numel()))
+    block = tuple(own.shape)[len(levels) :]
+    if not levels and input.ndim:
+        named = Named((d,), (n,), [own._buf], block, fault)
+        return distinct(named) if once and own.numel() else named
     if once and not levels:
-        array = np.unique(array)
-    dims, indices = ((d,), [array]) if input.ndim else ((), [])
-    return Place(dims, indices, array.shape[len(levels) :], levels, index)
+        block = (min(block[0], 1),)
+    dims, indices = ((d,), [own]) if input.ndim else ((), [])
+    return Place(dims, indices, block, levels, index, fault)
 
 
 def _need_vector(name: str, index: Any) -> None:
@@ -402,15 +415,6 @@ def _check_slices(name: str, input: Tensor, dim: int, index: Any, source: Any) -
         )
 
 
-def _no_slice(input: Tensor, dim: int, index: int) -> Exception:
-    """PyTorch's answer to an index that names none, which depends on how it walks."""
-    return (
-        RuntimeError(f"index {index} is out of bounds for dimension {dim} with size {input.shape[dim]}")
-        if input.ndim > 1
-        else IndexError("index out of range in self")
-    )
-
-
 def _as_vector(t: Tensor) -> Tensor:
     return t if t.ndim else reshape(t, (1,))
 
@@ -436,12 +440,9 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if input.ndim > 1 and index.numel() and not input.shape[d]:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
 
-    def missing(d: int, n: int) -> Callable[[int], Exception]:
-        # PyTorch walks the first dimension in another way than the others, and what is empty as those.
-        if d or (not input.numel() and input.ndim > 1):
-            return lambda i: RuntimeError(f"INDICES element is out of DATA bounds, id={i} axis_dim={n}")
-        return lambda i: IndexError("index out of range in self")
-
+    # PyTorch walks the first dimension in another way than the others, and what is empty as those.
+    other = d or (not input.numel() and input.ndim > 1)
+    missing = faults.SLICE if other else faults.ROW
     result = _index_select(input, place=_vector(input, d, index, missing, _kept(input), always=True))
     if not input.ndim:
         result = reshape(result, ())
@@ -450,13 +451,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -> tuple[Tensor, Place]:
     _check_slices("index_add", input, dim, index, source)
-    place = _vector(
-        input,
-        dim,
-        index,
-        lambda d, n: lambda i: _no_slice(input, d, i),
-        _kept(input, source),
-    )
+    missing = faults.ELEMENT if input.ndim > 1 else faults.ROW  # which depends on how PyTorch walks
+    place = _vector(input, dim, index, missing, _kept(input, source))
     source = _as_vector(source)
     if not source.dtype.is_floating_point:
         alpha = int(alpha)  # as PyTorch cuts it
@@ -496,7 +492,7 @@ def _filling(input: Tensor, dim: int, index: Tensor, value: Any) -> tuple[Tensor
         input,
         dim,
         index,
-        lambda d, n: _bounds(IndexError, d, n),
+        faults.INDEX,
         _kept(input, filled),
         True,
         once=_kept(filled),
@@ -545,16 +541,13 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 def _numbered(input: Tensor, index: Tensor, kept: bool) -> Place:
     """The elements that have these numbers in the flattened input."""
-    n, shape = input.numel(), tuple(input.shape)
-    array = _checked(
-        _host_index(index, kept, input),
-        n,
-        lambda i: IndexError(f"out of range: tried to access index {i} on a tensor of {n} elements."),
-    )
-    flat = array.reshape(-1)  # where it is empty, so may the input be
-    at = np.unravel_index(flat, shape) if flat.size and shape else [flat] * len(shape)
-    indices = [np.ascontiguousarray(k).reshape(array.shape) for k in at]
-    return Place(tuple(builtins.range(len(shape))), indices, tuple(index.shape), _levels(index), index)
+    n, shape, block = input.numel(), tuple(input.shape), tuple(index.shape)
+    own, levels, fault = _own_index(index, input, kept), _levels(index), Fault(faults.NUMBER)
+    checked(own, n, fault)
+    dims = tuple(builtins.range(len(shape)))
+    if not levels and shape:
+        return Numbered(dims, (n,), [own._buf], block, shape, fault)
+    return Place(dims, by_number(own, shape), block, levels, index, fault)
 
 
 @reads(_take, numbered)
@@ -662,6 +655,18 @@ def _fill_marked(function: Any, self: Tensor, mask: Tensor, value: Any) -> None:
     inplace(function.op, (part, mask, value))
 
 
+def _marked(input: Tensor, mask: Tensor, shape: Ints) -> Place:
+    """Where a mask, once it is broadcast to the shape, is true in a tensor that has it."""
+    if type(mask._buf) is Batched:
+        raise RuntimeError(NO_VALUES)
+    backend.same((input._spec.device, mask._spec.device))
+    if mask._spec.shape != shape:
+        mask = expand(mask, shape)
+    if type(mask._spec) is not Spec or not mask._spec.contiguous:
+        mask = dense_copy(mask.detach())
+    return where_true(mask)
+
+
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where `mask` is true, in one row. The gradient goes back to their places, 0 elsewhere.
 
@@ -680,15 +685,9 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
             "would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you need "
             "this feature."
         )
-    if mask._spec.shape == input._spec.shape and mask._spec.contiguous and shape:
-        place: Place = where_true(mask)
-    else:
-        at = mask._host() if tuple(mask.shape) == shape else np.broadcast_to(mask._host(), shape)
-        if not shape:
-            read, shape, at = reshape(read, (1,)), (1,), at.reshape(1)
-        found = at.nonzero()
-        place = Place(tuple(builtins.range(len(shape))), found, found[0].shape)
-    result = _masked_select(read, place=place)
+    if not shape:
+        read, shape = reshape(read, (1,)), (1,)
+    result = _masked_select(read, place=_marked(read, mask, tuple(shape)))
     return result if out is None else _apart_into("masked_select", out, result, input, mask)
 
 

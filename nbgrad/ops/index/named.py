@@ -13,12 +13,14 @@ from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.core.writes import written
 from nbgrad.dispatch.elementwise import inplace, meets, quiet
+from nbgrad.kernels import faults
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops.index.gather import _masked_put
 from nbgrad.ops.index.place import (
+    Fault,
     Named,
     Place,
     _address,
@@ -72,7 +74,9 @@ def _quiet(t: Tensor, indices: Sequence[Tensor], value: Any) -> bool:
 def learn(t: Tensor, index: Any, written: bool = False) -> None:
     """After a call that was fine: the next one's way."""
     given = _named(index if index.__class__ is tuple else (index,))
-    if given is None:
+    if (
+        given is None or not t._spec.backend.prompt
+    ):  # kernels that look at indices themselves take the long way
         return
     at, sp = given[1], t._spec
     if written and layout.overlaps(sp.shape, sp.strides):
@@ -101,12 +105,10 @@ def place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place | No
         given = [x for x in indices if x is not None]
         first, sizes = given[0]._spec, tuple([tuple.__getitem__(sp.shape, d) for d in dims])
         for n, x in zip(sizes, given):
-            if not checking(first.numel, -n, n)(x._buf):
+            if not checking(first.backend, first.numel, -n, n)(x._buf):
                 return None
-        buffers = [
-            held_copy(x._buf, first.nbytes) if kept or meets(t, x) else x._buf[: first.nbytes] for x in given
-        ]
-        return Named(dims, sizes, buffers, tuple(first.shape))
+        buffers = [held_copy(x._buf, first.nbytes) if kept or meets(t, x) else x._buf for x in given]
+        return Named(dims, sizes, buffers, tuple(first.shape), Fault(faults.INDEX))
     (mask, *more) = indices
     return where_true(mask) if not more and mask is not None and _is_mask(sp, mask._spec) else None
 
@@ -134,7 +136,8 @@ def _simple(sp: Spec, specs: Sequence[Spec | None]) -> Ints:
     at = specs[dims[0]]
     simple = at is not None and at.dtype is dtypes.int64 and at.ndim and at.numel and at.contiguous
     alike = all([other is None or other is at for other in specs])
-    return dims if simple and alike and Marked not in (type(sp), type(at)) else ()
+    near = at is not None and at.device is sp.device
+    return dims if simple and alike and near and Marked not in (type(sp), type(at)) else ()
 
 
 def _common(sp: Spec, specs: Sequence[Spec | None]) -> Spec | None:
@@ -143,6 +146,8 @@ def _common(sp: Spec, specs: Sequence[Spec | None]) -> Spec | None:
     if len(specs) > sp.ndim or type(sp) is Marked:
         return None
     if not all([type(at) is Spec and at.ndim and at.numel and at.dtype in _INTS for at in given]):
+        return None
+    if any([at.device is not sp.device for at in given]):
         return None
     return spec(dtypes.int64, tuple(layout.broadcast_shapes(*[at.shape for at in given])), None, sp.device)
 
@@ -166,7 +171,8 @@ def _as_one(run: Any, specs: Sequence[Spec], block: Spec) -> Any:
 def _is_mask(sp: Spec, at: Spec) -> bool:
     """Whether a mask that lies so is contiguous and fits the first dimensions."""
     fits = tuple(sp.shape)[: at.ndim] == tuple(at.shape) and at.numel > 0 and at.ndim > 0
-    return fits and at.dtype is dtypes.bool_ and at.contiguous and Marked not in (type(sp), type(at))
+    simple = at.contiguous and at.device is sp.device and Marked not in (type(sp), type(at))
+    return fits and at.dtype is dtypes.bool_ and simple
 
 
 def _read_masked(input: Tensor, given: Sequence[Tensor]) -> Tensor:
@@ -181,7 +187,7 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
     """None where an index points nowhere."""
     block = tuple(at.shape)
     sizes = tuple([tuple.__getitem__(sp.shape, d) for d in dims])
-    fine = [checking(at.numel, -n, n) for n in sizes]
+    fine = [checking(at.backend, at.numel, -n, n) for n in sizes]
     how = Place(dims, (), block).of(sp)
     address = _address("read", sp, how.points, len(dims))
     launch = sp.backend.launch(3 + len(dims), "", how.elements, how.elements < FEW)
@@ -204,7 +210,7 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
 
 def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     """Of a number, or of values that lie as what is read there does."""
-    fine = [checking(at.numel, -n, n) for n in [tuple.__getitem__(sp.shape, d) for d in dims]]
+    fine = [checking(at.backend, at.numel, -n, n) for n in [tuple.__getitem__(sp.shape, d) for d in dims]]
     how = Place(dims, (), tuple(at.shape)).of(sp)
     moves = [_address(move, sp, how.points, len(dims)) for move in ("write", "fill")]
     launch = sp.backend.launch(3 + len(dims), "", 1, how.elements < FEW)

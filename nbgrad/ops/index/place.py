@@ -7,10 +7,9 @@ adding there are each other's gradients.
 from __future__ import annotations
 
 import builtins
-import threading
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,19 +21,30 @@ from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable, no_overlap
 from nbgrad.dispatch.transforms import innermost, level_of
 from nbgrad.history.record import recorder, written_by
+from nbgrad.kernels import faults
 from nbgrad.kernels.cpu import index as _kernels
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
-from nbgrad.memory.device import cpu
+from nbgrad.memory.device import cpu, device
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Batched, Level, Spec, spec
-from nbgrad.ops.views.copy import clone, copy_memory, dense_copy, scalar, to_dtype, zeros
+from nbgrad.ops.pointwise.arithmetic import _floor_divided, remainder
+from nbgrad.ops.views.copy import (
+    clone,
+    contiguous,
+    copy_memory,
+    dense_copy,
+    moved,
+    scalar,
+    to_dtype,
+    zeros,
+)
 from nbgrad.ops.views.order import _permute, movedim
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.tape.modes import state
 
 _Array = np.ndarray[Any, Any]
-_int64 = np.dtype(np.int64)
+_int64, _bytes = np.dtype(np.int64), np.dtype(np.uint8)
 
 # ---------------------------------------------------------------- places
 
@@ -87,27 +97,45 @@ def _joined(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
 _geometries: Table[tuple[Spec, Ints, Ints], Geometry] = Table("ops.index.place.geometries", 4096)
 
 
+class Fault(NamedTuple):
+    """What is told of an index out of bounds: which fault it is, whether negative ones count from the end, and the number of the first
+    dimension that has an index."""
+
+    number: int = 0
+    negative: bool = True
+    dim: int = 0
+
+    def low(self, size: int) -> int:
+        return -size if self.negative else 0
+
+
+_NONE = Fault()  # of indices that are of our own making
+GRID = Fault(faults.ELEMENT, False)
+
+
 class Place:
-    """Where in a tensor elements lie: `indices` (non-negative, checked, broadcastable to `block`) along
-    `dims`, everything along the other dimensions. As in NumPy, the block stands where the indexed
+    """Where in a tensor elements lie: `indices` (tensors of int64, checked, broadcastable to `block`, of which negative ones count from
+    the end) along `dims`, everything along the other dimensions. As in NumPy, the block stands where the indexed
     dimensions stood if they are neighbours, else first.
 
     In a vmap each example may have its own places: then `by` is an index tensor that tells the examples apart, and `indices` have
     in front a dimension for each of the `levels`, the outermost vmap's first."""
 
-    __slots__ = ("block", "by", "dims", "indices", "levels")
+    __slots__ = ("block", "by", "dims", "fault", "indices", "levels")
 
     def __init__(
         self,
         dims: Ints,
-        indices: Sequence[_Array],
+        indices: Sequence[Tensor],
         block: Ints,
         levels: tuple[Level, ...] = (),
         by: Tensor | None = None,
+        fault: Fault = _NONE,
     ) -> None:
         while by is not None and type(by._buf) is Batched and not by._buf.has:  # a vmap further in shares it
             by = by._buf.inner
         self.dims, self.indices, self.block, self.levels, self.by = dims, indices, block, levels, by
+        self.fault = fault
 
     @property
     def lead(self) -> int:
@@ -121,22 +149,23 @@ class Place:
 
     def of_each(self) -> Place:
         """The same place in every example, as a place in the tensor of all."""
-        return Place(tuple([d + 1 for d in self.dims]), self.indices, self.block, self.levels, self.by)
+        dims = tuple([d + 1 for d in self.dims])
+        return Place(dims, self.indices, self.block, self.levels, self.by, self.fault)
 
     def of_own(self, size: int, inside: bool) -> Place:
         """Each example's own place: in the tensor of all, or all in the one (not `inside`) that they share."""
         dims, indices = self.dims, list(self.indices)
         if inside:
             dims = (0, *[d + 1 for d in dims])
-            indices.insert(0, np.arange(size, dtype=_int64).reshape(size, *(1,) * len(self.block)))
+            indices.insert(0, counting(size, len(self.block), self.by))
         by = self.by._buf.inner if self.by is not None and len(self.levels) > 1 else None
-        return Place(dims, indices, (size, *self.block), self.levels[:-1], by)
+        return Place(dims, indices, (size, *self.block), self.levels[:-1], by, self.fault)
 
     def by_dim(self) -> tuple[Tensor | None, ...]:
         """The indices as tensors, one for each dimension up to the last that has one."""
         known = dict(zip(self.dims, self.indices))
         found = [known.get(d) for d in builtins.range(max(self.dims, default=-1) + 1)]
-        return tuple([None if i is None else _of_array(np.broadcast_to(i, self.block)) for i in found])
+        return tuple([None if i is None else dense_copy(expand(i, self.block)) for i in found])
 
     def of(self, sp: Spec) -> Geometry:
         key = (sp, self.dims, self.block)
@@ -144,15 +173,52 @@ class Place:
         return _geometries.keep(key, Geometry(*key)) if found is None else found
 
     def offsets(self, sp: Spec) -> Any:
-        total: Any = None
-        for d, i in zip(self.dims, self.indices):
-            part = i if sp.strides[d] == 1 else i * sp.strides[d]
-            total = part if total is None else total + part
-        if total is None:  # of a tensor without dimensions there is one element, which every place is
-            total = np.zeros((), _int64)
-        if total.shape != self.block:
-            total = np.broadcast_to(total, self.block)
-        return np.ascontiguousarray(total).reshape(-1).view(np.uint8)
+        specs = tuple([t._spec for t in self.indices])
+        return _adding(sp, self.dims, self.block, specs, self.fault)([t._buf for t in self.indices])
+
+
+@cached(PLANS)
+def _adding(
+    sp: Spec, dims: Ints, block: Ints, specs: tuple[Spec, ...], fault: Fault
+) -> Callable[[Sequence[Any]], Any]:
+    """What makes of indices that lie so along dimensions of a tensor the offset of each place."""
+    backend, count = sp.backend, len(dims)
+    nbytes = 8 * prod(block)
+    if not count:  # of a tensor without dimensions there is one element, which every place is
+        return lambda buffers: backend.zeros(nbytes)
+    guarded = not backend.prompt
+    strides = [layout.expand(at.shape, at.strides, block)[1] for at in specs]
+    rows, meta = layout.by_rows(block, layout.contiguous_strides(block), *strides)
+    items = rows if meta[0] else prod(block)
+    for k, d in enumerate(dims):
+        n = tuple.__getitem__(sp.shape, d)
+        meta += [n, sp.strides[d]]
+        if guarded:
+            meta += [fault.low(n), fault.dim + k, fault.number]
+    how, told = backend.constants(meta), backend.told
+    source, params = _kernels.offsets(count, guarded)
+    address = backend.kernel(f"offsets_{count}", source, params).address
+    launch = backend.launch(2 + guarded + count, "", prod(block))
+
+    def run(buffers: Sequence[Any]) -> Any:
+        made = backend.empty(nbytes)
+        if guarded:
+            launch(address, items, how, told.flag[0], made, *buffers)
+        else:
+            launch(address, items, how, made, *buffers)
+        return made
+
+    return run
+
+
+def counting(n: int, behind: int, of: Any) -> Tensor:
+    """The numbers 0 to `n - 1` with so many dimensions of size 1 behind them, where `of` lies."""
+    return of_numbers(np.arange(n, dtype=_int64).reshape(n, *(1,) * behind), of._spec.device)
+
+
+def of_numbers(array: _Array, where: device) -> Tensor:
+    """Integers of our own making as a tensor."""
+    return moved(_of_array(array.astype(_int64, copy=False)), dtypes.int64, where)
 
 
 class _Raw(Place):
@@ -169,13 +235,18 @@ class Named(_Raw):
 
     __slots__ = ("buffers", "sizes")
 
-    def __init__(self, dims: Ints, sizes: Ints, buffers: Sequence[Any], block: Ints) -> None:
-        self.dims, self.sizes, self.buffers, self.block = dims, sizes, buffers, block
+    def __init__(
+        self, dims: Ints, sizes: Ints, buffers: Sequence[Any], block: Ints, fault: Fault = _NONE
+    ) -> None:
+        self.dims, self.sizes, self.buffers, self.block, self.fault = dims, sizes, buffers, block, fault
 
     @property
-    def indices(self) -> Sequence[_Array]:  # type: ignore[override]
-        arrays = [buf.view(_int64).reshape(self.block) for buf in self.buffers]
-        return [np.where(i < 0, i + n, i) for i, n in zip(arrays, self.sizes)]
+    def indices(self) -> Sequence[Tensor]:  # type: ignore[override]
+        return [_indices_in(buf, self.block) for buf in self.buffers]
+
+
+def _indices_in(buffer: Any, shape: Ints) -> Tensor:
+    return wrap(buffer, spec(dtypes.int64, shape, None, backend.of_memory(buffer).device))
 
 
 class Numbered(Named):
@@ -183,18 +254,40 @@ class Numbered(Named):
 
     __slots__ = ("shape",)
 
-    def __init__(self, dims: Ints, sizes: Ints, buffers: Sequence[Any], block: Ints, shape: Ints) -> None:
-        self.dims, self.sizes, self.buffers, self.block, self.shape = dims, sizes, buffers, block, shape
+    def __init__(
+        self,
+        dims: Ints,
+        sizes: Ints,
+        buffers: Sequence[Any],
+        block: Ints,
+        shape: Ints,
+        fault: Fault = _NONE,
+    ) -> None:
+        super().__init__(dims, sizes, buffers, block, fault)
+        self.shape = shape
 
     @property
-    def indices(self) -> Sequence[_Array]:  # type: ignore[override]
-        numbers = self.buffers[0].view(_int64).reshape(self.block)
-        (n,) = self.sizes
-        at = np.unravel_index(np.where(numbers < 0, numbers + n, numbers), self.shape)
-        return [np.ascontiguousarray(k).reshape(self.block) for k in at]
+    def indices(self) -> Sequence[Tensor]:  # type: ignore[override]
+        return by_number(_indices_in(self.buffers[0], self.block), self.shape)
 
     def of(self, sp: Spec) -> Geometry:
-        return Place((0,), (), self.block).of(sp.like((sp.numel,))) if sp.contiguous else super().of(sp)
+        return self._row().of(sp.like((sp.numel,))) if sp.contiguous else super().of(sp)
+
+    def offsets(self, sp: Spec) -> Any:
+        if (
+            sp.contiguous or not sp.backend.prompt
+        ):  # here what is out of bounds is told, which elements' places hide
+            told = self._row().offsets(sp.like((sp.numel,)))
+        return told if sp.contiguous else super().offsets(sp)
+
+    def _row(self) -> Place:
+        return Place((0,), [_indices_in(self.buffers[0], self.block)], self.block, fault=self.fault)
+
+
+def by_number(numbers: Tensor, shape: Ints) -> list[Tensor]:
+    """The indices by dimension of elements that have these numbers, counted as if all lay in one row."""
+    steps = layout.contiguous_strides(shape)
+    return [remainder(_floor_divided(numbers, max(step, 1)), max(n, 1)) for n, step in zip(shape, steps)]
 
 
 class Grid(_Raw):
@@ -204,7 +297,7 @@ class Grid(_Raw):
     __slots__ = ("at", "buffer", "dim")
 
     def __init__(self, dim: int, buffer: Any, at: Spec) -> None:
-        self.dim, self.buffer, self.at = dim, buffer, at
+        self.dim, self.buffer, self.at, self.fault = dim, buffer, at, GRID
 
     @property
     def block(self) -> Ints:  # type: ignore[override]
@@ -215,10 +308,10 @@ class Grid(_Raw):
         return tuple(builtins.range(self.at.ndim))
 
     @property
-    def indices(self) -> Sequence[_Array]:  # type: ignore[override]
-        own = self.at.backend.to_host(self.buffer, self.at)
+    def indices(self) -> Sequence[Tensor]:  # type: ignore[override]
+        own = wrap(self.buffer, self.at)
         return [
-            own if d == self.dim else np.arange(n, dtype=_int64).reshape((n,) + (1,) * (self.at.ndim - d - 1))
+            own if d == self.dim else counting(n, self.at.ndim - d - 1, own)
             for d, n in enumerate(self.at.shape)
         ]
 
@@ -238,8 +331,11 @@ def _address(move: str, sp: Spec, points: bool, indices: int) -> int:
     key = (move, code, points, indices, sp.backend)
     address = _addresses.get(key)
     if address is None:
+        guarded = not sp.backend.prompt
         source, params = (
-            _kernels.grid(move, code) if indices < 0 else _kernels.walk(move, code, points, indices)
+            _kernels.grid(move, code, guarded)
+            if indices < 0
+            else _kernels.walk(move, code, points, indices, guarded)
         )
         form = "_grid" if indices < 0 else "" if points else "_rows"
         name = f"index_{move}_{code}{form}{indices if indices > 0 else ''}"
@@ -256,7 +352,7 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
     if type(place) is Grid:
         moving(move, sp, place.dim, place.at, how.out, about)(other, memory._buf, place.buffer)
         return
-    as_they_lie = type(place) is Named or (type(place) is Numbered and sp.contiguous)
+    as_they_lie = sp.backend.prompt and (type(place) is Named or (type(place) is Numbered and sp.contiguous))
     buffers = place.buffers if as_they_lie else (place.offsets(sp),)  # type: ignore[attr-defined]
     address = _address(move, sp, how.points, len(buffers) if as_they_lie else 0)
     launch = sp.backend.launch(3 + len(buffers), "", about)
@@ -279,15 +375,19 @@ def moving(move: str, sp: Spec, dim: int, at: Spec, other: Spec, about: int) -> 
     rows, meta = layout.by_rows(shape, order, other.strides, still, at.strides)
     d = meta[0]
     del meta[2 + d : 2 + 2 * d], meta[-4]
-    how = sp.backend.constants([*meta, sp.strides[dim]])
+    told = [] if sp.backend.prompt else [tuple.__getitem__(sp.shape, dim), dim, GRID.number]
+    how = sp.backend.constants([*meta, sp.strides[dim], *told])
     address = _address(move, sp, True, -1)
-    launch = sp.backend.launch(4, "", about)
-    items = rows if d else at.numel
+    launch = sp.backend.launch(4 + bool(told), "", about)
+    items, flag = rows if d else at.numel, sp.backend.told
 
     def run(other: Any, memory: Any, indices: Any) -> None:
         launch(address, items, how, other, memory, indices)
 
-    return _grids.keep(key, run)
+    def telling(other: Any, memory: Any, indices: Any) -> None:
+        launch(address, items, how, flag.flag[0], other, memory, indices)
+
+    return _grids.keep(key, telling if told else run)
 
 
 def _read(input: Tensor, place: Place) -> Tensor:
@@ -299,13 +399,18 @@ def _read(input: Tensor, place: Place) -> Tensor:
 
 def held_copy(buffer: Any, nbytes: int) -> Any:
     """A copy for a graph to keep, as the owner of an index may write to it."""
-    return buffer.copy() if len(buffer) == nbytes else buffer[:nbytes].copy()
+    if type(buffer) is np.ndarray:
+        return buffer.copy() if len(buffer) == nbytes else buffer[:nbytes].copy()
+    served = backend.of_memory(buffer)
+    made = served.empty(nbytes)
+    served.copy(made, buffer, nbytes)
+    return made
 
 
 def own_copy(index: Tensor, kept: bool) -> Any:
     """The memory of an index for a place to hold: a write to what shares it must not change where it goes."""
-    buf, nbytes = index._buf, index._spec.nbytes
-    return held_copy(buf, nbytes) if kept or index._storage is not None else buf[:nbytes]
+    buf = index._buf
+    return held_copy(buf, index._spec.nbytes) if kept or index._storage is not None else buf
 
 
 def record_at(op_function: Any, result: Tensor, input: Tensor, place: Place) -> None:
@@ -597,33 +702,18 @@ def _zeroed(g: Tensor, place: Place) -> Tensor:
 # ---------------------------------------------------------------- checking indices
 
 
-class _Fault(threading.local):
-    """A byte of this thread's that a kernel sets, and a number: as they are given to one, and as they are read."""
-
-    def __init__(self) -> None:
-        byte = np.zeros(1, np.uint8)
-        self.both: tuple[Any, Any] = byte, byte.data
-        count = np.zeros(1, _int64)
-        self.count: tuple[Any, Any] = count, count.data
-
-
-_fault = _Fault()
-
-
 @cached(PLANS)
-def checking(count: int, low: int, high: int) -> Callable[[Any], bool]:
-    """What says whether so many indices in a buffer are all within bounds; which one is not, `_checked` finds."""
-    address = backend.cpu.kernel("bounds", *_kernels.bounds()).address
-    launch = backend.cpu.launch(2, "qq", count, count < FEW)
+def checking(served: Any, count: int, low: int, high: int) -> Callable[[Any], bool]:
+    """What says whether so many indices in a buffer are all within bounds, where that is known before the kernels that read them run;
+    which one is not, `checked` finds."""
+    if not served.prompt:
+        return lambda indices: True
+    address = served.kernel("bounds", *_kernels.bounds()).address
+    launch, told = served.launch(2, "qq", count, count < FEW), served.told
 
     def fine(indices: Any) -> bool:
-        fault, seen = _fault.both
-        try:
-            launch(address, count, indices, fault, low, high)
-        except RuntimeError:
-            if isinstance(indices, backend.Nowhere):  # they are anything
-                return True
-            raise
+        flag, seen = told.flag
+        launch(address, count, indices, flag, low, high)
         if seen[0]:
             seen[0] = 0
             return False
@@ -643,13 +733,13 @@ def true_places(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
     counting = kernel(f"count_{code}", *_kernels.true(code, True)).address
     finding = kernel(f"nonzero_{code}", *_kernels.true(code, False)).address
     count_all, find_all = launch(2, "", 1, n < FEW), launch(3, "qq", 1, n < FEW)
-    meta = sp.backend.constants([d, *sp.shape[::-1]])
+    meta, told, allocate = sp.backend.constants([d, *sp.shape[::-1]]), sp.backend.told, sp.allocate
 
     def found(buffer: Any) -> tuple[int, Any]:
-        number, seen = _fault.count
+        number, seen = told.count
         count_all(counting, n, buffer, number)
         count = seen[0]
-        places = np.empty(count * d * 8, np.uint8)
+        places = allocate(count * d * 8, _bytes)
         if count:
             find_all(finding, n, meta, buffer, places, *((count, 1) if by_dim else (1, d)))
         return count, places
@@ -661,37 +751,32 @@ def where_true(mask: Tensor) -> Named:
     """The places in a tensor's first dimensions where a mask that lies contiguous is true."""
     sp = mask._spec
     count, places = true_places(sp, True)(mask._buf)
-    step = 8 * count
-    buffers = [places] if sp.ndim == 1 else [places[step * d : step * d + step] for d in range(sp.ndim)]
+    step, view = 8 * count, sp.backend.view
+    buffers = [places] if sp.ndim == 1 else [view(places, step * d) for d in builtins.range(sp.ndim)]
     return Named(tuple(builtins.range(sp.ndim)), sp.shape, buffers, (count,))
 
 
-def _checked(
-    index: _Array, size: int, error: Callable[[int], Exception], wrap_negative: bool = True
-) -> _Array:
-    """The index, negative ones counted from the end; one pass where all is well and none is negative."""
-    index = np.asarray(index, _int64, order="C")
-    if index.size and int(index.view(np.uint64).max()) >= size:
-        low = -size if wrap_negative else 0
-        bad = (index < low) | (index >= size)
-        if bad.any():
-            raise error(int(index[bad].reshape(-1)[0]))
-        return np.where(index < 0, index + size, index)
+def checked(index: Tensor, size: int, fault: Fault, number: int = 0) -> Tensor:
+    """An index that lies contiguous, if it is within bounds so far as is known; the `number`-th of several."""
+    sp, low = index._spec, fault.low(size)
+    if not sp.numel or not sp.backend.holds:
+        return index
+    if not size or not checking(sp.backend, sp.numel, low, size)(index._buf):
+        values = sp.backend.to_host(index._buf, sp)
+        outside = values[(values < low) | (values >= size)]
+        raise faults.error(fault.number, int(outside[0]), size, fault.dim + number)
     return index
 
 
-def _bounds(kind: type[Exception], dim: int, size: int) -> Callable[[int], Exception]:
-    return lambda i: kind(f"index {i} is out of bounds for dimension {dim} with size {size}")
-
-
-def _host_index(t: Tensor, kept: bool, of: Tensor) -> _Array:
-    """The values of an index of `of`; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a vmap."""
-    t = innermost(t)
-    if t.is_meta:
-        backend.same((of.device, t.device))
-        return np.broadcast_to(np.zeros((), _int64), tuple(t.shape))
-    array = t._host()
-    return np.array(array, _int64) if kept or array.dtype != _int64 else array
+def _own_index(t: Tensor, of: Tensor, kept: bool) -> Tensor:
+    """An index of `of` as kernels take it there; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a
+    vmap."""
+    t, where = innermost(t), of._spec.device
+    if t._spec.device.type != "cpu":
+        backend.same((where, t._spec.device))
+    made = contiguous(moved(t, dtypes.int64, where))
+    buf = held_copy(made._buf, made._spec.nbytes) if kept and made._buf is t._buf else made._buf
+    return wrap(buf, made._spec.plain)
 
 
 def _levels(t: Tensor) -> tuple[Level, ...]:
@@ -705,6 +790,16 @@ def _levels(t: Tensor) -> tuple[Level, ...]:
 
 def _kept(*tensors: Tensor) -> bool:
     return state.grad and any(t._rg for t in tensors)
+
+
+def distinct(named: Named) -> Named:
+    """The same places along one dimension, each once, in order."""
+    (size,) = named.sizes
+    there = zeros(spec(dtypes.bool_, (size,), None, backend.of_memory(named.buffers[0]).device))
+    line = Named((0,), named.sizes, named.buffers, named.block, named.fault)
+    _write(there, scalar(True, dtypes.bool_), line, "write")
+    found = where_true(there)
+    return Named(named.dims, named.sizes, found.buffers, found.block)
 
 
 def _of_array(array: _Array) -> Tensor:

@@ -56,15 +56,17 @@ class Way:
 
 
 def plain(at: Spec) -> bool:
-    """Whether an index that lies so can be read as it is."""
-    return type(at) is Spec and at.dtype is dtypes.int64 and at.contiguous and at.numel > 0
+    """Whether an index that lies so can be read as it is, by kernels that need not look whether it leads anywhere."""
+    return (
+        type(at) is Spec and at.dtype is dtypes.int64 and at.contiguous and at.numel > 0 and at.backend.prompt
+    )
 
 
 def grid(sp: Spec, dim: int, at: Spec) -> Way | None:
     """An index for each element, along a dimension."""
     if type(sp) is not Spec or type(at) is not Spec or at.dtype is not dtypes.int64 or not at.numel:
         return None
-    if not 0 < sp.ndim == at.ndim:
+    if not 0 < sp.ndim == at.ndim or at.device is not sp.device or not at.backend.prompt:
         return None
     d = layout.wrap_dim(dim, sp.ndim)
     out = sp.like(at.shape)
@@ -73,13 +75,15 @@ def grid(sp: Spec, dim: int, at: Spec) -> Way | None:
         other = sp.like(at.shape, (0,) * at.ndim) if other is None else other
         return moving(verb, sp, d, at, other, out.numel if verb == "read" else 1)
 
-    fine = checking(at.extent, 0, tuple.__getitem__(sp.shape, d))
+    fine = checking(at.backend, at.extent, 0, tuple.__getitem__(sp.shape, d))
     return Way(fine, at.nbytes, lambda buffer: Grid(d, buffer, at), out, move)
 
 
 def vector(sp: Spec, dim: int, at: Spec, negative: bool = False) -> Way | None:
     """An index for each slice along a dimension."""
     if type(sp) is not Spec or not sp.numel or not sp.ndim or not plain(at) or at.ndim > 1:
+        return None
+    if at.device is not sp.device:
         return None
     return each(sp, (layout.wrap_dim(dim, sp.ndim),), at, (at.numel,), negative)
 
@@ -88,7 +92,7 @@ def each(sp: Spec, dims: Sequence[int], at: Spec, block: Sequence[int], negative
     """An index for each of these dimensions; all lie as `at`."""
     dims, block = tuple(dims), tuple(block)
     sizes = tuple([tuple.__getitem__(sp.shape, d) for d in dims])
-    judges = [checking(at.numel, -n if negative else 0, n) for n in sizes]
+    judges = [checking(at.backend, at.numel, -n if negative else 0, n) for n in sizes]
     return Way(
         judges[0] if len(judges) == 1 else lambda *buffers: all([f(b) for f, b in zip(judges, buffers)]),
         at.nbytes,
@@ -101,6 +105,8 @@ def each(sp: Spec, dims: Sequence[int], at: Spec, block: Sequence[int], negative
 def numbered(sp: Spec, at: Spec) -> Way | None:
     """The number of each element, counted as if all lay in one row."""
     if type(sp) is not Spec or not sp.contiguous or not sp.numel or not sp.ndim or not plain(at):
+        return None
+    if at.device is not sp.device:
         return None
     row, shape, block = sp.like((sp.numel,)), tuple(sp.shape), tuple(at.shape)
     found = each(row, (0,), at, block)
@@ -294,6 +300,7 @@ def puts_at(over: bool, of_tensor: Any, adding: Any) -> Callable[[Any], Any]:
             at = specs[0]
             run: Run = _never
             alike = plain(at) and at.ndim and len(specs) <= sp.ndim and all([other is at for other in specs])
+            alike = alike and at.device is sp.device
             if alike and sp.numel and not (over and layout.overlaps(sp.shape, sp.strides)):
                 by, verb = each(sp, range(len(specs)), at, at.shape), "add" if adds else "write"
                 if kind is by.out and over:

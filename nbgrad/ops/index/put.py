@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.stanza import method
+from nbgrad.kernels import faults
 from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import Spec
-from nbgrad.ops.index.gather import _as_vector, _need_tensor, _numbered, _vector
-from nbgrad.ops.index.place import Place, _kept, _put_, _putter, where_true
+from nbgrad.ops.index.gather import _as_vector, _marked, _need_tensor, _numbered, _vector
+from nbgrad.ops.index.place import Place, _kept, _put_, _putter
 from nbgrad.ops.index.planned import puts, vector
 from nbgrad.ops.views.copy import in_place
 from nbgrad.ops.views.shape import expand, reshape
@@ -59,9 +57,7 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
         input,
         dim,
         index,
-        lambda d, n: (
-            lambda i: IndexError(f"{name}: index {i} is out of bounds for dimension {d} with size {n}")
-        ),
+        faults.COPIED,
         _kept(input, source),
     )
     return _as_vector(source), place
@@ -113,12 +109,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         )
     shape = tuple(layout.broadcast_shapes(mask._spec.shape, input._spec.shape))
     input = input if tuple(input.shape) == shape else expand(input, shape)
-    if shape and mask._spec.shape == shape and mask._spec.contiguous and type(mask._spec) is Spec:
-        place: Place = where_true(mask)
-    else:
-        marked = np.broadcast_to(mask._host(), shape) if shape else mask._host().reshape(1)
-        found = [np.ascontiguousarray(k) for k in marked.nonzero()]
-        place = Place(tuple(range(len(found))), found, found[0].shape)
+    place = _marked(input, mask, shape or (1,))
     (count,) = place.block
     if count > source.numel():
         raise RuntimeError("Number of elements of source < number of ones in mask")

@@ -13,6 +13,7 @@ from nbgrad.core.op import PUBLIC
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
 from nbgrad.dispatch.stanza import method
+from nbgrad.kernels import faults
 from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import (
@@ -29,7 +30,7 @@ from nbgrad.ops.index.gather import (
     scatter,
     scatter_add,
 )
-from nbgrad.ops.index.place import Place, _bounds, _write, warn_once
+from nbgrad.ops.index.place import Place, _write, warn_once
 from nbgrad.ops.views.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
 from nbgrad.ops.views.shape import reshape
 
@@ -213,10 +214,7 @@ in_place(scatter_reduce, no_overlap)
 
 
 def _slices(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Place:
-    def missing(d: int, n: int) -> Callable[[int], Exception]:
-        return lambda i: IndexError("index out of range in self")
-
-    return _vector(input, dim, index, missing, True, always=True)
+    return _vector(input, dim, index, faults.ROW, True, always=True)
 
 
 _index_reduce = _reduction(
@@ -251,7 +249,7 @@ def index_reduce(
         kernel = "div_floor_cpu" if include_self else "index_reduce_func_exclude_input_init"
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
     if not include_self:  # PyTorch fills the slices first
-        _vector(input, dim, index, lambda d, n: _bounds(IndexError, d, n), False, always=True)
+        _vector(input, dim, index, faults.INDEX, False, always=True)
     result = _index_reduce(
         _as_vector(input), _as_vector(source), index, dim=dim, reduce=reduce, include_self=include_self
     )

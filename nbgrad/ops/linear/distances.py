@@ -13,7 +13,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.index.place import Place, _index_select
+from nbgrad.ops.index.place import Place, _index_select, of_numbers
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.norms import _norm, _norm_rule, vector_norm
 from nbgrad.ops.reduce.sums import sum as _sum
@@ -202,7 +202,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0])
 def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
     if p == 0:
         return full(input._spec.dense(), 0)
-    first, second = _pairs(input.shape[0])
+    first, second = _pairs(input)
     away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
     back = _norm_rule(g, away, y, p, (1,), False)
     assert back is not None
@@ -212,14 +212,14 @@ def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
     return e.sub(_spread(back, base=base, place=first), _spread(back, base=base, place=second))
 
 
-def _pairs(n: int) -> tuple[Place, Place]:
-    first, second = (np.ascontiguousarray(k) for k in np.triu_indices(n, 1))
+def _pairs(input: Tensor) -> tuple[Place, Place]:
+    first, second = [of_numbers(k, input.device) for k in np.triu_indices(input.shape[0], 1)]
     return Place((0,), [first], first.shape), Place((0,), [second], second.shape)
 
 
 @differentiable("Pdist", unmoved="_pdist_forward", input=_pdist_back)
 def _pdist(input: Tensor, *, p: float) -> Tensor:
-    first, second = _pairs(input.shape[0])
+    first, second = _pairs(input)
     away = e.sub(_index_select(input, place=first), _index_select(input, place=second))
     return _norm(away, ord=p, dims=(1,), keepdim=False)
 
