@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from nbgrad.base.tables import Table
+from nbgrad.kernels import faults
 from nbgrad.kernels.cuda import probe
 from nbgrad.kernels.cuda.driver import AcceleratorError, Device
 from nbgrad.kernels.cuda.launch import Kernel, Launch, launcher, streams
@@ -78,14 +79,64 @@ def _nothing(*_: Any) -> None:
     """The launch over an empty range."""
 
 
+class _Count:
+    """A number that a kernel writes: to read it is to wait for it."""
+
+    def __init__(self, serves: CUDA, buffer: Buffer) -> None:
+        self.serves, self.buffer = serves, buffer
+
+    def __getitem__(self, k: int) -> int:
+        (number,) = self.serves.reader("i8")(self.buffer)
+        return int(number)
+
+
+class _Told:
+    """What kernels tell the host. One flag is all of the device's, and is looked at by calls that wait, once a kernel has been given it."""
+
+    def __init__(self, serves: CUDA) -> None:
+        self._serves, self._given = serves, False
+        self._flag: Buffer | None = None
+
+    @property
+    def flag(self) -> tuple[Buffer, tuple[int]]:
+        if self._flag is None:
+            self._flag = self._serves.zeros(faults.BYTES)
+        self._given = True
+        return self._flag, (0,)
+
+    @property
+    def count(self) -> tuple[Buffer, _Count]:
+        buffer = self._serves.empty(8)
+        return buffer, _Count(self._serves, buffer)
+
+    def look(self) -> None:
+        """Raise what a kernel told that has run by now."""
+        if not self._given or self._flag is None:
+            return
+        self._given = False
+        words = np.empty(faults.BYTES // 8, np.int64)
+        self._serves.driver.download(words, self._flag.address, streams.current)
+        number, value, size, dim = words.tolist()
+        if number:
+            self._serves.clear(self._flag, faults.BYTES)
+            error = faults.error(number, value, size, dim)
+            raise type(error)(f"{error}{_EARLIER}")
+
+
+_EARLIER: Final = (
+    " (in an earlier call: errors of kernels on a device are raised by the next call that waits for it)"
+)
+
+
 class CUDA:
     """Tensors of one device."""
 
     holds: Final = True
+    prompt: Final = False
 
     def __init__(self, index: int, driver: Device, keeps: bool = True) -> None:
         self.device, self.driver = device("cuda", index), driver
-        self.pool = Pool(driver, index, keeps)
+        self.pool, self.told = Pool(driver, index, keeps), _Told(self)
         self._constants: WeakValueDictionary[tuple[int, ...], Buffer] = WeakValueDictionary()
         self._kernels: Table[tuple[str, str, tuple[str, ...]], Kernel] = Table("memory.gpu.kernels", None)
         self._launchers: Table[tuple[int, str, bool], Launch] = Table("memory.gpu.launchers", None)
@@ -157,6 +208,7 @@ class CUDA:
         found = np.empty(nbytes, _bytes)
         if nbytes:
             self.driver.download(found, buffer.address, streams.current)
+        self.told.look()
         return found
 
     def to_host(self, buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:
@@ -179,6 +231,7 @@ class CUDA:
 
     def synchronize(self) -> None:
         self.driver.synchronize(None)
+        self.told.look()
 
 
 def emulated() -> str:

@@ -11,9 +11,11 @@ is -1, and nothing is moved there.
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
-from nbgrad.kernels.faults import tell
+from nbgrad.kernels.faults import NUMBER, tell
 from nbgrad.kernels.templates import halves, read, write
 
 _COMBINED = {
@@ -51,14 +53,12 @@ def @NAME@(start, stop, meta, o, x, {names}):
                 size = meta[6 + e]
                 begin += (rest % size) * meta[6 + d_out + e]
                 rest //= size
-{guard}{inner}        b += 1
+{inner}        b += 1
 '''
 
 _GUARD = """\
         q = item * rows * n
-        if at[b] < 0:
-            b += 1
-            continue
+        if at[b] >= 0:
 """
 
 _ROWS = """\
@@ -115,13 +115,13 @@ def walk(
     every = range(indices)
     names = [f"at{k}" for k in every] or ["at"]
     spot = " + ".join(f"(at{k}[b] + (size{k} if at{k}[b] < 0 else 0)) * step{k}" for k in every) or "at[b]"
+    inner = (_POINTS if points else _ROWS).format(move=statement, spot=spot)
     source = _WALK.format(
         title=title,
         imports=halves((code,)),
         names=", ".join(names),
         settled="".join(_INDEX.format(k=k, even=2 * k) for k in every),
-        guard=_GUARD if guarded else "",
-        inner=(_POINTS if points else _ROWS).format(move=statement, spot=spot),
+        inner=_GUARD + indent(inner, "    ") if guarded else inner,
     )
     pointer = "*" + code
     return source, ("i8", "i8", "*i8", pointer, pointer, *["*i8"] * len(names))
@@ -231,6 +231,35 @@ def offsets(count: int, guarded: bool = False) -> tuple[str, tuple[str, ...]]:
         stepped=[f"a{k} += a{k}_step" for k in every],
     )
     return source, ("i8", "i8", "*i8", *["*i8"] * guarded, "*i8", *["*i8"] * count)
+
+
+_NUMBERS = '''"""The offsets of elements that are given by number, counted as if all lay in one row."""
+
+
+def @NAME@(start, stop, meta, flag, o, at):
+    d = meta[0]
+    n = meta[1]
+    for k in range(start, stop):
+        rest = at[k]
+        if rest < 0:
+            rest += n
+        total = 0
+        if (rest >= 0) & (rest < n):
+            for e in range(d):
+                size = meta[2 + e]
+                total += (rest % size) * meta[2 + d + e]
+                rest //= size
+        else:
+            total = -1
+            {told}
+        o[k] = total
+'''
+
+
+@cached(1)
+def numbers() -> tuple[str, tuple[str, ...]]:
+    """`meta` holds how many dimensions and elements there are, the sizes and the steps, the last dimension's first."""
+    return fill(_NUMBERS, told=tell(NUMBER, "at[k]", "n", "0")), ("i8", "i8", "*i8", "*i8", "*i8", "*i8")
 
 
 def bounds() -> tuple[str, tuple[str, ...]]:

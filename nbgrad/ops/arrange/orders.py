@@ -18,7 +18,7 @@ from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.index.place import SIZES, Named, Place, _index_select, _of_array, _read, of_numbers
+from nbgrad.ops.index.place import SIZES, _index_select, _of_array, _read, along
 from nbgrad.ops.views.copy import clone, clone_spec, copier, dense_copy, in_place, zeros
 from nbgrad.ops.views.order import transpose
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
@@ -102,7 +102,7 @@ def _rolled(input: Spec, *, shifts: Ints, dims: Ints) -> Run:
     shape, places = made.shape if dims else line.shape, []
     for shift, d in zip(shifts, dims or (0,)):
         n = tuple.__getitem__(shape, d)
-        places.append(Named((d,), (n,), [of_numbers((np.arange(n) - shift) % n, input.device)._buf], (n,)))
+        places.append(along(d, (np.arange(n) - shift) % n, made if dims else line))
 
     def run(t: Tensor) -> Tensor:
         out = t if dims else wrap(t._buf if input.contiguous else dense(t)._buf, line)
@@ -316,7 +316,7 @@ def repeat_interleave(
     _check_count(count, output_size)
     input._spec.like((*input.shape[:d], count, *input.shape[d + 1 :]))  # is refused where it cannot be
     index = np.repeat(np.arange(n), times if times.size == n else times[0])
-    return _index_select(input, place=Place((d,), [of_numbers(index, input.device)], index.shape))
+    return _index_select(input, place=along(d, index, input._spec))
 
 
 @differentiable(

@@ -135,8 +135,9 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
             at = cut + (at - cut) % max(left, 1)
         lines.append(at)
     _check_left(mode, input, dims, pad)
-    grid = np.meshgrid(*lines[::-1], indexing="ij")
-    return Place(dims, [of_numbers(g, input.device) for g in grid], grid[0].shape)
+    block = tuple([len(at) for at in lines[::-1]])
+    indices = [of_numbers(at.reshape(-1, *(1,) * k), input.device) for k, at in enumerate(lines)]
+    return Place(dims, indices[::-1], block)
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:

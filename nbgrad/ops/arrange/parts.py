@@ -16,7 +16,7 @@ from nbgrad.memory import dtypes, layout
 from nbgrad.memory.backend import check_size
 from nbgrad.memory.layout import Size
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.index.place import Place, _index_select, _spread_same, of_numbers
+from nbgrad.ops.index.place import _index_select, _spread_same, along
 from nbgrad.ops.views.copy import full, to_dtype
 from nbgrad.ops.views.join import cat, stack
 from nbgrad.ops.views.order import movedim
@@ -126,8 +126,7 @@ def _windows_back(g: Tensor, input_spec: Spec, dim: int, size: int, step: int) -
     if not input_spec.ndim:
         return reshape(g, ())
     starts = step * np.arange(g.shape[dim])
-    at = of_numbers(starts[:, None] + np.arange(size), g.device)
-    place = Place((dim,), [at], (len(starts), size))
+    place = along(dim, starts[:, None] + np.arange(size), input_spec)
     return _spread_same(movedim(g, -1, dim + 1), base=input_spec.dense(), place=place)
 
 
@@ -310,8 +309,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     check_size(rows * r * 8)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    columns = [Place((0,), [of_numbers(column, input.device)], column.shape) for column in chosen.T]
-    return stack([_index_select(input, place=place) for place in columns], 1)
+    return stack(
+        [
+            _index_select(input, place=along(0, column, input._spec))
+            for column in np.ascontiguousarray(chosen.T)
+        ],
+        1,
+    )
 
 
 # ---------------------------------------------------------------- powers of a vector

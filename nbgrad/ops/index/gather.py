@@ -546,7 +546,7 @@ def _numbered(input: Tensor, index: Tensor, kept: bool) -> Place:
     checked(own, n, fault)
     dims = tuple(builtins.range(len(shape)))
     if not levels and shape:
-        return Numbered(dims, (n,), [own._buf], block, shape, fault)
+        return Numbered(dims, (n,), [own._buf], block, shape)
     return Place(dims, by_number(own, shape), block, levels, index, fault)
 
 
@@ -659,7 +659,8 @@ def _marked(input: Tensor, mask: Tensor, shape: Ints) -> Place:
     """Where a mask, once it is broadcast to the shape, is true in a tensor that has it."""
     if type(mask._buf) is Batched:
         raise RuntimeError(NO_VALUES)
-    backend.same((input._spec.device, mask._spec.device))
+    if mask._spec.device is not input._spec.device:
+        backend.same((input._spec.device, mask._spec.device))
     if mask._spec.shape != shape:
         mask = expand(mask, shape)
     if type(mask._spec) is not Spec or not mask._spec.contiguous:
@@ -687,7 +688,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         )
     if not shape:
         read, shape = reshape(read, (1,)), (1,)
-    result = _masked_select(read, place=_marked(read, mask, tuple(shape)))
+    result = _masked_select(read, place=_marked(read, mask, shape))
     return result if out is None else _apart_into("masked_select", out, result, input, mask)
 
 

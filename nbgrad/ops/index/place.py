@@ -218,7 +218,9 @@ def counting(n: int, behind: int, of: Any) -> Tensor:
 
 def of_numbers(array: _Array, where: device) -> Tensor:
     """Integers of our own making as a tensor."""
-    return moved(_of_array(array.astype(_int64, copy=False)), dtypes.int64, where)
+    array = np.ascontiguousarray(array, _int64)
+    made = wrap(array.reshape(-1).view(_bytes), spec(dtypes.int64, array.shape, None, cpu))
+    return made if where is cpu else moved(made, dtypes.int64, where)
 
 
 class _Raw(Place):
@@ -249,6 +251,12 @@ def _indices_in(buffer: Any, shape: Ints) -> Tensor:
     return wrap(buffer, spec(dtypes.int64, shape, None, backend.of_memory(buffer).device))
 
 
+def along(dim: int, array: _Array, sp: Spec) -> Named:
+    """Where integers of our own making point along a dimension of what lies as `sp`."""
+    size = tuple.__getitem__(sp.shape, dim)
+    return Named((dim,), (size,), [of_numbers(array, sp.device)._buf], array.shape)
+
+
 class Numbered(Named):
     """The elements of a tensor of this `shape`, and so many, that have the numbers in a buffer, counted as if all lay in one row."""
 
@@ -261,9 +269,8 @@ class Numbered(Named):
         buffers: Sequence[Any],
         block: Ints,
         shape: Ints,
-        fault: Fault = _NONE,
     ) -> None:
-        super().__init__(dims, sizes, buffers, block, fault)
+        super().__init__(dims, sizes, buffers, block)
         self.shape = shape
 
     @property
@@ -271,17 +278,27 @@ class Numbered(Named):
         return by_number(_indices_in(self.buffers[0], self.block), self.shape)
 
     def of(self, sp: Spec) -> Geometry:
-        return self._row().of(sp.like((sp.numel,))) if sp.contiguous else super().of(sp)
+        return Place((0,), (), self.block).of(sp.like((sp.numel,))) if sp.contiguous else super().of(sp)
 
     def offsets(self, sp: Spec) -> Any:
-        if (
-            sp.contiguous or not sp.backend.prompt
-        ):  # here what is out of bounds is told, which elements' places hide
-            told = self._row().offsets(sp.like((sp.numel,)))
-        return told if sp.contiguous else super().offsets(sp)
+        return _by_number(sp, prod(self.block))(self.buffers[0])
 
-    def _row(self) -> Place:
-        return Place((0,), [_indices_in(self.buffers[0], self.block)], self.block, fault=self.fault)
+
+@cached(PLANS)
+def _by_number(sp: Spec, count: int) -> Callable[[Any], Any]:
+    """What makes of so many numbers of a tensor's elements their offsets."""
+    served, nbytes = sp.backend, 8 * count
+    sizes, strides = ((sp.numel,), (1,)) if sp.contiguous else (sp.shape, sp.strides)
+    meta = served.constants([len(sizes), sp.numel, *sizes[::-1], *strides[::-1]])
+    address = served.kernel("numbers", *_kernels.numbers()).address
+    launch, told = served.launch(4, "", count), served.told
+
+    def run(numbers: Any) -> Any:
+        made = served.empty(nbytes)
+        launch(address, count, meta, told.flag[0], made, numbers)
+        return made
+
+    return run
 
 
 def by_number(numbers: Tensor, shape: Ints) -> list[Tensor]:
@@ -399,12 +416,7 @@ def _read(input: Tensor, place: Place) -> Tensor:
 
 def held_copy(buffer: Any, nbytes: int) -> Any:
     """A copy for a graph to keep, as the owner of an index may write to it."""
-    if type(buffer) is np.ndarray:
-        return buffer.copy() if len(buffer) == nbytes else buffer[:nbytes].copy()
-    served = backend.of_memory(buffer)
-    made = served.empty(nbytes)
-    served.copy(made, buffer, nbytes)
-    return made
+    return buffer.copy() if len(buffer) == nbytes else buffer[:nbytes].copy()
 
 
 def own_copy(index: Tensor, kept: bool) -> Any:

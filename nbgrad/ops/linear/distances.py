@@ -13,7 +13,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.index.place import Place, _index_select, of_numbers
+from nbgrad.ops.index.place import Place, _index_select, along
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.norms import _norm, _norm_rule, vector_norm
 from nbgrad.ops.reduce.sums import sum as _sum
@@ -213,8 +213,8 @@ def _pdist_back(g: Tensor, input: Tensor, y: Tensor, p: float) -> Tensor:
 
 
 def _pairs(input: Tensor) -> tuple[Place, Place]:
-    first, second = [of_numbers(k, input.device) for k in np.triu_indices(input.shape[0], 1)]
-    return Place((0,), [first], first.shape), Place((0,), [second], second.shape)
+    first, second = np.triu_indices(input.shape[0], 1)
+    return along(0, first, input._spec), along(0, second, input._spec)
 
 
 @differentiable("Pdist", unmoved="_pdist_forward", input=_pdist_back)

@@ -1,0 +1,48 @@
+"""What a kernel on a device could not do is raised by the next call that waits, in the words of the CPU. In processes of their own."""
+
+from tests.cuda.test_emulated import run
+
+_PROGRAM = """
+import nbgrad as torch
+
+F, there = torch.nn.functional, torch.device("cuda", 0)
+x, v, ones = torch.arange(12.0).reshape(3, 4), torch.arange(5.0), torch.ones(1, 4)
+CALLS = (
+    lambda to, at: to(x)[at(0, 7)],
+    lambda to, at: to(x)[at(0), at(4)],
+    lambda to, at: to(x).t()[at(-5)],
+    lambda to, at: to(x).gather(1, at(9).reshape(1, 1)),
+    lambda to, at: to(x).scatter(0, at(1, 3, 0, 0).reshape(1, 4), to(ones)),
+    lambda to, at: to(x).index_select(0, at(3)),
+    lambda to, at: to(x).index_select(1, at(-1)),
+    lambda to, at: to(x).index_add(0, at(5), to(ones)),
+    lambda to, at: to(v).index_add(0, at(5), to(v)[:1]),
+    lambda to, at: to(x).index_copy(0, at(6), to(ones)),
+    lambda to, at: to(x).index_fill(1, at(2, -7), 1.0),
+    lambda to, at: to(x).take(at(3, 12)),
+    lambda to, at: to(x).t().take(at(3, -13)),
+    lambda to, at: to(x).put(at(99), to(v)[:1]),
+    lambda to, at: to(x).index_put((at(8),), to(ones), accumulate=True),
+)
+
+for k, call in enumerate(CALLS):
+    try:
+        call(lambda t: t, lambda *values: torch.tensor(values))
+    except (IndexError, RuntimeError) as error:
+        want = error
+    else:
+        print(k, "is fine")
+    got = call(lambda t: t.to(there), lambda *values: torch.tensor(values, device=there))
+    try:
+        got.cpu()
+    except type(want) as error:
+        assert str(error).startswith(f"{want} (in an earlier call"), (k, error, want)
+    else:
+        print(k, "is not told:", want)
+    assert float(x.to(there).sum()) == 66  # told once; the device goes on
+"""
+
+
+def test_an_index_that_leads_nowhere_is_told_to_who_waits() -> None:
+    for emulate in "1", "deferred":
+        assert run("-c", _PROGRAM, emulate=emulate) == ""
