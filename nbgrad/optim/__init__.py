@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nbgrad.optim.adadelta import Adadelta as Adadelta
+from nbgrad.optim.adafactor import Adafactor as Adafactor
 from nbgrad.optim.adagrad import Adagrad as Adagrad
 from nbgrad.optim.adam import Adam as Adam
 from nbgrad.optim.adam import AdamW as AdamW
@@ -13,6 +14,8 @@ from nbgrad.optim.lbfgs import LBFGS as LBFGS
 from nbgrad.optim.nadam import NAdam as NAdam
 from nbgrad.optim.optimizer import Optimizer as Optimizer
 from nbgrad.optim.radam import RAdam as RAdam
+from nbgrad.optim.refused import Muon as Muon
+from nbgrad.optim.refused import SparseAdam as SparseAdam
 from nbgrad.optim.rmsprop import RMSprop as RMSprop
 from nbgrad.optim.rprop import Rprop as Rprop
 from nbgrad.optim.sgd import SGD as SGD
@@ -26,15 +29,18 @@ __all__ = [
     "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
 ]
 

@@ -1,6 +1,7 @@
 """The modules of `torch.nn`. This package only re-exports."""
 
 from nbgrad.nn.modules.activation import *  # noqa: F403
+from nbgrad.nn.modules.adaptive import *  # noqa: F403
 from nbgrad.nn.modules.attention import *  # noqa: F403
 from nbgrad.nn.modules.batchnorm import *  # noqa: F403
 from nbgrad.nn.modules.container import *  # noqa: F403
