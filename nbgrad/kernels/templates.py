@@ -19,6 +19,7 @@ from nbgrad.base.tables import cached
 from nbgrad.expr import emit, loops
 from nbgrad.expr.making import LOCK, uninterrupted
 from nbgrad.expr.node import PRIMS, Expr
+from nbgrad.kernels.family import family
 
 _HEAD = '''"""{title}
 
@@ -93,7 +94,25 @@ def halves(codes: Iterable[str]) -> str:
     return lines if "f2" in codes else ""
 
 
+class Element(NamedTuple):
+    """What a loop over elements does: `once` before it, `fixed` where a row begins, `body` to each. `moving` are the operands that have
+    a place, `steps` those of all."""
+
+    head: str
+    params: list[str]
+    codes: tuple[str, ...]
+    once: list[str]
+    fixed: list[str]
+    body: list[str]
+    moving: list[int]
+    steps: list[str]
+
+    def text(self, params: Sequence[str], loop: Lines) -> str:
+        return text_of([self.head, "", f"def @NAME@({', '.join([*params, *self.params])}):", loop])
+
+
 @cached(4096)
+@family
 def elementwise(
     title: str,
     exprs: tuple[Expr, ...],
@@ -105,6 +124,29 @@ def elementwise(
     target: str = "cpu",
 ) -> tuple[str, tuple[str, ...]]:
     """Source (its function is called @NAME@) and parameter codes. `kind` is the dtype in which one element is computed."""
+    e = element(
+        title, exprs, inputs, outputs, kind, nd, out_steps, target, _PLACES * (nd and target == "cpu")
+    )
+    if nd:
+        count = len(outputs) + len(inputs)
+        loop: Lines = [*e.once, *_rows(e.moving, count, e.steps, target, e.fixed, e.body)]
+    else:
+        loop = [*e.once, *e.fixed, "for i in range(start, stop):", e.body]
+    return e.text(("start", "stop"), loop), ("i8", "i8", *e.codes)
+
+
+def element(
+    title: str,
+    exprs: tuple[Expr, ...],
+    inputs: tuple[Operand, ...],
+    outputs: tuple[str, ...],
+    kind: str,
+    nd: bool,
+    out_steps: str,
+    target: str = "cpu",
+    imports: str = "",
+) -> Element:
+    """The same but for the loop."""
     names = {v.name: f"a{k}" for k, v in enumerate(inputs)}
     helpers = vmath_helpers() if target == "cpu" else ""  # which also tells `emit` the vectorisable spellings
     emitted = emit.emit(exprs, target, kind, names)
@@ -115,13 +157,13 @@ def elementwise(
         preamble=helpers
         + halves([*outputs, *(v.code for v in inputs)])
         + called(emitted.helpers, target)
-        + (_PLACES if nd and target == "cpu" else ""),
+        + imports,
     )
     arrays = [(k, v) for k, v in enumerate(inputs) if v.step not in "n="]
     numbers = [(k, v) for k, v in enumerate(inputs) if v.step == "n"]
-    params = ["start", "stop", *(["meta"] if nd else []), *(f"o{k}" for k in range(len(outputs)))]
+    params = [*(["meta"] if nd else []), *(f"o{k}" for k in range(len(outputs)))]
     params += [f"x{k}" for k, _ in arrays] + [f"n{k}" for k, _ in numbers]
-    codes = ["i8", "i8", *(["*i8"] if nd else []), *("*" + c for c in outputs)]
+    codes = [*(["*i8"] if nd else []), *("*" + c for c in outputs)]
     codes += ["*" + v.code for _, v in arrays] + [_number_code(kind) for _, v in numbers]
 
     once = [f"a{k} = {_number(f'n{k}', v, kind)}" for k, v in numbers]
@@ -131,8 +173,8 @@ def elementwise(
             body.append(f"a{k} = {read(f'o0[{_at(0, out_steps[0], nd)}]', v.code, kind, v.logical)}")
     for k, v in arrays:
         if v.step != "s":
-            element = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
-            body.append(f"a{k} = {read(element, v.code, kind, v.logical)}")
+            place = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
+            body.append(f"a{k} = {read(place, v.code, kind, v.logical)}")
     body += emitted.lines
     body += [
         f"o{k}[{_at(k, out_steps[k], nd)}] = {write(r, c, kind)}"
@@ -143,14 +185,9 @@ def elementwise(
         if v.step == "s":
             at = f"p{k + len(outputs)}" if nd else "0"
             fixed.append(f"a{k} = {read(f'x{k}[{at}]', v.code, kind, v.logical)}")
-    if nd:
-        count = len(outputs) + len(inputs)
-        moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
-        every = [*out_steps, *(v.step for v in inputs)]
-        loop: Lines = [*once, *_rows(moving, count, every, target, fixed, body)]
-    else:
-        loop = [*once, *fixed, "for i in range(start, stop):", body]
-    return text_of([head, "", f"def @NAME@({', '.join(params)}):", loop]), tuple(codes)
+    moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
+    steps = [*out_steps, *(v.step for v in inputs)]
+    return Element(head, params, tuple(codes), once, fixed, body, moving, steps)
 
 
 def _number_code(kind: str) -> str:

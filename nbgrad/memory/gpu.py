@@ -139,7 +139,7 @@ class CUDA:
         self.pool, self.told = Pool(driver, index, keeps), _Told(self)
         self._constants: WeakValueDictionary[tuple[int, ...], Buffer] = WeakValueDictionary()
         self._kernels: Table[tuple[str, str, tuple[str, ...]], Kernel] = Table("memory.gpu.kernels", None)
-        self._launchers: Table[tuple[int, str, bool], Launch] = Table("memory.gpu.launchers", None)
+        self._launchers: Table[tuple[int, str, bool, int], Launch] = Table("memory.gpu.launchers", None)
         self._readers: dict[str, Callable[[Buffer], tuple[Any]]] = {}
 
     def allocate(self, nbytes: int, _: Any) -> Buffer:
@@ -186,7 +186,7 @@ class CUDA:
         """For a range of `n` steps; of one step, or of what is to be written in order, on one thread."""
         if n == 0:
             return _nothing
-        key = buffers, numbers, n <= 1
+        key = buffers, numbers, n <= 1, 1 << (n - 1).bit_length()
         return self._launchers.get(key) or self._launchers.setdefault(key, launcher(self.driver, *key))
 
     def copy(self, to: Any, source: Any, nbytes: int) -> None:

@@ -66,15 +66,18 @@ class Properties(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A kernel that a driver has loaded, how many items a block takes, and the most blocks of a grid: more items come round again."""
+    """A kernel that a driver has loaded, how many items a block takes, and the most blocks of a grid: more items come round again. With
+    `work` it is so many elements that a block takes, whatever the items are."""
 
     code: Any
     items: int
     most: int
+    work: int = 0
 
-    def grid(self, n: int) -> int:
-        """Blocks for so many items."""
-        return min(-(-n // self.items), self.most)
+    def grid(self, n: int, elements: int) -> int:
+        """Blocks for so many items, of so many elements in all."""
+        blocks = -(-elements // self.work) if self.work else -(-n // self.items)
+        return min(blocks, self.most)
 
 
 class Driver(Protocol):

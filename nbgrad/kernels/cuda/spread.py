@@ -56,13 +56,22 @@ def spread(name: str, source: str, params: Sequence[str], alone: bool = False) -
         kernel.body = [*ast.parse(_ALONE).body, *kernel.body]
     else:
         kernel.body = _cut(name, kernel.body)
+    return _unparsed(name, module), ("i8", *params[2:])
+
+
+def respelled(name: str, source: str) -> str:
+    """A text for CUDA in all but its imports and its functions of scalars, which are the CPU's."""
+    return _unparsed(name, ast.parse(source.replace("@NAME@", "NAME__")))
+
+
+def _unparsed(name: str, module: ast.Module) -> str:
     _Respelled().visit(module)
     used = _names(ast.Module([s for s in module.body if not isinstance(s, ast.ImportFrom)], []))
     module.body = [kept for s in module.body for kept in _imported(name, s, used)]
     at = next(k for k, s in enumerate(module.body) if not isinstance(s, ast.Expr))  # after the docstring
     lines = ["from numba import cuda", *["from nbgrad.kernels.cuda import device"] * ("device" in used)]
     module.body[at:at] = ast.parse("\n".join(lines)).body
-    return ast.unparse(module).replace("NAME__", "@NAME@"), ("i8", *params[2:])
+    return ast.unparse(module).replace("NAME__", "@NAME@")
 
 
 class _Respelled(ast.NodeTransformer):
