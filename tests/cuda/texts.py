@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.kernels import build
+from nbgrad.kernels.cuda.families import own
+from nbgrad.kernels.cuda.own import Own
 from nbgrad.memory import backend
 from tests import derive
 from tests.cases import CASES, OpCase, by_name, samples
@@ -31,9 +34,17 @@ DTYPES = {
 
 
 class Text(NamedTuple):
+    """`own` is what a device has in its place."""
+
     name: str
     source: str
     params: tuple[str, ...]
+    own: Own | None = None
+    family: str = ""
+
+
+def _text(name: str, source: str, params: Sequence[str]) -> Text:
+    return Text(name, str(source), tuple(params), own(name, source), getattr(source, "family", ""))
 
 
 class Launch(NamedTuple):
@@ -90,7 +101,7 @@ def record(whole: bool) -> Table:
 
     def kernel(name: str, source: str, params: Any, **options: Any) -> build.Kernel:
         made = build.kernel(name, source, params, **options)
-        by_address[made.address] = Text(name, source, tuple(params))
+        by_address[made.address] = _text(name, source, params)
         return made
 
     def launch(buffers: int, numbers: str, n: int, quick: bool = False) -> Any:
@@ -111,8 +122,8 @@ def record(whole: bool) -> Table:
         others = [d for d in case.dtypes if d != usual]
         for dtype in (usual, *(others if whole else by_name(case, others, 1))):
             run(case, dtype, layouts=whole or dtype == usual)
-    every = {Text(name, source, tuple(codes.split())) for name, source, codes, *_ in build._kernels}
-    return {text: seen.get(text) for text in sorted(every)}
+    every = {_text(name, source, codes.split()) for name, source, codes, *_ in build._kernels}
+    return {text: seen.get(text) for text in sorted(every, key=lambda t: t[:3])}
 
 
 def run(case: OpCase, dtype: str, layouts: bool) -> None:

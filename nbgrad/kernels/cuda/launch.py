@@ -39,7 +39,7 @@ class Kernel:
         return made
 
     def _loaded(self, alone: bool) -> Entry:
-        from nbgrad.kernels.cuda.own import own
+        from nbgrad.kernels.cuda.families import own
         from nbgrad.kernels.cuda.spread import Unspreadable, spread  # which takes Python's parser along
 
         made = own(self.name, self.source)

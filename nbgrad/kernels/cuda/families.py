@@ -1,0 +1,33 @@
+"""The families that have CUDA kernels of their own, found by what the CPU's text was made from (`kernels/family.py`).
+
+Promises the device one of its own, or None: then the CPU's text is spread over threads, which is right but slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nbgrad.kernels.cuda import pointwise
+from nbgrad.kernels.cuda.own import Own
+from nbgrad.kernels.cuda.spread import respelled
+from nbgrad.kernels.family import Text
+
+_FAMILIES: dict[str, Callable[..., Own | None]] = {
+    "templates.elementwise": pointwise.elementwise,
+}
+
+
+def own(name: str, source: str) -> Own | None:
+    """What a device has of its own for a text.
+
+    >>> from nbgrad.kernels.cuda.families import own
+    >>> own("plain", "def @NAME@(start, stop): pass") is None
+    True
+    """
+    make = _FAMILIES.get(source.family) if isinstance(source, Text) else None
+    if make is None:
+        return None
+    assert isinstance(source, Text)
+    args, named = source.given
+    found = make(*args, **named)
+    return found and found._replace(source=respelled(name, found.source))

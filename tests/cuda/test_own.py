@@ -1,0 +1,74 @@
+"""CUDA kernels of our own, as the case table asks for them: on the CPU against the CPU's kernels, and compiled, all without a device.
+
+One in sixteen of the texts, by their names; `--whole`, by hand, takes all.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbgrad.kernels import build, calls
+from nbgrad.kernels.cuda.compile import Capability, compiled
+from nbgrad.kernels.cuda.own import Own
+from tests.cuda.emulation import alike, kinds
+from tests.cuda.test_spread import FLOAT64
+from tests.cuda.texts import Table, Text, alone, given, one_in
+
+pytestmark = pytest.mark.cuda
+
+CAPABILITIES: list[Capability] = [(9, 0), (7, 5), (8, 0), (12, 0)]
+EXACT = ("templates.", "cpu.index.", "cpu.sort.")  # families that round as the CPU does
+
+
+@pytest.fixture(scope="session")
+def part(table: Table, whole: bool) -> list[tuple[Text, Own]]:
+    """What is tried: of formulas few, of other families many."""
+    found = [text for text in table if text.own is not None]
+    formulas = [text for text in found if text.family == "templates.elementwise"]
+    others = [text for text in found if text.family != "templates.elementwise"]
+    chosen = found if whole else [*one_in(32, formulas), *one_in(3, others)]
+    return [(text, text.own) for text in chosen if text.own is not None]
+
+
+def same(family: str, got: Any, want: Any) -> bool:
+    if family.startswith(EXACT) or want.dtype.kind != "f":
+        return bool(got.tobytes() == want.tobytes())
+    rtol = 1e-12 if want.dtype == np.float64 else 4e-6
+    return bool(np.allclose(got, want, rtol=rtol, atol=rtol, equal_nan=True))
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_a_grid_gives_what_the_cpu_gives(table: Table, part: list[tuple[Text, Own]], shard: int) -> None:
+    """In every order of threads, with few blocks and with many."""
+    compared = 0
+    for text, own in part[shard::4]:
+        launch = table[text]
+        if launch is None or (alone(text, launch) and not own.alone):
+            continue
+        want = given(text, launch)
+        cpu = build.kernel(text.name, text.source, text.params)
+        calls.by_ctypes(kinds(text.params[2:]))(cpu.address, launch.items, *want)
+        want = [a for a in want if isinstance(a, np.ndarray)]
+        for blocks in (1, 5):
+            found = alike(text.name, own.source, own.params, blocks, [launch.items, *given(text, launch)])
+            for g, w in zip(found, want, strict=True):
+                assert same(text.family, g, w), f"{text.name} {text.params}: {g} is not {w}"
+        compared += 1
+    assert compared > 10
+
+
+@pytest.mark.parametrize("shard", range(8))
+def test_compile_and_keep_to_registers(part: list[tuple[Text, Own]], shard: int) -> None:
+    for k, (text, own) in enumerate(part[shard::8]):
+        for capability in CAPABILITIES if k % 8 == 0 else CAPABILITIES[:1]:
+            made = compiled(text.name, own.source, own.params, capability)
+            assert made.params == len(own.params), text.name
+            assert made.cubin().spills == 0, text.name
+            floats = {code[-2:] for code in text.params if code in ("*f2", "*f4", "*f8")}
+            if floats and "f8" not in floats and not FLOAT64.fullmatch(text.name):
+                assert made.float64 == 0, text.name
+        if text.family == "templates.elementwise":
+            wide, narrow = (len(re.findall(rf"(?:div|rem)\.{kind}", made.ptx)) for kind in ("u64", "u32"))
+            assert wide <= narrow, f"{text.name}: a division of 64 bits without one of 32"
