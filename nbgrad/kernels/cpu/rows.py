@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbgrad.base.source import text_of
+from nbgrad.base.source import fill, text_of
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr, free_vars
+from nbgrad.kernels import faults
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 BLOCK = 4096  # elements that are added up in their own dtype; in as many lanes as LLVM makes of it, 32 or so
@@ -314,21 +315,20 @@ import numpy as np
 F = {scalar}
 
 
-def @NAME@(start, stop, meta, o_loss, o_share, o_bad, e_low, e_at{parameter}):
+def @NAME@(start, stop, meta, flag, o_loss, o_share, e_low, e_at{parameter}):
     rows = meta[0]
     classes = meta[1]
     ignored = meta[2]
     how = meta[3]  # 0: a loss per row, 1: their sum, 2: their mean
     total = 0.0
     weights = 0.0
-    o_bad[0] = 0
     for row in range(rows):
         at = e_at[row]
         loss = F(0)
         share = F(0)
         if at != ignored:
             if at < 0 or at >= classes:
-                o_bad[0] = 1
+                {told}
             else:
                 share = {weight}
                 loss = -share * e_low[row]
@@ -348,26 +348,31 @@ def @NAME@(start, stop, meta, o_loss, o_share, o_bad, e_low, e_at{parameter}):
 
 
 def classes(code: str, weighted: bool) -> tuple[str, tuple[str, ...]]:
-    """Losses, and what each row counts for (0: ignored); `o_bad` becomes 1 if a row names a class that is none. On one thread."""
-    text = _CLASSES.format(
+    """Losses, and what each row counts for (0: ignored); a row that names a class which is none is told. On one thread."""
+    text = fill(
+        _CLASSES,
         title=", with a weight per class" if weighted else "",
+        told=faults.tell(faults.TARGET, "at", "classes", "0"),
         scalar=SCALARS[code],
         parameter=", l_weight" if weighted else "",
         weight="l_weight[at]" if weighted else "F(1)",
     )
     pointer = "*" + code
-    codes = ("i8", "i8", "*i8", pointer, pointer, "*i8", pointer, "*i8", *[pointer] * weighted)
+    codes = ("i8", "i8", "*i8", "*i8", pointer, pointer, pointer, "*i8", *[pointer] * weighted)
     return text, codes
 
 
-_WITHIN = '''"""Whether each of `count` indices names one of `rows`: if not, `bad` becomes 1. On one thread."""
+_WITHIN = '''"""Whether each of `count` indices names one of `rows`: if not, it is told. On one thread."""
 
 
-def @NAME@(start, stop, bad, at, count, rows):
+def @NAME@(start, stop, flag, at, count, rows):
     outside = 0
     for k in range(count):
         outside |= (at[k] < 0) | (at[k] >= rows)
-    bad[0] = outside
+    if outside:
+        for k in range(count):
+            if (at[k] < 0) | (at[k] >= rows):
+                {told}
 '''
 
 _TAKE_ROWS = '''"""The rows of x that indices name, one after the other."""
@@ -381,9 +386,28 @@ def @NAME@(start, stop, o, x, at, n):
             o[to + j] = x[source + j]
 '''
 
+_TAKE_NAMED_ROWS = '''"""The rows of x that indices name, one after the other; an element an item; who names none is told."""
+
+
+def @NAME@(start, stop, flag, o, x, at, n, rows):
+    for k in range(start, stop):
+        row = at[k // n]
+        if (row >= 0) & (row < rows):
+            o[k] = x[row * n + k % n]
+        else:
+            {told}
+'''
+
 
 def within() -> tuple[str, tuple[str, ...]]:
-    return _WITHIN, ("i8", "i8", "*i8", "*i8", "i8", "i8")
+    text = fill(_WITHIN, told=faults.tell(faults.ROW, "at[k]", "rows", "0"))
+    return text, ("i8", "i8", "*i8", "*i8", "i8", "i8")
+
+
+def take_named_rows(code: str) -> tuple[str, tuple[str, ...]]:
+    """Where nobody waits for a check."""
+    text = fill(_TAKE_NAMED_ROWS, told=faults.tell(faults.ROW, "row", "rows", "0"))
+    return text, ("i8", "i8", "*i8", "*" + code, "*" + code, "*i8", "i8", "i8")
 
 
 def take_rows(code: str) -> tuple[str, tuple[str, ...]]:
@@ -400,11 +424,12 @@ def @NAME@(start, stop, meta, o, g, at, share):
     n = meta[1]
     skipped = meta[2]
     shared = meta[3]
+    rows = meta[4]
     first = start * {LINE}
     last = min(stop * {LINE}, n)
     for k in range(count):
         row = at[k]
-        if row == skipped:
+        if (row == skipped) | (row < 0) | (row >= rows):  # what is none was told by who read it
             continue
         to = row * n
         source = k * n
@@ -419,7 +444,8 @@ def @NAME@(start, stop, meta, o, g, at, share):
 
 
 def add_rows(code: str) -> tuple[str, tuple[str, ...]]:
-    """`meta` holds: indices, length of a row, the row that gets nothing (-1: none), whether what arrives is divided by `share`."""
+    """`meta` holds: indices, length of a row, the row that gets nothing (-1: none), whether what arrives is divided by `share`, and
+    how many rows there are."""
     pointer = "*" + code
     text = _ADD_ROWS.format(scalar=SCALARS[code], LINE=LINE)
     return text, ("i8", "i8", "*i8", pointer, pointer, "*i8", "*i8")

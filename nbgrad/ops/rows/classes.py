@@ -16,7 +16,7 @@ from nbgrad.expr.node import const, var
 from nbgrad.kernels.cpu import rows as loops
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.memory import dtypes
-from nbgrad.memory.device import cpu
+from nbgrad.memory.backend import refused
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
@@ -74,24 +74,19 @@ def _class_losses(low: Spec, weighted: bool, classes: int, ignore: int, reductio
     source, codes = loops.classes(code, weighted)
     backend = low.backend
     address = backend.kernel(f"classes_{code}", source, codes).address
-    launch, make = backend.launch(6 + weighted, "", 1), backend.empty
+    launch, make, told = backend.launch(6 + weighted, "", 1), backend.empty, backend.told
     meta = backend.constants([low.numel, classes, ignore, _HOW[reduction]])
     total = low if reduction == "none" else low.like(())
     size, sizes = total.numel * total.itemsize, low.numel * low.itemsize
 
     def run(low_: Tensor, index: Tensor, *weight: Tensor) -> tuple[Tensor, Tensor]:
-        loss, share, bad = make(size), make(sizes), make(8)
-        launch(address, 1, meta, loss, share, bad, low_._buf, index._buf, *[w._buf for w in weight])
-        if backend.holds and backend.to_host(bad, _FLAG)[0]:
-            values = index._host()
-            outside = ((values < 0) | (values >= classes)) & (values != ignore)
-            raise IndexError(f"Target {values[outside].flat[0]} is out of bounds.")
+        loss, share, (flag, seen) = make(size), make(sizes), told.flag
+        launch(address, 1, meta, flag, loss, share, low_._buf, index._buf, *[w._buf for w in weight])
+        if seen[0]:
+            raise refused(seen)
         return wrap(loss, total), wrap(share, low)
 
     return run
-
-
-_FLAG = spec(dtypes.int64, (1,), None, cpu)
 
 
 def _class_dim(sp: Spec) -> int:
@@ -249,7 +244,7 @@ def _added_rows(like: Spec, index: Spec, padding: int, by_freq: bool) -> Runner:
     rows, n = tuple(like.shape)
     source, codes = loops.add_rows(code)
     address = like.backend.kernel(f"add_rows_{code}", source, codes).address
-    meta = like.backend.constants([index.numel, n, padding, by_freq])
+    meta = like.backend.constants([index.numel, n, padding, by_freq, rows])
     items = -(-n // loops.LINE)
     work = index.numel * n
     launch = like.backend.launch(5, "", work if items > 1 else min(items, work))
@@ -315,24 +310,45 @@ def _embedding_back(grad: Tensor, index: Tensor, *, like: Spec, padding: int, by
 def embedding(weight: Spec, index: Spec, *, padding: int, by_freq: bool) -> Runner:
     """Rows of a matrix, operands having been checked; row `padding` (-1: none) gets no gradient, with `by_freq` each row's is divided
     by how often it was named."""
-    code, backend = weight.dtype.code, weight.backend
     rows, n = tuple(weight.shape)
-    source, codes = loops.within()
-    check, looks = backend.kernel("within", source, codes).address, backend.launch(2, "qq", 1)
-    source, codes = loops.take_rows(code)
-    take = backend.kernel(f"take_rows_{code}", source, codes).address
-    launch, count = backend.launch(3, "q", index.numel * n), index.numel
     out = weight.like((*tuple(index.shape), n))
-    size, make = out.extent * out.itemsize, backend.empty
+    take = (_rows_taken if weight.backend.prompt else _rows_named)(
+        weight.backend, weight.dtype.code, rows, n, index.numel
+    )
+    size, make = out.extent * out.itemsize, weight.backend.empty
 
     def run(weight: Tensor, index: Tensor) -> tuple[Tensor, ...]:
         if not (weight._spec.contiguous and index._spec.contiguous):
             weight, index = _dense(weight.detach()), _dense(index)
-        bad, buf = make(8), make(size)
-        looks(check, 1, bad, index._buf, count, rows)
-        if backend.holds and backend.to_host(bad, _FLAG)[0]:
-            raise IndexError("index out of range in self")
-        launch(take, count, buf, weight._buf, index._buf, n)
+        buf = make(size)
+        take(buf, weight._buf, index._buf)
         return (wrap(buf, out),)
+
+    return run
+
+
+def _rows_taken(backend: Any, code: str, rows: int, n: int, count: int) -> Callable[..., None]:
+    """What reads rows once all indices are known to name one."""
+    check, looks = backend.kernel("within", *loops.within()).address, backend.launch(2, "qq", 1)
+    take = backend.kernel(f"take_rows_{code}", *loops.take_rows(code)).address
+    launch, told = backend.launch(3, "q", count * n), backend.told
+
+    def run(made: Any, table: Any, index: Any) -> None:
+        flag, seen = told.flag
+        looks(check, 1, flag, index, count, rows)
+        if seen[0]:
+            raise refused(seen)
+        launch(take, count, made, table, index, n)
+
+    return run
+
+
+def _rows_named(backend: Any, code: str, rows: int, n: int, count: int) -> Callable[..., None]:
+    """What reads rows, and tells of an index that names none."""
+    take = backend.kernel(f"take_named_rows_{code}", *loops.take_named_rows(code)).address
+    launch, told = backend.launch(4, "qq", count * n), backend.told
+
+    def run(made: Any, table: Any, index: Any) -> None:
+        launch(take, count * n, told.flag[0], made, table, index, n, rows)
 
     return run
