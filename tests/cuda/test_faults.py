@@ -46,3 +46,45 @@ for k, call in enumerate(CALLS):
 def test_an_index_that_leads_nowhere_is_told_to_who_waits() -> None:
     for emulate in "1", "deferred":
         assert run("-c", _PROGRAM, emulate=emulate) == ""
+
+
+_LOSSES = """
+import nbgrad as torch
+
+F, there = torch.nn.functional, torch.device("cuda", 0)
+rows = torch.arange(15.0).reshape(3, 5)
+CALLS = (
+    lambda to, at: F.cross_entropy(to(rows), at(0, 5, 1)),
+    lambda to, at: F.cross_entropy(to(rows), at(0, -1, 1), weight=to(rows)[0]),
+    lambda to, at: F.nll_loss(to(rows), at(4, 7, 1), reduction="none"),
+    lambda to, at: F.embedding(at(2, 3), to(rows)),
+    lambda to, at: F.embedding(at(-1, 0), to(rows)),
+)
+
+for k, call in enumerate(CALLS):
+    try:
+        call(lambda t: t, lambda *values: torch.tensor(values))
+    except IndexError as error:
+        want = error
+    got = call(lambda t: t.to(there), lambda *values: torch.tensor(values, device=there))
+    try:
+        got.tolist()
+    except IndexError as error:
+        assert str(error).startswith(f"{want} (in an earlier call"), (k, error, want)
+    else:
+        print(k, "is not told:", want)
+
+table = rows.to(there).requires_grad_()
+F.embedding(torch.tensor([2, 9, 2], device=there), table).sum().backward()
+try:
+    table.sum().item()
+except IndexError:
+    assert table.grad.sum(1).tolist() == [0, 0, 10]  # what was in bounds has its gradient
+else:
+    print("not told by item")
+"""
+
+
+def test_a_class_or_a_row_that_is_none_is_told_to_who_waits() -> None:
+    for emulate in "1", "deferred":
+        assert run("-c", _LOSSES, emulate=emulate) == ""
