@@ -1,16 +1,20 @@
-"""PyTorch's `torch.accelerator`: whichever kind of GPU there is. There is none in this release, which computes on the CPU."""
+"""PyTorch's `torch.accelerator`: whichever kind of GPU there is, which is CUDA's or none."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
+from nbgrad.memory import dtypes, gpu, pinned
 from nbgrad.memory.device import device as _device
 
 
-def _none() -> NoReturn:
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+def _cuda() -> Any:
+    """PyTorch's face of the accelerator, which there must be."""
+    if not gpu.device_count():
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return importlib.import_module("nbgrad.cuda")
 
 
 class device_index:
@@ -26,37 +30,39 @@ class device_index:
 
     def __enter__(self) -> None:
         if self.idx is not None:
-            _none()
+            _cuda()
+            self._before = gpu.choose(self.idx)
 
     def __exit__(self, *_: object) -> None:
-        """Nothing was changed."""
+        if self.idx is not None:
+            gpu.choose(self._before)
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator to compute on: not in this release.
+    """Whether there is an accelerator to compute on.
 
-    >>> torch.accelerator.is_available()
-    False
+    >>> torch.accelerator.is_available() == (torch.accelerator.device_count() > 0)
+    True
     """
-    return False
+    return gpu.device_count() > 0
 
 
 def device_count() -> int:
-    """How many of its kind there are: 0.
+    """How many of its kind there are.
 
-    >>> torch.accelerator.device_count()
-    0
+    >>> torch.accelerator.device_count() >= 0
+    True
     """
-    return 0
+    return gpu.device_count()
 
 
 def current_accelerator(check_available: bool = False) -> _device | None:
-    """Which kind it is, as a device without an index: None.
+    """Which kind it is, as a device without an index: None where there is none.
 
-    >>> print(torch.accelerator.current_accelerator())
-    None
+    >>> torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "none"
+    'none'
     """
-    return None
+    return _device("cuda") if gpu.device_count() else None
 
 
 def synchronize(device: Any = None) -> None:
@@ -65,7 +71,7 @@ def synchronize(device: Any = None) -> None:
     >>> torch.accelerator.synchronize() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda().synchronize(device)
 
 
 def current_device_index() -> int:
@@ -74,7 +80,8 @@ def current_device_index() -> int:
     >>> torch.accelerator.current_device_index() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda()
+    return gpu.current.index
 
 
 def set_device_index(device: Any, /) -> None:
@@ -83,7 +90,7 @@ def set_device_index(device: Any, /) -> None:
     >>> torch.accelerator.set_device_index(0) if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda().set_device(device)
 
 
 def current_stream(device: Any = None) -> Any:
@@ -92,7 +99,7 @@ def current_stream(device: Any = None) -> Any:
     >>> torch.accelerator.current_stream() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    return _cuda().current_stream(device)
 
 
 def set_stream(stream: Any) -> None:
@@ -101,7 +108,7 @@ def set_stream(stream: Any) -> None:
     >>> torch.accelerator.set_stream(None) if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda().set_stream(stream)
 
 
 def empty_cache() -> None:
@@ -110,7 +117,7 @@ def empty_cache() -> None:
     >>> torch.accelerator.empty_cache() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda().empty_cache()
 
 
 def empty_host_cache() -> None:
@@ -119,7 +126,8 @@ def empty_host_cache() -> None:
     >>> torch.accelerator.empty_host_cache() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda()
+    pinned.pool.empty()
 
 
 def memory_allocated(device_index: Any = None) -> int:
@@ -128,7 +136,7 @@ def memory_allocated(device_index: Any = None) -> int:
     >>> torch.accelerator.memory_allocated() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    return int(_cuda().memory_allocated(device_index))
 
 
 def max_memory_allocated(device_index: Any = None) -> int:
@@ -137,7 +145,7 @@ def max_memory_allocated(device_index: Any = None) -> int:
     >>> torch.accelerator.max_memory_allocated() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    return int(_cuda().max_memory_allocated(device_index))
 
 
 def memory_reserved(device_index: Any = None) -> int:
@@ -146,7 +154,7 @@ def memory_reserved(device_index: Any = None) -> int:
     >>> torch.accelerator.memory_reserved() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    return int(_cuda().memory_reserved(device_index))
 
 
 def max_memory_reserved(device_index: Any = None) -> int:
@@ -155,7 +163,7 @@ def max_memory_reserved(device_index: Any = None) -> int:
     >>> torch.accelerator.max_memory_reserved() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    return int(_cuda().max_memory_reserved(device_index))
 
 
 def memory_stats(device_index: Any = None) -> dict[str, Any]:
@@ -164,7 +172,7 @@ def memory_stats(device_index: Any = None) -> dict[str, Any]:
     >>> torch.accelerator.memory_stats() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    return dict(_cuda().memory_stats(device_index))
 
 
 def reset_peak_memory_stats(device_index: Any = None) -> None:
@@ -173,7 +181,7 @@ def reset_peak_memory_stats(device_index: Any = None) -> None:
     >>> torch.accelerator.reset_peak_memory_stats() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda().reset_peak_memory_stats(device_index)
 
 
 def reset_accumulated_memory_stats(device_index: Any = None) -> None:
@@ -182,7 +190,7 @@ def reset_accumulated_memory_stats(device_index: Any = None) -> None:
     >>> torch.accelerator.reset_accumulated_memory_stats() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda().reset_accumulated_memory_stats(device_index)
 
 
 def get_memory_info(device_index: Any = None) -> tuple[int, int]:
@@ -191,7 +199,8 @@ def get_memory_info(device_index: Any = None) -> tuple[int, int]:
     >>> torch.accelerator.get_memory_info() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    free, total = _cuda().mem_get_info(device_index)
+    return free, total
 
 
 def get_device_capability(device: Any = None) -> dict[str, Any]:
@@ -200,7 +209,8 @@ def get_device_capability(device: Any = None) -> dict[str, Any]:
     >>> torch.accelerator.get_device_capability() if torch.accelerator.is_available() else "none"
     'none'
     """
-    _none()
+    _cuda()
+    return {"supported_dtypes": {d for d in vars(dtypes).values() if isinstance(d, dtypes.dtype)}}
 
 
 def get_device_module(device: Any = None) -> ModuleType:

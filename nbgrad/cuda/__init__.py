@@ -1,6 +1,7 @@
-"""PyTorch's `torch.cuda`, for programs that ask before they use a GPU: there is none in this release, which computes on the CPU.
+"""PyTorch's `torch.cuda`: which GPU is used, what it is, and how programs wait for it.
 
-Questions are answered, wishes for all GPUs there are do nothing, and what needs one is refused, as by PyTorch's build without CUDA.
+Where there is none, questions are answered, wishes for all GPUs there are do nothing, and what needs one is refused, as by PyTorch's build
+without CUDA. `NBGRAD_CUDA_EMULATE=1` lets the CPU play one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from nbgrad.cuda import memory as memory
 from nbgrad.cuda import nvtx as nvtx
 from nbgrad.cuda import random as random
 from nbgrad.cuda import streams as streams
-from nbgrad.cuda._gpus import absent, exchange, index_of, need
+from nbgrad.cuda._gpus import absent, exchange, index_of, need, served
 from nbgrad.cuda.graphs import CUDAGraph as CUDAGraph
 from nbgrad.cuda.graphs import graph as graph
 from nbgrad.cuda.graphs import graph_pool_handle as graph_pool_handle
@@ -63,12 +64,23 @@ from nbgrad.cuda.streams import default_stream as default_stream
 from nbgrad.cuda.streams import get_stream_from_external as get_stream_from_external
 from nbgrad.cuda.streams import set_stream as set_stream
 from nbgrad.cuda.streams import stream as stream
-from nbgrad.memory.backend import AcceleratorError as AcceleratorError
-from nbgrad.memory.backend import OutOfMemoryError as OutOfMemoryError
+from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
+from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
+from nbgrad.memory import gpu, philox
+from nbgrad.ops.make.generator import OnDevice
 
-default_generators: tuple[Any, ...] = ()
 has_half = True
 has_magma = False
+
+
+def __getattr__(name: str) -> Any:
+    """The generators: how many there are is asked when they are."""
+    if name != "default_generators":
+        raise AttributeError(f"module 'nbgrad.cuda' has no attribute '{name}'")
+    return tuple([OnDevice(f"cuda:{index}", philox.of(index)) for index in range(gpu.device_count())])
+
+
+_WAITING = ["default", "warn", "error"]
 
 
 class DeferredCudaCallError(Exception):
@@ -77,6 +89,11 @@ class DeferredCudaCallError(Exception):
     >>> issubclass(torch.cuda.DeferredCudaCallError, RuntimeError)
     False
     """
+
+
+def _unused(what: str) -> NoReturn:
+    need()
+    raise NotImplementedError(f"nbgrad does not use CUDA's {what}")
 
 
 def _management() -> NoReturn:
@@ -115,30 +132,30 @@ class device_of(device):
 
 
 def is_available() -> bool:
-    """Whether there is a GPU to compute on: not in this release.
+    """Whether there is a GPU to compute on: one with a driver, and with what the extra `cuda` installs.
 
-    >>> torch.cuda.is_available()
-    False
+    >>> torch.cuda.is_available() == (torch.cuda.device_count() > 0)
+    True
     """
-    return False
+    return gpu.device_count() > 0
 
 
 def is_initialized() -> bool:
-    """Whether a GPU is in use: never.
+    """Whether a GPU is in use.
 
-    >>> torch.cuda.is_initialized()
+    >>> torch.cuda.is_initialized() and not torch.cuda.is_available()
     False
     """
-    return False
+    return gpu.started()
 
 
 def device_count() -> int:
-    """How many GPUs there are: 0.
+    """How many GPUs there are.
 
-    >>> torch.cuda.device_count()
-    0
+    >>> torch.cuda.device_count() >= 0
+    True
     """
-    return 0
+    return gpu.device_count()
 
 
 def init() -> None:
@@ -147,7 +164,7 @@ def init() -> None:
     >>> torch.cuda.init() if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    served()
 
 
 def current_device() -> int:
@@ -157,6 +174,7 @@ def current_device() -> int:
     'none'
     """
     need()
+    return gpu.current.index
 
 
 def set_device(device: Any) -> None:
@@ -164,8 +182,10 @@ def set_device(device: Any) -> None:
 
     >>> torch.cuda.set_device(-1)
     """
-    if index_of(device) >= 0:
+    index = index_of(device)
+    if index >= 0:
         absent("_cuda_setDevice")
+        exchange(index)
 
 
 def get_device_name(device: Any = None) -> str:
@@ -174,7 +194,7 @@ def get_device_name(device: Any = None) -> str:
     >>> torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    return str(get_device_properties(device).name)
 
 
 def get_device_properties(device: Any = None) -> Any:
@@ -183,7 +203,7 @@ def get_device_properties(device: Any = None) -> Any:
     >>> torch.cuda.get_device_properties() if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    return served(device).driver.properties()
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
@@ -192,25 +212,28 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     >>> torch.cuda.get_device_capability() if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    found = get_device_properties(device)
+    return found.major, found.minor
 
 
 def get_arch_list() -> list[str]:
-    """The kinds of GPU that kernels are ready for: none.
+    """The kinds of GPU that kernels are made for: those that are there.
 
-    >>> torch.cuda.get_arch_list()
+    >>> torch.cuda.get_arch_list() if torch.cuda.is_available() else []
     []
     """
-    return []
+    kinds = {get_device_capability(index) for index in range(gpu.device_count())}
+    return [f"sm_{major}{minor}" for major, minor in sorted(kinds)]
 
 
 def get_gencode_flags() -> str:
     """What NVIDIA's compiler is told to make kernels for these kinds of GPU.
 
-    >>> torch.cuda.get_gencode_flags()
+    >>> torch.cuda.get_gencode_flags() if torch.cuda.is_available() else ""
     ''
     """
-    return ""
+    kinds = [name.removeprefix("sm_") for name in get_arch_list()]
+    return " ".join([f"-gencode compute=compute_{kind},code=sm_{kind}" for kind in kinds])
 
 
 def synchronize(device: Any = None) -> None:
@@ -219,7 +242,7 @@ def synchronize(device: Any = None) -> None:
     >>> torch.cuda.synchronize() if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    served(device).synchronize()
 
 
 def ipc_collect() -> None:
@@ -232,16 +255,19 @@ def ipc_collect() -> None:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Whether a GPU can read another's memory.
+    """Whether a GPU can read another's memory: here tensors go from one to another by way of the CPU.
 
     >>> torch.cuda.can_device_access_peer(0, 1) if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    served(device)
+    if not 0 <= index_of(peer_device) < gpu.device_count():
+        raise AssertionError("Invalid peer device id")
+    return False
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the GPU computes in bfloat16.
+    """Whether the GPU computes in bfloat16: there is no such dtype in this release.
 
     >>> torch.cuda.is_bf16_supported()
     False
@@ -252,10 +278,10 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def is_tf32_supported() -> bool:
     """Whether the GPU multiplies in TF32.
 
-    >>> torch.cuda.is_tf32_supported()
+    >>> torch.cuda.is_tf32_supported() if torch.cuda.is_available() else False
     False
     """
-    return False
+    return gpu.device_count() > 0 and get_device_capability()[0] >= 8
 
 
 def get_sync_debug_mode() -> int:
@@ -265,6 +291,7 @@ def get_sync_debug_mode() -> int:
     'none'
     """
     need()
+    return gpu.waits.mode
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
@@ -274,6 +301,11 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     'none'
     """
     need()
+    if isinstance(debug_mode, str):
+        if debug_mode not in _WAITING:
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        debug_mode = _WAITING.index(debug_mode)
+    gpu.waits.mode = debug_mode
 
 
 def cudart() -> Any:
@@ -282,7 +314,7 @@ def cudart() -> Any:
     >>> torch.cuda.cudart() if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    _unused("runtime library")
 
 
 def current_blas_handle() -> int:
@@ -291,7 +323,7 @@ def current_blas_handle() -> int:
     >>> torch.cuda.current_blas_handle() if torch.cuda.is_available() else "none"
     'none'
     """
-    need()
+    _unused("BLAS")
 
 
 def utilization(device: Any = None) -> int:

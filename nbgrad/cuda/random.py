@@ -1,4 +1,4 @@
-"""PyTorch's `torch.cuda.random`: the generators of GPUs, of which there is none to seed."""
+"""PyTorch's `torch.cuda.random`: the generators of GPUs, which are seeded without starting one; without a GPU there is none to seed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.cuda._gpus import need
+from nbgrad.memory import gpu, philox
+from nbgrad.memory.device import device as _device
+from nbgrad.ops.host.values import of_array
+
+
+def _stream(device: Any = "cuda") -> philox.Philox:
+    index = device if isinstance(device, int) else _device(device).index
+    return philox.of(gpu.current.index if index is None else index)
 
 
 def get_rng_state(device: Any = "cuda") -> Tensor:
@@ -16,6 +24,7 @@ def get_rng_state(device: Any = "cuda") -> Tensor:
     'none'
     """
     need()
+    return of_array(_stream(device).state())
 
 
 def get_rng_state_all() -> list[Tensor]:
@@ -24,7 +33,7 @@ def get_rng_state_all() -> list[Tensor]:
     >>> torch.cuda.get_rng_state_all()
     []
     """
-    return []
+    return [get_rng_state(index) for index in range(gpu.device_count())]
 
 
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
@@ -32,6 +41,8 @@ def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
 
     >>> torch.cuda.set_rng_state(torch.get_rng_state())
     """
+    if gpu.device_count():
+        _stream(device).restore(new_state.detach()._host())
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
@@ -39,6 +50,8 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
 
     >>> torch.cuda.set_rng_state_all([])
     """
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
 
 
 def manual_seed(seed: int) -> None:
@@ -46,7 +59,9 @@ def manual_seed(seed: int) -> None:
 
     >>> torch.cuda.manual_seed(0)
     """
-    int(seed)
+    seed = int(seed)
+    if gpu.device_count():
+        _stream().manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -54,7 +69,7 @@ def manual_seed_all(seed: int) -> None:
 
     >>> torch.cuda.manual_seed_all(0)
     """
-    int(seed)
+    philox.seed_all(int(seed))
 
 
 def seed() -> None:
@@ -62,13 +77,15 @@ def seed() -> None:
 
     >>> torch.cuda.seed()
     """
+    manual_seed(philox.entropy())
 
 
 def seed_all() -> None:
-    """Seed all GPUs' generators from the system's entropy: nothing where there is none.
+    """Seed all GPUs' generators from the system's entropy, all with one seed: nothing where there is none.
 
     >>> torch.cuda.seed_all()
     """
+    manual_seed_all(philox.entropy())
 
 
 def initial_seed() -> int:
@@ -78,3 +95,4 @@ def initial_seed() -> int:
     'none'
     """
     need()
+    return _stream().seed

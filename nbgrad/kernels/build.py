@@ -88,7 +88,7 @@ _SETTINGS = [
 
 @cached(1)
 def _makers() -> list[str]:
-    return [*map(text_of, ("image", "compiling", "dialect"))]
+    return [*map(_text, ("image", "compiling", "dialect"))]
 
 
 def _version(package: str) -> str:
@@ -114,10 +114,10 @@ def digest(what: Any) -> str:
 
 
 @cached(None)
-def text_of(module: str) -> str:
+def _text(module: str) -> str:
     """The hash of a helper's text, and of the texts that it calls."""
     text = _read(os.path.join(os.path.dirname(__file__), *module.split(".")) + ".py")
-    called = [text_of(match[1]) for match in _CALLED.finditer(text)]
+    called = [_text(match[1]) for match in _CALLED.finditer(text)]
     return digest((text, called))
 
 
@@ -130,7 +130,7 @@ def _settled(source: str, *what: Any) -> tuple[str, str, str]:
 
     def kept(match: re.Match[str]) -> str:
         module, names = match[1], [n for n in re.findall(r"\w+", match[2]) if n in used]
-        helpers.update([text_of(module)] if names else [])
+        helpers.update([_text(module)] if names else [])
         return f"from nbgrad.kernels.{module} import {', '.join(names)}\n" if names else ""
 
     source = _IMPORT.sub(kept, source)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
@@ -173,8 +174,23 @@ class CUDA:
         key = tuple(numbers)
         found = self._constants.get(key)
         if found is None:
-            found = self._constants[key] = self.from_host(np.array(key, np.int64).view(_bytes))
+            make = self._beside if self.pool.captures(streams.current) else self.from_host
+            found = self._constants[key] = make(np.array(key, np.int64).view(_bytes))
         return found
+
+    def _beside(self, array: Any) -> Buffer:
+        """On the default stream, done when this returns: a graph begins with what was there before."""
+        captured, streams.current = streams.current, 0
+        try:
+            made = self.from_host(array)
+            self.driver.synchronize(0)
+        finally:
+            streams.current = captured
+        return made
+
+    def held(self) -> list[Buffer]:
+        """All constants that somebody has now."""
+        return list(self._constants.values())
 
     def kernel(
         self, name: str, source: str, params: Sequence[str], contract: bool = False, unrolled: bool = True
@@ -206,6 +222,8 @@ class CUDA:
     def bytes_of(self, buffer: Any, nbytes: int) -> np.ndarray[Any, Any]:
         """The first bytes of a buffer, copied to the host."""
         found = np.empty(nbytes, _bytes)
+        if waits.mode:
+            waits.tell()
         if nbytes:
             self.driver.download(found, buffer.address, streams.current)
         self.told.look()
@@ -229,9 +247,24 @@ class CUDA:
             )
         return found
 
-    def synchronize(self) -> None:
-        self.driver.synchronize(None)
+    def synchronize(self, stream: int | None = None) -> None:
+        self.driver.synchronize(stream)
         self.told.look()
+
+
+class _Waits:
+    """What is said where the CPU waits for a device: 0 nothing, 1 a warning, 2 an error."""
+
+    mode = 0
+
+    def tell(self) -> None:
+        text = "called a synchronizing CUDA operation"
+        if self.mode == 2:
+            raise RuntimeError(text)
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+
+waits: Final = _Waits()
 
 
 def emulated() -> str:
@@ -242,6 +275,12 @@ def emulated() -> str:
 def device_count() -> int:
     """How many devices there are."""
     return 1 if emulated() else probe.devices()
+
+
+def check() -> None:
+    """Refuse where there is no device, in words of what to do."""
+    if not emulated():
+        probe.check()
 
 
 def _started(index: int) -> CUDA:
@@ -271,6 +310,22 @@ class _Current(threading.local):
 current: Final = _Current()
 _served: Table[int, CUDA] = Table("memory.gpu.served", None)
 _starting: Final = threading.Lock()
+
+
+def started() -> bool:
+    """Whether a device is in use."""
+    return bool(_served)
+
+
+def choose(index: int) -> int:
+    """Let this thread use a device where none is named, and say which it was."""
+    if index >= device_count():
+        raise AcceleratorError("CUDA error: invalid device ordinal")
+    before = current.index
+    if index != before:
+        streams.others[before] = streams.current
+        current.index, streams.current = index, streams.others.get(index, 0)
+    return before
 
 
 def of(where: device) -> CUDA:

@@ -313,6 +313,10 @@ class Pool:
             self._general[stream], self._lists[stream] = self._lists[stream], private.lists
             private.graphs += 1
 
+    def captures(self, stream: int) -> bool:
+        """Whether what it allocates belongs to a graph."""
+        return stream in self._private
+
     def end(self, stream: int) -> None:
         with self._slow:
             self.look()

@@ -49,8 +49,8 @@ def test_the_text_shown_is_the_one_compiled(kept: store.Store) -> None:
 
 
 def test_a_helpers_hash_tells_of_the_helpers_that_it_calls() -> None:
-    of_lowering, of_helpers = build.text_of("cpu.vmath"), build.text_of("vmath")
-    build.text_of.cache_clear()
+    of_lowering, of_helpers = build._text("cpu.vmath"), build._text("vmath")
+    build._text.cache_clear()
     read = build._read
 
     def changed(path: str) -> str:
@@ -58,9 +58,9 @@ def test_a_helpers_hash_tells_of_the_helpers_that_it_calls() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "_read", changed)
-        assert build.text_of("cpu.vmath") != of_lowering
-        assert build.text_of("vmath") != of_helpers
-    build.text_of.cache_clear()
+        assert build._text("cpu.vmath") != of_lowering
+        assert build._text("vmath") != of_helpers
+    build._text.cache_clear()
 
 
 def test_a_kernel_that_names_numbas_runtime_is_loaded_before_anything_is_compiled() -> None:

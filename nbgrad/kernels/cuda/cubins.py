@@ -7,22 +7,24 @@ for no compiler, and one whose helpers or packages have changed is compiled anew
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
+from pathlib import Path
 
 from nbgrad.base.tables import cached
 from nbgrad.kernels import build, compiling, progress
 from nbgrad.kernels.cuda.compile import Capability, compiled
 from nbgrad.kernels.store import store
 
-_CALLED = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import (\w+)", re.MULTILINE)
-_MAKERS = ("numba", "llvmlite", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
+_CALLED = re.compile(r"^\s*from nbgrad\.kernels((?:\.\w+)*) import ([\w, ]+)", re.MULTILINE)
+_KERNELS = Path(__file__).parent.parent
+_PACKAGES = ("numba", "llvmlite", "numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink")
 
 
 def cubin(name: str, source: str, params: Sequence[str], capability: Capability) -> tuple[str, bytes]:
     """The code of a CUDA text for devices of this capability, and the name that its kernel has there."""
     major, minor = capability
-    decides = name, source, tuple(params), capability, _helpers(source), _versions()
+    decides = name, source, tuple(params), capability, _helpers(source), _makers()
     name = f"{name}_sm{major}{minor}_{build.digest(decides)[:20]}"
     kept = store()
     data = kept.read(f"{name}.cubin") if kept is not None else None
@@ -39,13 +41,28 @@ def cubin(name: str, source: str, params: Sequence[str], capability: Capability)
 
 def _helpers(source: str) -> list[str]:
     """The hashes of what the text calls."""
-    called = {f"cuda.{what}" if module == "cuda" else module for module, what in _CALLED.findall(source)}
-    return [build.text_of(module) for module in sorted({"cuda.compile", *called})]
+    return [_helper(path) for path in sorted(set(_called(source)))]
+
+
+def _called(text: str) -> Iterator[Path]:
+    for package, names in _CALLED.findall(text):
+        place = _KERNELS.joinpath(*package.split(".")[1:])
+        if place.is_dir():
+            yield from [place / f"{name.strip()}.py" for name in names.split(",")]
+        else:
+            yield place.with_suffix(".py")
+
+
+@cached(None)
+def _helper(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    return build.digest((text, _helpers(text)))
 
 
 @cached(1)
-def _versions() -> list[str]:
-    return [_version(package) for package in _MAKERS]
+def _makers() -> list[str]:
+    maker = (_KERNELS / "cuda" / "compile.py").read_text(encoding="utf-8")
+    return [build.digest(maker), *[_version(package) for package in _PACKAGES]]
 
 
 def _version(package: str) -> str:

@@ -74,7 +74,7 @@ class Emulated(Prompt):
         self.asked(stream, lambda: ctypes.memset(to, byte, nbytes))
 
     def upload(self, to: int, array: Any, stream: int) -> None:
-        """Never part of a graph, as what it reads may be gone by then."""
+        self.refuse_captured(stream)
         self.uploads += 1
         kept = array.copy()
         self.do(lambda: ctypes.memmove(to, _address(kept), kept.nbytes))
@@ -84,6 +84,7 @@ class Emulated(Prompt):
         self.asked(stream, lambda: ctypes.memmove(to, _address(array), array.nbytes))
 
     def download(self, array: Any, source: int, stream: int) -> None:
+        self.refuse_captured(stream)
         self.downloads += 1
         self.synchronize(stream)
         ctypes.memmove(_address(array), source, array.nbytes)

@@ -63,9 +63,13 @@ _loading = threading.RLock()
 
 
 class Streams(threading.local):
-    """The stream that a thread's work goes to."""
+    """The stream that a thread's work goes to; `others` are those of the devices that it does not use now."""
 
     current = 0
+    others: dict[int, int]
+
+    def __init__(self) -> None:
+        self.others = {}
 
 
 streams = Streams()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.kernels.cuda.driver import Properties
+from nbgrad.kernels.cuda.driver import AcceleratorError, Properties
 
 _TOTAL = 16 << 30  # bytes that it says it has
 _HAS = Properties(
@@ -107,6 +107,11 @@ class Prompt:
     def replay(self, graph: list[Work], stream: int) -> None:
         for work in graph:
             self.asked(stream, work)
+
+    def refuse_captured(self, stream: int) -> None:
+        """Of what a graph cannot hold."""
+        if stream in self._captured:
+            raise AcceleratorError("CUDA error: operation not permitted when stream is capturing")
 
     def capturing(self, stream: int) -> bool:
         return stream in self._captured

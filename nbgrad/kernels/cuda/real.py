@@ -80,7 +80,7 @@ class Real:
         threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         self._ask(driver.cuMemPoolSetAttribute(self._pool, threshold, driver.cuuint64_t(2**64 - 1)))
         self.index, self.capability = index, tuple(self._device.compute_capability)
-        # A capture may ask its own stream for no memory and no copy from the host: this one does.
+        # A stream that is captured may not be asked for memory: this one is.
         self._aside = self.stream(0)
         if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
             self.launch = self._launch_and_wait  # type: ignore[method-assign]
@@ -138,10 +138,8 @@ class Real:
         self._call("cuMemsetD8Async", to, byte, nbytes, stream)
 
     def upload(self, to: int, array: Any, stream: int) -> None:
-        aside = bool(stream) and self.capturing(stream)
-        stream = self._aside if aside else stream
         self.send(to, array, stream)
-        if aside or self.pinned(_address(array)):  # any other memory CUDA has copied by now
+        if self.pinned(_address(array)):  # any other memory CUDA has copied by now
             self.synchronize(stream)
 
     def send(self, to: int, array: Any, stream: int) -> None:

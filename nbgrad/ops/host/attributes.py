@@ -9,12 +9,13 @@ from typing import Any
 
 from nbgrad.core.arguments import before_guard
 from nbgrad.core.signatures import kind_name
-from nbgrad.core.tensor import Tensor, fix, hooks
+from nbgrad.core.tensor import Tensor, fix, hooks, wrap
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.stanza import method, method_alone, stanza
 from nbgrad.expr import prims as p
-from nbgrad.memory import dtypes
+from nbgrad.memory import dtypes, gpu, pinned
+from nbgrad.memory.device import device as _device
 from nbgrad.ops.views.copy import fill_, to_dtype, zero_
 from nbgrad.ops.views.order import transpose
 
@@ -214,12 +215,12 @@ for _name in (f"is_{_kind}" for _kind in (*_OTHER_PLACES, *_OTHER_KINDS)):
 
 @method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is locked for copies to a GPU: never here.
+    """Whether the memory is locked for copies to a GPU.
 
     >>> torch.ones(2).is_pinned()
     False
     """
-    return False
+    return self.is_cpu and pinned.is_pinned(self._buf)
 
 
 @method
@@ -233,18 +234,34 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(
             f"cannot pin 'Meta{self.dtype.scalar_name}Type' only dense CPU tensors can be pinned"
         )
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    if self.is_cuda:
+        raise RuntimeError(
+            f"cannot pin 'torch.cuda.{self.dtype.scalar_name}Tensor' only dense CPU tensors can be pinned"
+        )
+    if not gpu.device_count():
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    if self.is_pinned():
+        return self
+    gpu.of(_device("cuda"))
+    sp = self._spec
+    made = wrap(pinned.empty(sp.nbytes), sp.dense() if sp.repeats else sp)
+    return made.copy_(self)
 
 
 @method
 def record_stream(self: Tensor, s: Any) -> None:
-    """Keep the memory until `s`, a queue of a GPU's work, is done with it. There is no queue here that it could be.
+    """Keep the memory, when nobody has the tensor any more, until `s`, a queue of a GPU's work, has done what it was asked.
 
     >>> x = torch.ones(2)
     >>> x.record_stream(torch.cuda.current_stream()) if torch.cuda.is_available() else "none"
     'none'
     """
-    raise RuntimeError("unknown parameter type")
+    if not hasattr(s, "cuda_stream"):
+        raise RuntimeError("unknown parameter type")
+    buffer = self._buf
+    block = getattr(buffer, "base", None) or buffer
+    if isinstance(block, gpu.Block) and block.stream != s.cuda_stream:
+        block.serves.pool.used_by(block.address, s.cuda_stream)
 
 
 @method

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -35,7 +34,7 @@ from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.kernels.cpu import random as templates
 from nbgrad.kernels.launch import PARALLEL_FROM
-from nbgrad.memory import backend, dtypes
+from nbgrad.memory import backend, dtypes, gpu, philox
 from nbgrad.memory import device as _device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.storage import Spec
@@ -80,10 +79,14 @@ class Generator:
 
     __slots__ = ("__weakref__", "_at", "_kept", "_seed", "_words", "device", "lock")
 
+    def __new__(cls, device: str | _device.device = "cpu") -> Generator:
+        """A GPU's draws from a stream of another kind."""
+        return object.__new__(OnDevice if _device.device(device).type == "cuda" else cls)
+
     def __init__(self, device: str | _device.device = "cpu") -> None:
         self.device = _device.device(device)
         if self.device.type != "cpu":
-            raise RuntimeError(f"Device type {self.device.type} is not supported for torch.Generator() api.")
+            raise _unsupported(self.device)
         self.lock = threading.RLock()
         self._kept = np.zeros(
             16, np.uint8
@@ -96,11 +99,7 @@ class Generator:
         >>> torch.rand(2, generator=torch.Generator().manual_seed(1))
         tensor([0.7576, 0.2793])
         """
-        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
-        seed = operator.index(seed)
-        if not -(2**63) <= seed < 2**64:
-            raise ValueError("Overflow when unpacking long long")
+        seed = _seed_of(seed)
         with self.lock:
             self._seed = seed % 2**64
             self._words, self._at = _seeded(seed & 0xFFFFFFFF).view(_BYTES), 624
@@ -113,7 +112,7 @@ class Generator:
         >>> 0 <= torch.Generator().seed() < 2**64
         True
         """
-        seed = int.from_bytes(os.urandom(8), "little") >> 11  # 53 bits, as PyTorch: exact in a float
+        seed = philox.entropy()
         self.manual_seed(seed)
         return seed
 
@@ -203,6 +202,69 @@ class Generator:
         return words, start
 
 
+class OnDevice(Generator):
+    """What a GPU's random numbers are drawn from: its samplers `take` from `stream`."""
+
+    __slots__ = ("stream",)
+    stream: philox.Philox
+
+    def __new__(cls, device: str | _device.device = "cuda", stream: philox.Philox | None = None) -> OnDevice:
+        return object.__new__(cls)
+
+    def __init__(self, device: str | _device.device = "cuda", stream: philox.Philox | None = None) -> None:
+        where = _device.device(device)
+        if not gpu.device_count():
+            raise _unsupported(where)
+        self.device = backend.settled(where)
+        self.stream = philox.Philox() if stream is None else stream
+
+    def manual_seed(self, seed: int) -> Generator:
+        self.stream.manual_seed(_seed_of(seed))
+        return self
+
+    def initial_seed(self) -> int:
+        return self.stream.seed
+
+    def get_offset(self) -> int:
+        """How far the stream was used."""
+        return self.stream.offset
+
+    def set_offset(self, offset: int) -> Generator:
+        """Go to where the stream was used so far."""
+        self.stream.offset = offset
+        return self
+
+    def state(self) -> Array:
+        return self.stream.state()
+
+    def restore(self, state: Array) -> Generator:
+        self.stream.restore(state)
+        return self
+
+    def clone_state(self) -> Generator:
+        return OnDevice(self.device).restore(self.state())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_on_device_from_state, (self.device, self.state()))
+
+
+def _on_device_from_state(where: _device.device, state: Array) -> Generator:
+    return OnDevice(where).restore(state)
+
+
+def _unsupported(where: _device.device) -> RuntimeError:
+    return RuntimeError(f"Device type {where.type} is not supported for torch.Generator() api.")
+
+
+def _seed_of(seed: Any) -> int:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+    seed = operator.index(seed)
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError("Overflow when unpacking long long")
+    return int(seed)
+
+
 @cached(64)
 def _kernel(kind: str, many: bool = False, quick: bool = False) -> tuple[int, Callable[..., None]]:
     """A kernel's address, and the launcher of its operands: for all threads, or for one; `quick` for a few elements."""
@@ -250,13 +312,16 @@ default_generator: Final = Generator()
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Start the default generator's stream of this seed, which all that is drawn without a `generator` comes from; return the generator.
+    """Start the streams of this seed that all is drawn from without a `generator`, the GPUs' as well; return the CPU's generator.
 
     >>> generator = torch.manual_seed(1)
     >>> torch.rand(2)
     tensor([0.7576, 0.2793])
     """
-    return default_generator.manual_seed(int(seed))
+    seed = int(seed)
+    generator = default_generator.manual_seed(seed)
+    philox.seed_all(seed)
+    return generator
 
 
 def seed() -> int:
@@ -265,7 +330,9 @@ def seed() -> int:
     >>> 0 <= torch.seed() < 2**64
     True
     """
-    return default_generator.seed()
+    seed = default_generator.seed()
+    philox.seed_all(seed)
+    return seed
 
 
 def initial_seed() -> int:
