@@ -78,6 +78,7 @@ from nbgrad.memory.layout import Size as Size
 from nbgrad.nn import _dropouts as _dropouts
 from nbgrad.nn._dropouts import native_dropout as native_dropout
 from nbgrad.nn._norms import native_layer_norm as native_layer_norm
+from nbgrad.nn._recurrent import *  # noqa: F403
 from nbgrad.nn.functional import channel_shuffle as channel_shuffle
 from nbgrad.nn.functional import cosine_similarity as cosine_similarity
 from nbgrad.nn.functional import group_norm as group_norm

@@ -79,6 +79,9 @@ class OpCase:
     elementwise: bool = False
     layouts: bool = True
     strides: bool = True  # PyTorch makes some of several ops, whose results lie in memory in another way
+    rounds: bool = (
+        False  # with create_graph its gradient is that of ops, where else a kernel rounds otherwise
+    )
     finite: bool = False  # torch's vector code and its scalar code differ at infinity
     tol: float = 1.0
     ref: Callable[..., Any] | None = None
@@ -649,6 +652,37 @@ case(
     *CHANNELS,
     dtypes=FLOATS,
     unlike=("float16",),  # both round between steps, not the same ones
+)
+# ---- recurrent networks
+for name, gates in (("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
+    case(
+        f"{name}_cell",
+        lambda T, x, h, *w, n=f"{name}_cell": getattr(T, n)(x, h, *w),
+        ((2, 3), (2, 4), (4 * gates, 3), (4 * gates, 4), (4 * gates,), (4 * gates,)),
+        ((3, 2), (3, 35), (35 * gates, 2), (35 * gates, 35)),
+        dtypes=FLOATS,
+        rounds=True,
+    )
+    case(
+        name,
+        lambda T, x, h, *w, n=name: getattr(T, n)(x, h, w, True, 1, 0.0, False, True, False)[0],
+        ((3, 2, 3), (2, 2, 2), *[(2 * gates, 3), (2 * gates, 2), (2 * gates,), (2 * gates,)] * 2),
+        dtypes=FLOATS,
+        rounds=True,
+    )
+case(
+    "lstm_cell",
+    lambda T, x, h, c, *w: T.lstm_cell(x, (h, c), *w),
+    ((2, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,), (16,)),
+    dtypes=FLOATS,
+    rounds=True,
+)
+case(
+    "lstm_projected",
+    lambda T, x, h, c, *w: T.lstm(x, (h, c), w, True, 1, 0.0, False, False, True)[:2],
+    ((2, 3, 3), (1, 2, 2), (1, 2, 4), (16, 3), (16, 2), (16,), (16,), (2, 4)),
+    dtypes=FLOATS,
+    rounds=True,
 )
 for name in ("var", "std"):
     op(name, *MATRIX, ((5,),), forms="m", dtypes=FLOATS, tol=4)

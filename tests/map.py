@@ -23,6 +23,7 @@ STORIES = [
         "ops.order",
         "ops.linear",
         "ops.rows",
+        "ops.sequence",
         "ops.make",
         "ops.windows",
     ),

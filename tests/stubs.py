@@ -76,8 +76,8 @@ RESULTS = {  # where it is not a Tensor
     "_dtype": "promote_types result_type",
     "_ndarray[Any, Any]": "numpy",
     "UntypedStorage": "untyped_storage",
-    "tuple[Tensor, Tensor]": "native_dropout std_mean var_mean",
-    "tuple[Tensor, Tensor, Tensor]": "native_layer_norm",
+    "tuple[Tensor, Tensor]": "gru lstm_cell native_dropout rnn_relu rnn_tanh std_mean var_mean",
+    "tuple[Tensor, Tensor, Tensor]": "lstm native_layer_norm",
     "tuple[Tensor, ...]": "chunk dsplit gradient hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split "
     "unsafe_split_with_sizes vsplit",
 }

@@ -38,6 +38,8 @@ MODULES: dict[str, tuple[Build, tuple[np.ndarray, ...]]] = {
     "InstanceNorm1d": (lambda n: n.InstanceNorm1d(4), (MIXED,)),
     "InstanceNorm1d tracking": (lambda n: n.InstanceNorm1d(4, 0.1, 0.3, True, True), (MIXED,)),
     "TransformerEncoderLayer": (lambda n: n.TransformerEncoderLayer(5, 1, 8, 0.0, "gelu"), (MIXED,)),
+    "RNNCell": (lambda n: n.RNNCell(4, 3, nonlinearity="relu"), (X,)),
+    "GRUCell": (lambda n: n.GRUCell(4, 3, bias=False), (X,)),
     "Flatten": (lambda n: n.Flatten(), (MIXED,)),
     "Unflatten": (lambda n: n.Unflatten(1, (2, 2)), (X,)),
     "Dropout": (lambda n: n.Dropout(0.3), (X,)),

@@ -16,5 +16,6 @@ from nbgrad.nn.modules.normalization import *  # noqa: F403
 from nbgrad.nn.modules.padding import *  # noqa: F403
 from nbgrad.nn.modules.pixelshuffle import *  # noqa: F403
 from nbgrad.nn.modules.pooling import *  # noqa: F403
+from nbgrad.nn.modules.rnn import *  # noqa: F403
 from nbgrad.nn.modules.sparse import *  # noqa: F403
 from nbgrad.nn.modules.transformer import *  # noqa: F403

@@ -1,0 +1,334 @@
+"""Recurrent layers as source: eight rows of a batch taken through all steps by one piece of work.
+
+Promises the ops that a layer is one launch forward and one backward, however many steps it has. A row of the batch needs nothing of
+the others, so no threads meet at a step; what is a product over all steps is made outside, before and after. A step is a product of the
+state with its weights, of which `WIDTH` columns at a time are summed in registers, and a loop over hidden units whose expressions a
+`Cell` gives. Sequences may end at different steps: `meta` says where the rows of each begin, the longest sequence being the first row.
+
+Weights are read in panels, as `packed` leaves them: of each `WIDTH` columns (of each gate) the rows one after the other, with zeros
+where there are no more columns. `meta` holds: steps, rows of the batch, hidden units, elements of the state, whether the last step is
+the first, and for each step, and behind the last, at which row it begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nbgrad.base.source import text_of
+from nbgrad.base.tables import cached
+from nbgrad.expr import emit
+from nbgrad.expr import prims as p
+from nbgrad.expr.node import Expr, free_vars, var
+from nbgrad.kernels.templates import SCALARS, vmath_helpers
+
+ROWS = 8  # of the batch, of one piece of work
+WIDTH = {"f4": 32, "f8": 16}  # columns of a tile: eight rows of two vectors of 512 bits
+
+_HEAD = '''"""{title}."""
+from math import inf, nan
+import math
+import numpy as np
+{preamble}from nbgrad.kernels.cpu.stack import stack_{code}
+F = {scalar}
+
+'''
+Lines = list[Any]  # as `text_of` takes them
+Code = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, eq=False)  # a key by identity: each is made once
+class Cell:
+    """One step of one hidden unit. Of `x0`, `x1`, ... (from the input), `u0`, `u1`, ... (from the state's product), `c` (what is carried
+    beside the state) and `h` (the state) follow `gates`, which take the place of the x, `more` that is kept, the new `c` and `h`.
+    Backwards, of the gradients `g` of h and `d` of c, of gates `k0`, ..., of `m0`, ... and of h follow the gradients of the x; of the u,
+    where those are others; the new d; and what reaches h beside the product. With `shifted` the product has a bias of its own."""
+
+    name: str
+    gates: tuple[Expr, ...]
+    more: tuple[Expr, ...]
+    hidden: Expr
+    by_x: tuple[Expr, ...]
+    by_u: tuple[Expr, ...] = ()
+    carried: Expr | None = None
+    by_carried: Expr | None = None
+    by_state: Expr | None = None
+    shifted: bool = False
+
+
+def _variables(letter: str, count: int) -> list[Expr]:
+    return [var(f"{letter}{k}") for k in range(count)]
+
+
+def _lstm() -> Cell:
+    x, u, c = _variables("x", 4), _variables("u", 4), var("c")
+    i, f, s, o = (a(x[k] + u[k]) for k, a in enumerate((p.sigmoid, p.sigmoid, p.tanh, p.sigmoid)))
+    carried = f * c + i * s
+    top = p.tanh(carried)
+    g, (ki, kf, ks, ko), (before, after) = var("g"), _variables("k", 4), _variables("m", 2)
+    d = var("d") + g * ko * (1 - after * after)
+    by_x = (
+        d * ks * ki * (1 - ki),
+        d * before * kf * (1 - kf),
+        d * ki * (1 - ks * ks),
+        g * after * ko * (1 - ko),
+    )
+    return Cell("lstm", (i, f, s, o), (c, top), o * top, by_x, carried=carried, by_carried=d * kf)
+
+
+def _gru() -> Cell:
+    x, u, h = _variables("x", 3), _variables("u", 3), var("h")
+    reset, update = p.sigmoid(x[0] + u[0]), p.sigmoid(x[1] + u[1])
+    new = p.tanh(x[2] + reset * u[2])
+    g, (kr, kz, kn), inner = var("g"), _variables("k", 3), var("m0")
+    by_new = g * (1 - kz) * (1 - kn * kn)
+    by_gates = by_new * inner * kr * (1 - kr), g * (h - kn) * kz * (1 - kz)
+    return Cell(
+        "gru",
+        (reset, update, new),
+        (u[2],),
+        (h - new) * update + new,
+        (*by_gates, by_new),
+        (*by_gates, by_new * kr),
+        by_state=g * kz,
+        shifted=True,
+    )
+
+
+def _rnn(name: str, activation: Any, slope: Any) -> Cell:
+    made = activation(var("x0") + var("u0"))
+    return Cell(name, (made,), (), made, (slope(var("g"), var("k0")),))
+
+
+@cached(1)
+def cells() -> dict[str, Cell]:
+    """By the names of PyTorch's functions."""
+    made = (
+        _lstm(),
+        _gru(),
+        _rnn("rnn_tanh", p.tanh, lambda g, y: g * (1 - y * y)),
+        _rnn("rnn_relu", lambda x: p.where(x <= 0, 0.0, x), lambda g, y: p.where(y <= 0, 0.0, g)),
+    )
+    return {cell.name: cell for cell in made}
+
+
+# ---------------------------------------------------------------- weights
+
+
+_PACK = '''"""Panels of {width} columns of each group of columns of a matrix, each of them all rows one after the other."""
+
+
+def @NAME@(start, stop, meta, o, w):
+    groups = meta[0]
+    columns = meta[1]
+    rows = meta[2]
+    down = meta[3]
+    along = meta[4]
+    for panel in range(start, stop):
+        first = panel // groups * {width}
+        width = min({width}, columns - first)
+        q = (panel % groups * columns + first) * along
+        p = panel * rows * {width}
+        for k in range(rows):
+            for j in range(width):
+                o[p + j] = w[q + j * along]
+            for j in range(width, {width}):
+                o[p + j] = 0
+            p += {width}
+            q += down
+'''
+
+
+def packed(code: str) -> Code:
+    """`meta` holds: groups, columns of each, rows, the steps from row to row and from column to column."""
+    return _PACK.format(width=WIDTH[code]), ("i8", "i8", "*i8", f"*{code}", f"*{code}")
+
+
+# ---------------------------------------------------------------- steps
+
+
+class _Writer:
+    """Text for one dtype. Elements go through memory of the kernel's own: so LLVM sees that what is written is nothing that is read."""
+
+    def __init__(self, cell: Cell, code: str) -> None:
+        self.cell, self.code, self.width = cell, code, WIDTH[code]
+        self.preamble = vmath_helpers()  # which also tells `emit` the vectorisable spellings
+        self.stacks = {f"a{i}": self.width for i in range(ROWS)}
+
+    def product(self, rows: str, weights: str, first: str, length: str, groups: int = 1) -> Lines:
+        """`u` becomes the product of `count` rows, the first of which begins at `first`, with the next panels of weights."""
+        self.stacks["u"] = max(self.stacks.get("u", 0), groups * ROWS * self.width)
+        tiles = [self._tile(rows, weights, length, height) for height in (ROWS, ROWS // 2, 1)]
+        return [
+            f"for group in range({groups}):",
+            [
+                *(f"q{i} = {first} + min({i}, count - 1) * {length}" for i in range(ROWS)),
+                *(f"if count > {ROWS // 2}:", tiles[0], "elif count > 1:", tiles[1], "else:", tiles[2]),
+                f"panel += {length} * {self.width}",
+            ],
+        ]
+
+    def _tile(self, rows: str, weights: str, length: str, height: int) -> Lines:
+        """Of the rows those beyond the last are that again."""
+        columns, every = f"for j in range({self.width}):", range(height)
+        sums = [f"v = {weights}[at_w + j]", *(f"a{i}[j] += f{i} * v" for i in every)]
+        place = f"u[(group * {ROWS} + {{i}}) * {self.width} + j] = a{{i}}[j]"
+        return [
+            *(line for i in every for line in (columns, [f"a{i}[j] = F(0)"])),
+            "at_w = panel",
+            f"for k in range({length}):",
+            [*(f"f{i} = {rows}[q{i} + k]" for i in every), columns, sums, f"at_w += {self.width}"],
+            *(line for i in every for line in (columns, [place.format(i=i)])),
+        ]
+
+    def moved(self, pairs: list[tuple[str, str]]) -> Lines:
+        """Columns of one place to another: all at once where there are `WIDTH`."""
+        each = lambda count: [  # noqa: E731
+            line for to, source in pairs for line in (f"for j in range({count}):", [f"{to} = {source}"])
+        ]
+        return [f"if width == {self.width}:", each(self.width), "else:", each("width")] if pairs else []
+
+    def units(self, exprs: dict[str, Expr], places: dict[str, str], stored: dict[str, str]) -> Lines:
+        """Expressions of the hidden units of one row from `at` on, of what lies at `places` (`u`s are at hand), stored where it says."""
+        used = free_vars(*exprs.values())
+        read = {n: place for n, place in places.items() if n in used}
+        at_hand = {n: f"u[({n[1:]} * {ROWS} + i) * {self.width} + j]" for n in used - read.keys()}
+        for name in (*(f"i_{n}" for n in read), *(f"o_{n}_" for n in exprs)):
+            self.stacks[name] = self.width
+        names = {n: f"v_{n}" for n in used}
+        done = emit.emit(tuple(exprs.values()), "cpu", self.code, names)
+        values = [f"v_{n} = i_{n}[j]" for n in read] + [f"v_{n} = {text}" for n, text in at_hand.items()]
+        if self.cell.shifted:
+            values += [f"v_{n} += s{n[1:]}[j]" for n in at_hand if n[0] == "u"]
+        results = [f"o_{n}_[j] = {text}" for n, text in zip(exprs, done.results)]
+        return [
+            *self.moved([(f"i_{n}[j]", place) for n, place in read.items()]),
+            *(f"for j in range({self.width}):", [*values, *done.lines, *results]),
+            *self.moved([(stored[n], f"o_{n}_[j]") for n in exprs]),
+        ]
+
+    def source(self, title: str, pointers: list[str], body: Lines) -> Code:
+        head = _HEAD.format(
+            title=f"{self.cell.name}, {title}",
+            preamble=self.preamble,
+            code=self.code,
+            scalar=SCALARS[self.code],
+        )
+        stacks = [f"{name} = stack_{self.code}({size})" for name, size in self.stacks.items()]
+        whole = [f"def @NAME@(start, stop, meta, {', '.join(pointers)}):", [*_BEGIN, *stacks, *body]]
+        return text_of([head, *whole]), ("i8", "i8", "*i8", *[f"*{self.code}"] * len(pointers))
+
+
+_BEGIN = ["steps = meta[0]", "batch = meta[1]", "n = meta[2]", "m = meta[3]", "reverse = meta[4]"]
+
+
+def _rows(to: str, source: str, length: str, first: str = "begin", count: str = "rows") -> Lines:
+    """Whole rows from one place to another."""
+    return [f"for k in range({count} * {length}):", [f"{to}[{first} * {length} + k] = {source}"]]
+
+
+def _stepping(turned: bool, start: Lines, step: Lines) -> Lines:
+    """The loops over pieces of work and steps, from the last on where that is `turned`."""
+    last, first = "steps - 1 - step", "step"
+    return [
+        "for piece in range(start, stop):",
+        [
+            f"begin = piece * {ROWS}",
+            f"rows = min({ROWS}, batch - begin)",
+            *start,
+            "for step in range(steps):",
+            [
+                f"t = ({last} if reverse else {first})"
+                if not turned
+                else f"t = ({first} if reverse else {last})",
+                "row = meta[5 + t] + begin",
+                "count = min(rows, meta[6 + t] - row)",
+                "if count > 0:",
+                step,
+            ],
+        ],
+    ]
+
+
+def _blocks(length: str, width: int, lines: Lines) -> Lines:
+    return [f"for at in range(0, {length}, {width}):", [f"width = min({width}, {length} - at)", *lines]]
+
+
+@cached(64)
+def forward(name: str, code: str, projected: bool) -> Code:
+    """Writes the outputs of all steps, the last states, and what `backward` reads: the x become the gates, and beside each output stands
+    the state before it. Where it is `projected`, the state is another product, `r`, of what the cell gives."""
+    cell = cells()[name]
+    w, gates, more = _Writer(cell, code), len(cell.gates), len(cell.more)
+    hidden = "o_m[(row + i) * n + at + j]" if projected else "o_y[(row + i) * m + at + j]"
+    exprs = {f"g{k}": e for k, e in enumerate(cell.gates)} | {f"e{k}": e for k, e in enumerate(cell.more)}
+    stored = {f"g{k}": f"o_gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
+    places = {f"x{k}": stored[f"g{k}"] for k in range(gates)}
+    places |= {"h": "o_h[(begin + i) * m + at + j]", "c": "o_c[(begin + i) * n + at + j]"}
+    stored |= {f"e{k}": f"o_more[((row + i) * {more} + {k}) * n + at + j]" for k in range(more)}
+    stored |= {"h": hidden, "c": places["c"]}
+    exprs |= {"h": cell.hidden} | ({} if cell.carried is None else {"c": cell.carried})
+    block = w.product("o_h", "w", "begin * m", "m", gates)
+    if cell.shifted:
+        w.stacks |= {f"s{k}": w.width for k in range(gates)}
+        block += w.moved([(f"s{k}[j]", f"b[{k} * n + at + j]") for k in range(gates)])
+    block += ["for i in range(count):", w.units(exprs, places, stored)]
+    step = [
+        *_rows("o_prev", "o_h[begin * m + k]", "m", "row", "count"),
+        "panel = 0",
+        *_blocks("n", w.width, block),
+    ]
+    if projected:
+        taken = w.moved([("o_y[(row + i) * m + at + j]", f"u[i * {w.width} + j]")])
+        step += [
+            "panel = 0",
+            *_blocks("m", w.width, [*w.product("o_m", "r", "row * n", "n"), "for i in range(count):", taken]),
+        ]
+    step += _rows("o_h", "o_y[row * m + k]", "m", count="count")
+    start = _rows("o_h", "h[begin * m + k]", "m")
+    start += _rows("o_c", "c[begin * n + k]", "n") if cell.carried is not None else []
+    pointers = ["o_y", "o_h", "o_c", "o_gates", "o_more", "o_prev", "o_m", "h", "c", "w", "b", "r"]
+    return w.source("all steps", pointers, _stepping(False, start, step))
+
+
+@cached(64)
+def backward(name: str, code: str, projected: bool) -> Code:
+    """Writes the gradients of what was summed for the gates (of both parts, where they differ), of the first states, and, where outputs are
+    `projected`, all that arrives at each output."""
+    cell = cells()[name]
+    w, gates, more = _Writer(cell, code), len(cell.gates), len(cell.more)
+    places = {f"k{k}": f"gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
+    places |= {f"m{k}": f"more[((row + i) * {more} + {k}) * n + at + j]" for k in range(more)}
+    places |= {"d": "o_c[(begin + i) * n + at + j]", "h": "prev[(row + i) * m + at + j]"}
+    state = "o_h[(begin + i) * m + at + j]"
+    exprs = {f"x{k}": e for k, e in enumerate(cell.by_x)} | {f"y{k}": e for k, e in enumerate(cell.by_u)}
+    stored = {f"x{k}": f"o_x[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
+    stored |= {f"y{k}": f"o_u[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
+    stored |= {"d": places["d"], "h": state}
+    exprs |= {} if cell.by_carried is None else {"d": cell.by_carried}
+    exprs |= {} if cell.by_state is None else {"h": cell.by_state}
+    step: Lines
+    if projected:
+        step = ["for k in range(count * m):", ["o_t[row * m + k] = g_y[row * m + k] + o_h[begin * m + k]"]]
+        made = w.product("o_t", "r", "row * m", "m")
+        places["g"] = f"u[i * {w.width} + j]"
+    else:
+        step = ["for k in range(count * m):", ["o_h[begin * m + k] += g_y[row * m + k]"]]
+        made = []
+        places["g"] = state
+    by_u, length = "o_u" if cell.by_u else "o_x", f"{gates} * n"
+    add = f" + {state}" if cell.by_state is not None else ""
+    taken = w.moved([(state, f"u[i * {w.width} + j]{add}")])
+    step += [
+        "panel = 0",
+        *_blocks("n", w.width, [*made, "for i in range(count):", w.units(exprs, places, stored)]),
+        f"length = {length}",
+        "panel = 0",
+        *_blocks(
+            "m", w.width, [*w.product(by_u, "w", "row * length", "length"), "for i in range(count):", taken]
+        ),
+    ]
+    start = _rows("o_h", "g_h[begin * m + k]", "m")
+    start += _rows("o_c", "g_c[begin * n + k]", "n") if cell.carried is not None else []
+    pointers = ["o_x", "o_u", "o_h", "o_c", "o_t", "g_y", "g_h", "g_c", "gates", "more", "prev", "w", "r"]
+    return w.source("all steps backwards", pointers, _stepping(True, start, step))

@@ -1,0 +1,1 @@
+"""Sequences: recurrent layers, each one launch forward and one backward."""

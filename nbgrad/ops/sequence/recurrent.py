@@ -1,0 +1,323 @@
+"""One layer of a recurrent network, in one direction, through all steps: an op with one launch forward and one backward.
+
+What is a product over all steps at once is one: of the inputs with their weights before, and of the gradients of the gates with inputs,
+states and weights after. Where the gradient is itself to be differentiated, or a transform looks on, it is that of the same steps written
+out in ops (`steps`), so derivatives of every order exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from nbgrad.base.tables import cached
+from nbgrad.core.tensor import Tensor, edge, empty, requires
+from nbgrad.dispatch import transforms
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.history.backward import run_backward
+from nbgrad.kernels.cpu import recurrent as loops
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.linear.matmul import linear
+from nbgrad.ops.linear.products import _mm, _mm_tn
+from nbgrad.ops.pointwise.activations import relu
+from nbgrad.ops.pointwise.functions import sigmoid, tanh
+from nbgrad.ops.reduce import sums as r
+from nbgrad.ops.views.copy import contiguous, zeros
+from nbgrad.ops.views.join import cat
+from nbgrad.ops.views.shape import reshape
+from nbgrad.ops.views.slices import narrow, unsafe_chunk
+from nbgrad.ops.views.views import alias
+from nbgrad.tape.modes import state
+
+Operands = Sequence[Tensor | None]  # input, h, c, w_ih, w_hh, b_ih, b_hh, w_hr
+Run = Callable[..., Any]
+
+# ---------------------------------------------------------------- kernels
+
+
+def _work(code: str, length: int) -> int:
+    return -(-length // loops.WIDTH[code])
+
+
+@cached(1024)
+def _panels(weights: Spec, groups: int, columns: int, rows: int, down: int, along: int) -> Run:
+    """What lays weights out as the kernels read them; steps count elements."""
+    code, backend = weights.dtype.code, weights.backend
+    items = groups * _work(code, columns)
+    size = items * rows * loops.WIDTH[code]
+    source, codes = loops.packed(code)
+    address = backend.kernel(f"pack_{code}", source, codes).address
+    launch, out = backend.launch(3, "", size), weights.like((size,))
+    meta = backend.constants([groups, columns, rows, down, along])
+
+    def run(w: Tensor) -> Tensor:
+        made = empty(out)
+        launch(address, items, meta, made._buf, w._buf)
+        return made
+
+    return run
+
+
+class _Plan:
+    """All that a layer's launches need and that does not depend on values."""
+
+    def __init__(
+        self, kind: str, h: Spec, w_hh: Spec, w_hr: Spec | None, starts: Ints, reverse: bool, shape: Ints
+    ) -> None:
+        code, backend = h.dtype.code, h.backend
+        cell, gates = loops.cells()[kind], w_hh.shape[0]
+        batch, length = h.shape
+        units, rows = gates // len(cell.gates), starts[-1]
+        none = h.like((0,), None)
+        self.cell = cell
+        self.shifts = zeros(h.like((gates,) if cell.shifted else (0,), None))  # where there are no biases
+        self.before, self.state = h.like((rows, length), None), h.dense()
+        self.outputs = h.like((*shape, length), None) if shape else self.before
+        self.carried = none if cell.carried is None else h.like((batch, units), None)
+        self.gates, self.more = (h.like((rows, k), None) for k in (gates, len(cell.more) * units))
+        self.hidden = none if w_hr is None else h.like((rows, units), None)
+        self.arrived = none if w_hr is None else self.before
+        self.meta = backend.constants([len(starts) - 1, batch, units, length, reverse, *starts])
+        self.pieces = -(-batch // loops.ROWS)
+        work = rows * gates * length if batch else 0
+        made = [f(kind, code, w_hr is not None) for f in (loops.forward, loops.backward)]
+        self.address, self.back_address = [
+            backend.kernel(
+                f"{kind}{'_projected' * (w_hr is not None)}{name}_{code}", *m, contract=True
+            ).address
+            for name, m in zip(("", "_backward"), made)
+        ]
+        self.launch, self.back_launch = (backend.launch(len(codes) - 2, "", work) for _, codes in made)
+        down, along = w_hh.strides
+        self.weights = _panels(w_hh, len(cell.gates), units, length, along, down)
+        self.weights_back = _panels(w_hh, 1, length, gates, down, along)
+        if w_hr is not None:
+            down, along = w_hr.strides
+            self.projection = _panels(w_hr, 1, length, units, along, down)
+            self.projection_back = _panels(w_hr, 1, units, length, down, along)
+
+
+_plan = cached(256)(_Plan)
+
+
+def _dense(t: Tensor) -> Tensor:
+    return t if t._spec.contiguous else contiguous(t)
+
+
+def _layer(
+    input: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+    w_hr: Tensor | None,
+    *,
+    kind: str,
+    starts: Ints,
+    reverse: bool,
+    shape: Ints,
+) -> tuple[Tensor, ...]:
+    """The outputs of all steps, one below the other, the last state and what is carried beside it; then what the gradient reads."""
+    plan = _plan(kind, h._spec, w_hh._spec, None if w_hr is None else w_hr._spec, starts, reverse, shape)
+    shifted = plan.cell.shifted
+    bias = b_ih if shifted or b_hh is None or b_ih is None else e.add(b_ih, b_hh)
+    gates = linear(input, w_ih, bias)
+    own = plan.shifts if not shifted or b_hh is None else _dense(b_hh)
+    outputs, last, carried = empty(plan.outputs), empty(plan.state), empty(plan.carried)
+    more, before, hidden = empty(plan.more), empty(plan.before), empty(plan.hidden)
+    nothing = hidden if w_hr is None else plan.projection(w_hr)
+    plan.launch(
+        plan.address,
+        plan.pieces,
+        plan.meta,
+        *[t._buf for t in (outputs, last, carried, gates, more, before, hidden, _dense(h))],
+        *[t._buf for t in (hidden if c is None else _dense(c), plan.weights(w_hh), own, nothing)],
+    )
+    return outputs, last, carried, gates, more, before, hidden
+
+
+def _gradients(
+    g: Sequence[Tensor | None],
+    tensors: Operands,
+    kept: tuple[Tensor, Tensor, Tensor, Tensor],
+    wanted: Sequence[bool],
+    kind: str,
+    starts: Ints,
+    reverse: bool,
+    shape: Ints,
+) -> list[Tensor | None]:
+    input, h, _, w_ih, w_hh, _, _, w_hr = tensors
+    assert input is not None and h is not None and w_ih is not None and w_hh is not None
+    plan = _plan(kind, h._spec, w_hh._spec, None if w_hr is None else w_hr._spec, starts, reverse, shape)
+    arriving = [
+        zeros(sp) if t is None else _dense(t) for t, sp in zip(g, (plan.outputs, plan.state, plan.carried))
+    ]
+    gates, more, before, hidden = kept
+    by_x, by_h, by_c = empty(plan.gates), empty(plan.state), empty(plan.carried)
+    by_u, arrived = empty(plan.gates) if plan.cell.by_u else by_x, empty(plan.arrived)
+    nothing = hidden if w_hr is None else plan.projection_back(w_hr)
+    plan.back_launch(
+        plan.back_address,
+        plan.pieces,
+        plan.meta,
+        *[t._buf for t in (by_x, by_u, by_h, by_c, arrived, *arriving)],
+        *[t._buf for t in (gates, more, before, plan.weights_back(w_hh), nothing)],
+    )
+    return [
+        _mm(by_x, w_ih) if wanted[0] else None,
+        by_h,
+        by_c,
+        _mm_tn(by_x, input) if wanted[3] else None,
+        _mm_tn(by_u, before) if wanted[4] else None,
+        r.sum(by_x, 0) if wanted[5] else None,
+        r.sum(by_u, 0) if wanted[6] else None,
+        _mm_tn(arrived, hidden) if wanted[7] else None,
+    ]
+
+
+def _rule(
+    g: Sequence[Tensor | None],
+    input: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+    w_hr: Tensor | None,
+    y3: Tensor,
+    y4: Tensor,
+    y5: Tensor,
+    y6: Tensor,
+    kind: str,
+    starts: Ints,
+    reverse: bool,
+    shape: Ints,
+    wanted: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    tensors = input, h, c, w_ih, w_hh, b_ih, b_hh, w_hr
+    if state.grad or transforms.wrapped([*g[:3], *tensors]):
+        found = _through_steps(
+            g, tensors, wanted, partial(steps, kind=kind, starts=starts, reverse=reverse, shape=shape)
+        )
+    else:
+        found = _gradients(g, tensors, (y3, y4, y5, y6), wanted, kind, starts, reverse, shape)
+    return tuple([t if w else None for t, w in zip(found, wanted)])
+
+
+_LAYERS = {
+    "lstm": "MkldnnRnnLayer",
+    "gru": "Stack",
+    "rnn_tanh": "Stack",
+    "rnn_relu": "Stack",
+}
+_STEPS = {"lstm": "Mul", "gru": "Add", "rnn_tanh": "Tanh", "rnn_relu": "Relu"}
+_layers, _single = (
+    {kind: differentiable(node, all=_rule)(_layer) for kind, node in named.items()}
+    for named in (_LAYERS, _STEPS)
+)
+
+
+def layer(
+    tensors: Operands, kind: str, starts: Ints, reverse: bool, shape: Ints = ()
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`input`, [rows, features], has the steps one below the other, those of step t from row `starts[t]` on; h is [batch, state]. Gives
+    the outputs, their rows shaped as `shape` says, the last state, and what an LSTM carries beside it (of others, a tensor without
+    elements)."""
+    outputs, last, carried, *_ = _layers[kind](
+        *tensors, kind=kind, starts=starts, reverse=reverse, shape=shape
+    )
+    return outputs, last, carried
+
+
+def step(tensors: Operands, kind: str) -> tuple[Tensor, Tensor]:
+    """A layer of one step: the state after it, and what is carried."""
+    assert tensors[0] is not None
+    starts = (0, tensors[0].shape[0])
+    outputs, _, carried, *_ = _single[kind](*tensors, kind=kind, starts=starts, reverse=False, shape=())
+    return outputs, carried
+
+
+# ---------------------------------------------------------------- the same in ops
+
+
+def _through_steps(g: Any, tensors: Operands, wanted: Sequence[bool], run: Run) -> list[Tensor | None]:
+    """The gradients by those of the ops that the steps are made of: of operands under new names, so that one which was made of another
+    gets no part of what is the other's."""
+    recorded, state.grad = state.grad, True
+    try:
+        own = [_named(t) if t is not None and w else t for t, w in zip(tensors, wanted)]
+        made = run(own)
+    finally:
+        state.grad = recorded
+    found: dict[int, Tensor] = {}
+    goals: dict[Any, dict[int, Any]] = {}
+    for k, (t, w) in enumerate(zip(own, wanted)):
+        if w and t is not None:
+            node, number = edge(t)
+            goals.setdefault(node, {})[number] = partial(found.__setitem__, k)
+    roots = [(*edge(t), by) for t, by in zip(made, g) if t is not None and by is not None and requires(t)]
+    run_backward(roots, recorded, recorded, goals)  # type: ignore[arg-type]
+    return [found.get(k) for k in range(len(tensors))]
+
+
+def _named(t: Tensor) -> Tensor:
+    if requires(t):
+        return alias(t)
+    made: Tensor = t.detach()
+    made._rg = 1
+    return made
+
+
+def steps(
+    tensors: Operands, kind: str, starts: Ints, reverse: bool, shape: Ints = ()
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """What `layer` computes, step by step."""
+    input, h, c, w_ih, w_hh, b_ih, b_hh, w_hr = tensors
+    assert input is not None and h is not None and w_ih is not None and w_hh is not None
+    x = linear(input, w_ih, b_ih)
+    count = len(starts) - 1
+    made: list[Any] = [None] * count
+    active: list[Any]
+    for t in range(count)[:: -1 if reverse else 1]:
+        rows = starts[t + 1] - starts[t]
+        of_step = narrow(x, 0, starts[t], rows)
+        active = [None if s is None else narrow(s, 0, 0, rows) for s in (h, c)]
+        new, carried = _CELLS[kind](of_step, linear(active[0], w_hh, b_hh), *active)
+        if w_hr is not None:
+            new = linear(new, w_hr)
+        made[t] = new
+        h, c = _with_rest(new, h, rows), None if c is None else _with_rest(carried, c, rows)
+    outputs = cat(made, 0)
+    return reshape(outputs, (*shape, outputs.shape[1])) if shape else outputs, h, c
+
+
+def _with_rest(new: Tensor, before: Tensor, rows: int) -> Tensor:
+    """The states of a step, below them those of sequences that have ended or not begun."""
+    batch = before.shape[0]
+    return new if rows == batch else cat([new, narrow(before, 0, rows, batch - rows)], 0)
+
+
+def _lstm(x: Tensor, u: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    i, f, s, o = unsafe_chunk(e.add(u, x), 4, 1)
+    carried = e.add(e.mul(sigmoid(f), c), e.mul(sigmoid(i), tanh(s)))
+    return e.mul(sigmoid(o), tanh(carried)), carried
+
+
+def _gru(x: Tensor, u: Tensor, h: Tensor, c: None) -> tuple[Tensor, None]:
+    (x_r, x_z, x_n), (u_r, u_z, u_n) = unsafe_chunk(x, 3, 1), unsafe_chunk(u, 3, 1)
+    new = tanh(e.add(x_n, e.mul(u_n, sigmoid(e.add(u_r, x_r)))))
+    return e.add(e.mul(e.sub(h, new), sigmoid(e.add(u_z, x_z))), new), None
+
+
+_CELLS: dict[str, Callable[..., Any]] = {
+    "lstm": _lstm,
+    "gru": _gru,
+    "rnn_tanh": lambda x, u, h, c: (tanh(e.add(u, x)), None),
+    "rnn_relu": lambda x, u, h, c: (relu(e.add(u, x)), None),
+}
