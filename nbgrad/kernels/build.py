@@ -26,7 +26,7 @@ from nbgrad.kernels.store import blake2b, store
 if TYPE_CHECKING:
     from pathlib import Path
 
-_kernels: Table[tuple[str, str, str, bool, bool], Kernel] = Table("kernels.build.kernels", None)
+_kernels: Table[tuple[str, str, str, bool, bool | None], Kernel] = Table("kernels.build.kernels", None)
 _natives: Table[tuple[str, str, tuple[str, ...]], dict[str, int]] = Table("kernels.build.natives", None)
 _IMPORT = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import ([\w, ]+).*\n", re.MULTILINE)
 _CALLED = re.compile(r"^from nbgrad\.kernels\.([\w.]+) import [\w(]", re.MULTILINE)
@@ -139,12 +139,13 @@ def _settled(source: str, *what: Any) -> tuple[str, str, str]:
 
 
 def kernel(
-    name: str, source: str, params: Sequence[str], contract: bool = False, unrolled: bool = True
+    name: str, source: str, params: Sequence[str], contract: bool = False, unrolled: bool | None = True
 ) -> Kernel:
     """The compiled form of function `{name}_{hash}` in `source`, whose text says `@NAME@` for its own name.
 
     `params` are codes: f2 f4 f8 i8 i4 i2 i1 u1 u4 b1, with * for a pointer. `contract` lets multiplications and additions fuse. Where
     each element is worked alone, loops need not be `unrolled` once they are vectors: it is as quick, and up to a third less to compile.
+    None says that the text is written as vectors: none of LLVM's passes are run over it, which take more than half of the time.
     """
     signature = " ".join(params)
     key = (name, source, signature, contract, unrolled)
@@ -155,7 +156,7 @@ def kernel(
     return found
 
 
-def _make(name: str, source: str, signature: str, contract: bool, unrolled: bool = True) -> Kernel:
+def _make(name: str, source: str, signature: str, contract: bool, unrolled: bool | None = True) -> Kernel:
     source, digest, common = _settled(source, name, signature, contract, unrolled)
     name = f"{name}_{digest}"
     source = source.replace("@NAME@", name)
@@ -171,7 +172,7 @@ def _make(name: str, source: str, signature: str, contract: bool, unrolled: bool
 
 
 def _compiled(
-    name: str, source: str, path: str, params: Sequence[str], contract: bool, unrolled: bool
+    name: str, source: str, path: str, params: Sequence[str], contract: bool, unrolled: bool | None
 ) -> dict[str, int]:
     """By our own front, which takes a fiftieth of the time of Numba's; what that does not know, and everything where `$NBGRAD_COMPILER` is
     `numba`, by Numba. The bits are the same. (As a pipeline of Numba's the front would cost 4 ms more a kernel, and 0.4 s until
@@ -182,7 +183,7 @@ def _compiled(
         with suppress(dialect.Refused, image.Refused):
             text = dialect.written(name, source, params, contract)
             with compiling.lock():
-                return _kept(name, image.made(text, [name], unrolled=unrolled))
+                return _kept(name, _image(text, name, unrolled))
     function = load_source(name, source, path)
     with compiling.lock():
         library = compiling.library(name, function, params, contract)
@@ -242,8 +243,12 @@ def images() -> dict[str, bytes]:
         name = f"{name}_{common}"
         with suppress(dialect.Refused, image.Refused):
             text = dialect.written(name, source.replace("@NAME@", name), signature.split(), contract)
-            made[common] = image.made(text, [name], unrolled=unrolled, known=processor.LEVEL)
+            made[common] = _image(text, name, unrolled, processor.LEVEL)
     return made
+
+
+def _image(text: str, name: str, unrolled: bool | None, known: str | None = None) -> bytes:
+    return image.made(text, [name], unrolled is None, bool(unrolled), known)
 
 
 @cached(1)

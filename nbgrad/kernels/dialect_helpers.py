@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from nbgrad.kernels import tile
 from nbgrad.kernels.dialect_types import (
     TUPLE,
     Refused,
@@ -421,7 +422,7 @@ def _to_half(w: Function, x: Value) -> Value:
     return w.made("u2", f"bitcast half {half.text} to i16")
 
 
-# ---------------------------------------------------------------- kernels/cpu/memory.py, stack.py, blas.py
+# ---------------------------------------------------------------- kernels/cpu/memory.py, stack.py, blas.py, tile.py
 
 
 def _pointer_at(code: str) -> Emit:
@@ -429,6 +430,12 @@ def _pointer_at(code: str) -> Emit:
         return w.made(f"*{code}", f"inttoptr {llvm(_whole(address).type)} {address.text} to ptr")
 
     return emit
+
+
+def _address_of(w: Function, pointer: Value) -> Value:
+    if pointer.type[0] != "*":
+        raise Refused(f"the address of a {pointer.type}")
+    return w.made("i8", f"ptrtoint ptr {pointer.text} to i64")
 
 
 def _stack(code: str) -> Emit:
@@ -456,6 +463,18 @@ def _blas(code: str, params: str) -> Emit:
             value = cast(w, next(values), "i8")
             passed.append(f"{kinds[p]} {cast(w, value, 'i4').text if p == 'w' else value.text}")
         w.line(f"call void {place.text}({', '.join(passed)})")
+        return NONE
+
+    return emit
+
+
+def _tile(name: str) -> Emit:
+    def emit(w: Function, given: Value) -> Value:
+        if given.type != TUPLE or len(given.known) != len(tile.params(name)):
+            raise Refused(f"{name} of something else")
+        for other, text in tile.definitions(name).items():
+            w.declare(other, text)
+        w.line(f"call void @{name}({_listed(*(cast(w, _whole(v), 'i8') for v in given.known))})")
         return NONE
 
     return emit
@@ -569,12 +588,14 @@ HELPERS: dict[str, dict[str, Emit]] = {
     "cpu.vmath": VMATH,
     "cpu.fold": FOLD,
     "cpu.half": {"from_half": _from_half, "to_half": _to_half},
-    "cpu.memory": {f"at_{code}": _pointer_at(code) for code in ("f4", "f8", "i8")},
+    "cpu.memory": {f"at_{code}": _pointer_at(code) for code in ("f4", "f8", "i8")}
+    | {"address_of": _address_of},
     "cpu.stack": {f"stack_{code}": _stack(code) for code in _CODES},
     "cpu.blas": {
         **{f"gemm_{code}": _blas(code, "wwwiii1pipi0pi") for code in ("f4", "f8")},
         **{f"gemv_{code}": _blas(code, "wwii1pipi0pi") for code in ("f4", "f8")},
     },
+    "cpu.tile": {name: _tile(name) for name in tile.NAMES},
     "cpu.places": {"places": _places},
     "cpu.prefix": {
         **{"running_sums": _sums(False), "running_sums_back": _sums(True)},

@@ -4,6 +4,8 @@ Promises who compiles `level()`: on x86-64 with AVX2 and FMA, which all but the 
 for the very processor. So kernels give the same bits on all of these machines, the order of sums included, which else would depend
 on how wide vectors are; a cache serves all of them; and a wheel can bring kernels ready (`pack.py`). What that costs is what AVX-512
 would bring; `NBGRAD_CPU=native` asks for it, and for code of this machine's own. Below that level, too, code is for the machine.
+Products alone have the machine's full vectors (`vector_bits`): each element is one chain of fused operations, whatever the width, so
+their bits are the same with AVX2 and with AVX-512. `NBGRAD_CPU=x86-64-v3` keeps them, too, to AVX2.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ _NEEDED = {
     *("cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"),
     *("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
 }
+_WIDER = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}  # of x86-64-v4
 _TOLD = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 # Of Numba's settings those that name a processor, or what it can do.
 NAMING = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX")
@@ -44,10 +47,23 @@ def model() -> str:
     return "\n".join(line for line in first.split("\n") if line.partition(":")[0].strip() in _TOLD)
 
 
+def _flags() -> set[str]:
+    return set(next((line for line in model().split("\n") if line.startswith("flags")), "").split())
+
+
 @cached(1)
 def level() -> str | None:
     """The level that code is made for; None if that is this very processor, or one that settings name."""
     if not HERE or os.environ.get("NBGRAD_CPU") == "native" or any(name in os.environ for name in NAMING):
         return None
-    flags = next((line for line in model().split("\n") if line.startswith("flags")), "")
-    return LEVEL if set(flags.split()) >= _NEEDED else None
+    return LEVEL if _flags() >= _NEEDED else None
+
+
+@cached(1)
+def vector_bits() -> int | None:
+    """How wide vectors are in which a machine fuses multiplications and additions; None where that is not known."""
+    if platform.machine() in ("aarch64", "arm64"):
+        return 128
+    if not HERE or any(name in os.environ for name in NAMING) or not _flags() >= _NEEDED:
+        return None
+    return 512 if os.environ.get("NBGRAD_CPU") != LEVEL and _flags() >= _WIDER else 256

@@ -1,10 +1,11 @@
-"""Products of matrices by the BLAS that NumPy carries, called by address and cut over our own threads.
+"""Products of matrices: by the register tile of `kernels/cpu/products.py`, or by the BLAS that NumPy carries, cut over our own threads.
 
-Promises the ops a launch for the product of two batches of float32 or float64, wherever NumPy's BLAS is an OpenBLAS with
-64-bit integers, as in its wheels (elsewhere `found()` is None, and NumPy multiplies). A small product costs half of
-`numpy.matmul`, which looks at its operands anew each time. Large ones OpenBLAS would cut over threads of its own, which spin while
-they wait, as OpenMP's do: on two cores a training step of a wide MLP took 41 ms in place of 4. So from the sizes on where it would,
-OpenBLAS is told to keep to one thread, and ours cut the rows (or columns) of the result.
+Promises the ops a launch for the product of two batches of float32 or float64: `tiles(...)`, where the machine's vectors are known,
+and `product(...)`, wherever NumPy's BLAS is an OpenBLAS with 64-bit integers, as in its wheels (elsewhere `found()` is None, and NumPy
+multiplies); `by_tiles` says which is quicker. A small product costs half of `numpy.matmul`, which looks at its operands anew each time.
+Large ones OpenBLAS would cut over threads of its own, which spin while they wait, as OpenMP's do: on two cores a training step of a
+wide MLP took 41 ms in place of 4. So from the sizes on where it would, OpenBLAS is told to keep to one thread, and ours cut the rows
+(or columns) of the result.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.base.tables import cached
-from nbgrad.kernels import build
+from nbgrad.kernels import build, processor
+from nbgrad.kernels.cpu import products as texts
+from nbgrad.kernels.cpu.products import AS_IT_LIES, COPIED, PAD, PART, TURNED
 from nbgrad.kernels.launch import Launch, launcher
+from nbgrad.kernels.tile import FLOOR, PLUS, SHAPES
 
-_SOURCE = '''"""Products by BLAS: rows (or columns) start..stop of the results, counted through all matrices of the batch."""
+_BLAS = '''"""Products by BLAS: rows (or columns) start..stop of the results, counted through all matrices of the batch."""
 from nbgrad.kernels.cpu.blas import {gemm}, {gemv}
 
 
@@ -106,6 +110,101 @@ def alone(function: Callable[..., Any], otherwise: Callable[..., Any] | None = N
     return call
 
 
+# ---------------------------------------------------------------- by the tile
+
+_FEW = 64**3  # multiplications of which the lock is kept, up to 5 us
+_SHARED = 96**3  # from which threads share them, about 7 us; and items that there shall then be at least
+_ITEMS = 8
+# Bytes of an operand from which it is copied, part by part, where each number is read often enough. On a Zen 5, one thread, a float32
+# product of 256 takes 137 us as all lies and 140 with y copied (269 and 274 with AVX2, but 304 and 274 where x is turned), of 1024
+# 11.2 and 10.3 ms (24.4 and 18.5). To copy x gains nothing there: 10.3 and 10.6 ms, 2048 93.8 and 94.5; caches that hold fewer lines of one
+# place want it, where rows are a power of two apart.
+_LARGE_Y, _OFTEN_Y = 256 << 10, 64
+_LARGE_X, _OFTEN_X = 4 << 20, 256
+
+
+class Tiled(NamedTuple):
+    """`launch(address, n, x, y, out, room, added, numbers)`, with that many bytes of `room`, multiplies."""
+
+    launch: Launch
+    address: int
+    n: int
+    room: int
+    numbers: Any
+
+
+def by_tiles(m: int, n: int) -> bool:
+    """Whether the tile is to multiply m rows by n columns. It is quicker than BLAS but for vectors, which it reads too slowly. Time over
+    PyTorch's, float32, one thread of a Zen 5 (rows x columns x depth, tile with AVX-512 and with AVX2, then BLAS):
+
+    16 x 16 x 16 .33 .31 .46; 64 x 64 x 64 .39 .68 .79; 256 x 256 x 256 .42 .82 .87; 1024 x 1024 x 1024 .49 .89 .87; 4 x 1024 x 1024 .28
+    .53 .76; 32 x 10 x 512 .20 .34 .36; 64 x 1000 x 512 .44 .82 .89; 10 x 10 x 100000 .27 - .62; 1 x 1024 x 1024 1.78 - .85; 1024 x
+    1 x 1024 3.80 - .84. NEON: not measured.
+    """
+    bits = processor.vector_bits()
+    return bits is not None and (found() is None or (bits >= 256 and m > 1 and n > 1))
+
+
+def _counts(shape: tuple[int, int], steps: tuple[int, int]) -> tuple[int, int]:
+    """Steps of a matrix, those along a dimension of one element being 1."""
+    down, along = steps
+    return (down if shape[0] > 1 else 1, along if shape[1] > 1 else 1)
+
+
+def readable(y: Matrix) -> bool:
+    """Whether the second operand can be read as it lies: one of its steps is 1."""
+    return 1 in _counts(y[:2], y[2:])
+
+
+def tiles(
+    code: str,
+    x: Matrix,
+    y: Matrix,
+    batch: int = 1,
+    steps: tuple[int, int] = (0, 0),
+    added: tuple[int, int] | None = None,
+    floor: bool = False,
+    bits: int = 0,
+) -> Tiled:
+    """`batch` products of matrices of dtype `code` that lie `steps` elements apart, of which the second is `readable`. Something may be
+    `added`, whose matrices and rows are so many elements apart and whose columns one, and what is negative then made 0. The machine's
+    vectors unless `bits` says other."""
+    bits = bits or processor.vector_bits() or 0
+    (high, _), most, lanes = SHAPES[bits][code]
+    (m, k), n, size, wide = x[:2], y[1], int(code[1]), most * lanes
+    row, along = _counts(x[:2], x[2:])
+    down, across = _counts(y[:2], y[2:])
+    work, up, strips = m * n * k, -(-m // high), -(-n // wide)
+    shared = batch * work > _SHARED
+    groups = min(strips, -(-_ITEMS // (batch * up))) if shared else 1
+    width = -(-strips // groups) * wide
+    groups = -(-n // width)
+    part = -(-k // -(-k // PART))
+    turned = TURNED if across != 1 else COPIED if k * n * size >= _LARGE_Y and m >= _OFTEN_Y else AS_IT_LIES
+    copied = AS_IT_LIES
+    if m * k * size >= _LARGE_X and n >= _OFTEN_X and 1 in (row, along):
+        copied = COPIED if along == 1 else TURNED
+    step = high * (-(-part // wide) * wide + PAD)
+    then = (0 if added is None else PLUS) + (FLOOR if floor else 0)
+    apart, ldd = added or (0, 0)
+    numbers = [up, groups, m, n, k, part, width, then, steps[0] * size, row * size, along * size, copied]
+    numbers += [size * s for s in (step, steps[1], down, across)] + [turned, apart * size, ldd * size]
+    launch = launcher(6, "", shared, quick=work * batch <= _FEW)
+    items = batch * groups * up
+    room = items * step * size if copied else 0
+    return Tiled(launch, tile_kernel(code, bits), items, room, np.array(numbers, np.int64).view(np.uint8))
+
+
+@cached(8)
+def tile_kernel(code: str, bits: int) -> int:
+    """The address of the kernel on vectors of so many bits."""
+    source, params = texts.product(code, bits)
+    return build.kernel(f"tiles_{code}", source, params, unrolled=None).address
+
+
+# ---------------------------------------------------------------- by BLAS
+
+
 class Product(NamedTuple):
     """`launch(address, n, x, y, out, numbers)` on the buffers of the operands and of the result multiplies them."""
 
@@ -148,7 +247,7 @@ def product(
     launch = launcher(4, "", parallel, 1)
     if work > (_ALONE_GEMV if vector else _ALONE_GEMM):
         launch = alone(launch, launcher(4, "", False))
-    return Product(launch, _kernel(code), batch * rows, np.array(numbers, np.int64).view(np.uint8))
+    return Product(launch, _blas_kernel(code), batch * rows, np.array(numbers, np.int64).view(np.uint8))
 
 
 def _turned(matrix: Matrix) -> Matrix:
@@ -163,10 +262,10 @@ def _read(matrix: Matrix) -> tuple[int, int]:
 
 
 @cached(2)
-def _kernel(code: str) -> int:
+def _blas_kernel(code: str) -> int:
     names = {"gemm": f"gemm_{code}", "gemv": f"gemv_{code}", "as_it_lies": _AS_IT_LIES}
     numbers = [f"numbers[{k}]" for k in range(16)]
-    source = _SOURCE.format(
+    source = _BLAS.format(
         **names, numbers=", ".join(numbers[:10]), steps=", ".join(numbers[10:15]), swapped=numbers[15]
     )
     return build.kernel(f"product_{code}", source, ["i8", "i8", "i8", "i8", "i8", "*i8"]).address

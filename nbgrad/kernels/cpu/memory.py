@@ -1,6 +1,7 @@
-"""Memory by its address: `at_f4(address)` is a pointer to float32, for kernels that walk tables of buffers.
+"""Memory by its address: `at_f4(address)` is a pointer to float32, for kernels that walk tables of buffers, and `address_of(pointer)` the
+address again.
 
-Un-jitted, it is a pointer of ctypes, which reads and writes at an index in the same way.
+Un-jitted, it is a pointer of ctypes, which reads and writes at an index in the same way, and an array of NumPy has an address.
 """
 
 from __future__ import annotations
@@ -36,3 +37,17 @@ def _define(code: str) -> Any:
 
 
 at_f4, at_f8, at_i8 = (_define(c) for c in _KINDS)
+
+
+def address_of(pointer: Any) -> int:
+    return int(pointer.ctypes.data)
+
+
+@type_callable(address_of)
+def _type_of_address(context: Any) -> Any:
+    return lambda pointer: types.int64 if isinstance(pointer, types.CPointer) else None
+
+
+@lower_builtin(address_of, types.CPointer)
+def _emit_address(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.ptrtoint(args[0], context.get_value_type(types.int64))

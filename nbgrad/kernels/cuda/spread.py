@@ -23,7 +23,10 @@ NUMPYS = {"ceil", "copysign", "exp", "floor", "fmod", "nextafter", "rint", "sqrt
 # What says of a line that it has been looked up; a thread begins with none.
 _GUARDS = {"fresh", "known"}
 _DEVICE = "nbgrad.kernels.cuda.device"
-_ON_THE_HOST = "nbgrad.kernels.cpu.blas"
+_ON_THE_HOST = {
+    "nbgrad.kernels.cpu.blas": "calls BLAS on the host",
+    "nbgrad.kernels.cpu.tile": "is made of the host's vectors",
+}
 _ITEMS = "items"
 _THREADS = f"range(cuda.grid(1), {_ITEMS}, cuda.gridsize(1))"
 _RANGES = f"for start in {_THREADS}:\n    stop = start + 1"
@@ -151,8 +154,8 @@ def _imported(name: str, statement: ast.stmt, used: set[str]) -> Iterator[ast.st
     if not isinstance(statement, ast.ImportFrom):
         yield statement
         return
-    if statement.module == _ON_THE_HOST:
-        raise Unspreadable(f"{name}: it calls BLAS on the host")
+    if statement.module in _ON_THE_HOST:
+        raise Unspreadable(f"{name}: it {_ON_THE_HOST[statement.module]}")
     twins = TWINS.get(statement.module or "", set())
     wanted = [a for a in statement.names if a.name in used]
     for module, names in (

@@ -57,10 +57,13 @@ def _make(a: Spec, b: Spec) -> Run:
         return _inner(a, b, out)
     if out.backend is not backend.cpu:
         return _of_elements(a, b, out)
-    read = _as_blas_reads(a), _as_blas_reads(b)
+    reads = _as_tiles_read if _by_tile(a, b, out) else _as_blas_reads
+    read = reads(a, False), reads(b, True)
     if read != (a, b):
         product = _make(*read)
         return lambda x, y: to_dtype(product(_copied(x, a, read[0]), _copied(y, b, read[1])), d)
+    if reads is _as_tiles_read:
+        return _by_tiles(a, b, out)
     return _by_blas(a, b, out) or _by_numpy(a, b, out)
 
 
@@ -82,10 +85,15 @@ def _of_elements(a: Spec, b: Spec, out: Spec) -> Run:
     return run
 
 
-def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
-    code = out.dtype.code
-    if code not in ("f4", "f8") or not out.ndim:
-        return None
+def _by_tile(a: Spec, b: Spec, out: Spec) -> bool:
+    """Whether the tile of our own is to multiply: for float16 in float32."""
+    if not out.dtype.is_floating_point:
+        return False
+    return products.by_tiles(a.shape[-2] if a.ndim > 1 else 1, b.shape[-1] if b.ndim > 1 else 1)
+
+
+def _matrices(a: Spec, b: Spec) -> tuple[Any, Any, int, tuple[int, int]]:
+    """Each operand's rows, columns and steps, how many pairs there are, and how far apart; a vector is a row, or a column."""
     row, column = (
         a.like((1, *a.shape), (1, *a.strides)),
         b.like((*b.shape, 1), (*b.strides, 1)),
@@ -93,7 +101,31 @@ def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
     x, y = (row if a.ndim == 1 else a), (column if b.ndim == 1 else b)
     left, right = ((*sp.shape[-2:], *sp.strides[-2:]) for sp in (x, y))
     batch, apart = (a.shape[0], (a.strides[0], b.strides[0])) if a.ndim == 3 else (1, (0, 0))
-    known = products.product(code, left, right, batch, apart)
+    return left, right, batch, apart
+
+
+def _by_tiles(a: Spec, b: Spec, out: Spec) -> Run:
+    launch, address, n, room, numbers = products.tiles(out.dtype.code, *_matrices(a, b))
+    nbytes = out.numel * out.itemsize
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        launch(address, n, x._buf, y._buf, buf, numbers, buf, numbers)
+        return wrap(buf, out)
+
+    def run_in_room(x: Tensor, y: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        launch(address, n, x._buf, y._buf, buf, _empty(room, _bytes), buf, numbers)
+        return wrap(buf, out)
+
+    return run_in_room if room else run
+
+
+def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:
+    code = out.dtype.code
+    if code not in ("f4", "f8") or not out.ndim:
+        return None
+    known = products.product(code, *_matrices(a, b))
     if known is None:
         return None
     launch, address, n, numbers = known
@@ -151,7 +183,16 @@ def _by_numpy(a: Spec, b: Spec, out: Spec) -> Run:
     return run
 
 
-def _as_blas_reads(sp: Spec) -> Spec:
+def _as_tiles_read(sp: Spec, second: bool) -> Spec:
+    """What the product reads in place of `sp`: float32 for float16, and of the second operand rows or columns that are not strewn."""
+    if sp.dtype is dtypes.float16:
+        sp = sp.like(dtype=dtypes.float32)
+    if not second or sp.ndim == 1 or products.readable((*sp.shape[-2:], *sp.strides[-2:])):
+        return sp
+    return spec(sp.dtype, sp.shape, None, sp.device)
+
+
+def _as_blas_reads(sp: Spec, second: bool) -> Spec:
     """What the product reads in place of `sp`: no BLAS has float16 (and a sum is not rounded at each step), and where it cannot
     read the strides NumPy would do without it, in 20 times the time at 256 x 256."""
     if sp.dtype is dtypes.float16:

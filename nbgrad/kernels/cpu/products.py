@@ -1,0 +1,153 @@
+"""Products of matrices by the register tile (`kernels/tile.py`), as a kernel over tiles of rows, and of integers as plain loops.
+
+An item is one tile's height of rows of one matrix of the batch, in one of the groups of columns that a matrix is cut into. Items
+that follow one another share what is copied: `k` is taken in parts; of each part `x` is copied first, if at all, to the items' place in
+`room`; then each strip of `y` of the tile's width, if at all, to the stack, in lines that lie behind one another. A part is a chain of
+fused multiplications and additions from 0, k ascending, and is added to those before. So the bits of an element depend on its row,
+its column and the length of a part, and on nothing else: not on who took which items, on what was copied, or on the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nbgrad.kernels.tile import MORE, SHAPES
+
+# How an operand is read: where it lies; copied along the rows of what is written; turned, or by columns.
+AS_IT_LIES, COPIED, TURNED = 0, 1, 2
+ROWS = 192  # for which one strip of y, of up to 51 KB, is copied at a time, and that many rows of x, up to 0.3 MB
+PART = 384  # of k, at most
+PAD = 16  # elements behind a row that is copied, so that rows do not lie in the same lines of a cache
+
+_SOURCE = '''"""Products of a batch by tiles of {high} rows: items start..stop, counted through the rows, groups of columns and matrices."""
+from nbgrad.kernels.cpu.memory import address_of
+from nbgrad.kernels.cpu.stack import stack_{code}
+from nbgrad.kernels.cpu.tile import {names}
+from numba.extending import register_jitable
+
+
+@register_jitable(error_model="numpy")
+def rows_of(k, a, row, along, b, ldb, c, ldc, have, columns, how, d, ldd):
+    """The rows `have` of a strip of columns."""
+    while have > 0:
+        if have > {few}:
+            if columns >= {wide}:
+                {outer}((k, a, row, along, b, ldb, c, ldc, have, columns, how, d, ldd))
+            elif columns > {lanes}:
+                {edge}((k, a, row, along, b, ldb, c, ldc, have, columns, how, d, ldd))
+            else:
+                {narrow}((k, a, row, along, b, ldb, c, ldc, have, columns, how, d, ldd))
+            done = {high}
+        else:
+            {low_edge}((k, a, row, along, b, ldb, c, ldc, have, columns, how, d, ldd))
+            done = {low}
+        have -= done
+        a += done * row
+        c += done * ldc
+        d += done * ldd
+
+
+@register_jitable(error_model="numpy")
+def keep(x, row, along, m, k, copied, room, step):
+    """Rows of x in `room`, a tile's height `step` bytes from the next."""
+    for i in range(0, m, {high}):
+        a = x + i * row
+        have = min({high}, m - i)
+        if copied == {COPIED}:
+            for p in range(0, k, {wide}):
+                {move}((a + p * {size}, row, room + p * {size}, step // {high}, have, k - p))
+        else:
+            {keep_columns}((a, along, room, {high} * {size}, k, have))
+        room += step
+
+
+@register_jitable(error_model="numpy")
+def strips(x, row, along, copied, room, step, y, down, across, turned, panel, c, ldc, m, n, k, how, d, ldd):
+    """Rows and columns of one matrix, for one part of k."""
+    for j in range(0, n, {wide}):
+        columns = n - j
+        b = y + j * across
+        ldb = down
+        if turned == {COPIED}:
+            {move}((b, down, panel, {wide} * {size}, k, columns))
+        elif turned == {TURNED}:
+            for e in range(0, min({wide}, columns), {lanes}):
+                {turn}((b + e * across, across, columns - e, panel + e * {size}, {wide} * {size}, k))
+        if turned != {AS_IT_LIES}:
+            b = panel
+            ldb = {wide} * {size}
+        if copied == {AS_IT_LIES}:
+            rows_of(k, x, row, along, b, ldb, c + j * {size}, ldc, m, columns, how, d + j * {size}, ldd)
+        else:
+            for t in range(0, m, {high}):
+                a = room + t // {high} * step
+                have = min({high}, m - t)
+                at = c + j * {size} + t * ldc
+                dt = d + j * {size} + t * ldd
+                if copied == {COPIED}:
+                    rows_of(k, a, step // {high}, {size}, b, ldb, at, ldc, have, columns, how, dt, ldd)
+                else:
+                    rows_of(k, a, {size}, {high} * {size}, b, ldb, at, ldc, have, columns, how, dt, ldd)
+
+
+def @NAME@(start, stop, x, y, o, room, d, numbers):
+    tiles, groups, m, n, k, part, width, then = {first}
+    x_matrix, row, along, copied, step, y_matrix, down, across, turned, d_matrix, ldd = {second}
+    strip = stack_{code}({panel})
+    panel = address_of(strip)
+    ldc = n * {size}
+    at = start
+    while at < stop:
+        first = at % tiles
+        group = at // tiles
+        matrix = group // groups
+        count = min(tiles - first, stop - at, {block})
+        i = first * {high}
+        j = group % groups * width
+        rows = min(count * {high}, m - i)
+        c = o + matrix * m * ldc + i * ldc + j * {size}
+        add = d + matrix * d_matrix + i * ldd + j * {size}
+        xi = x + matrix * x_matrix + i * row
+        yj = y + matrix * y_matrix + j * across
+        kept = room + at * step
+        p = 0
+        while p < k:
+            length = min(part, k - p)
+            how = {MORE} if p > 0 else 0
+            if p + length == k:
+                how += then
+            if copied != {AS_IT_LIES}:
+                keep(xi + p * along, row, along, rows, length, copied, kept, step)
+            a = xi + p * along
+            b = yj + p * down
+            columns = min(width, n - j)
+            strips(a, row, along, copied, kept, step, b, down, across, turned, panel, c, ldc, rows, columns, length, how, add, ldd)
+            p += length
+        at += count
+'''
+
+
+def product(code: str, bits: int) -> tuple[str, Sequence[str]]:
+    """The kernel on vectors of so many bits, and its parameters."""
+    shape = SHAPES[bits][code]
+    (high, low), most, lanes = shape
+    size, wide = int(code[1]), most * lanes
+    of = f"{most}x{lanes}"
+    functions = {
+        "outer": f"outer_{code}_{high}x{of}",
+        "edge": f"edge_{code}_{high}x{of}",
+        "narrow": f"edge_{code}_{high}x1x{lanes}",
+        "low_edge": f"edge_{code}_{low}x{of}",
+        "move": f"move_{code}_{of}",
+        "keep_columns": f"move_{code}_{-(-high // lanes)}x{lanes}",
+        "turn": f"turn_{code}_{lanes}",
+    }
+    numbers = [f"numbers[{k}]" for k in range(19)]
+    source = _SOURCE.format(
+        **{**functions, "names": ", ".join(sorted({*functions.values()})), "code": code, "size": size},
+        **{"high": high, "low": low, "few": low * ((high - 1) // low), "wide": wide, "lanes": lanes},
+        **{"panel": (PART + lanes) * wide, "block": ROWS // high},
+        **{"first": ", ".join(numbers[:8]), "second": ", ".join(numbers[8:])},
+        **{"MORE": MORE, "COPIED": COPIED, "TURNED": TURNED, "AS_IT_LIES": AS_IT_LIES},
+    )
+    return source, ["i8"] * 7 + ["*i8"]

@@ -1,0 +1,86 @@
+"""The functions of `kernels/tile.py` for kernels, by their names: `outer_f4_12x2x16((k, a, ...))` is a call of what is defined there.
+
+Who imports a name gets its definition with the call. Un-jitted they are loops over numbers at addresses, whose products and sums are
+rounded twice where the tile's are once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import lower_builtin, type_callable
+
+from nbgrad.kernels import tile
+from nbgrad.kernels.tile import FLOOR, MORE, NAMES, PLUS
+
+_REALS = {"f4": ctypes.c_float, "f8": ctypes.c_double}
+
+
+def _loop(name: str) -> Callable[..., None]:
+    kind, code, shape = name.split("_")
+    real, counts = _REALS[code], [int(n) for n in shape.split("x")]
+    size, width = ctypes.sizeof(real), counts[-1] * (counts[-2] if len(counts) > 1 else 1)
+
+    def at(address: int) -> Any:
+        return real.from_address(int(address))
+
+    def outer(
+        k: int, a: int, row: int, along: int, b: int, ldb: int, c: int, ldc: int, have: int, columns: int,
+        how: int, d: int, ldd: int,
+    ) -> None:  # fmt: skip
+        for i in range(min(have, counts[0])):
+            for j in range(width if kind == "outer" else min(columns, width)):
+                total = 0.0
+                for p in range(k):
+                    x, y = at(a + i * row + p * along).value, at(b + p * ldb + j * size).value
+                    total = real(x * y + total).value
+                place = at(c + i * ldc + j * size)
+                total = real(place.value + total).value if how & MORE else total
+                total = real(at(d + i * ldd + j * size).value + total).value if how & PLUS else total
+                place.value = 0.0 if how & FLOOR and total < 0 else total
+
+    def move(source: int, source_step: int, to: int, to_step: int, rows: int, columns: int) -> None:
+        for i in range(rows):
+            for j in range(width):
+                there = at(source + i * source_step + j * size).value if j < columns else 0.0
+                at(to + i * to_step + j * size).value = there
+
+    def turn(source: int, source_step: int, have: int, to: int, to_step: int, k: int) -> None:
+        for p in range(-(-k // width) * width):
+            for i in range(width):
+                there = at(source + min(i, have - 1) * source_step + p * size).value if p < k else 0.0
+                at(to + p * to_step + i * size).value = there
+
+    return {"move": move, "turn": turn}.get(kind, outer)
+
+
+def _define(name: str) -> Callable[..., None]:
+    loop = _loop(name)
+    count = len(tile.params(name))
+
+    def call(given: tuple[int, ...]) -> None:
+        loop(*given)
+
+    @type_callable(call)
+    def typing(context: Any) -> Any:
+        return lambda given: types.void if len(given) == count else None
+
+    @lower_builtin(call, types.UniTuple)
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        text = "\n".join(tile.definitions(name).values())
+        context.active_code_library.add_llvm_module(binding.parse_assembly(text))
+        word = ir.IntType(64)
+        made = ir.FunctionType(ir.VoidType(), [word] * count)
+        function = cgutils.get_or_insert_function(builder.module, made, name)
+        builder.call(function, cgutils.unpack_tuple(builder, args[0]))
+        return context.get_dummy_value()
+
+    return call
+
+
+globals().update({name: _define(name) for name in NAMES})
