@@ -1119,6 +1119,21 @@ for n, shapes in POOLED.items():
         return getattr(T.nn.functional, f"max_unpool{n}d")(x, places.expand(x.shape).contiguous(), 2)
 
     case(f"max_unpool{n}d", unpool, *shapes, dtypes=FLOATS, strides=False)
+RESAMPLED = {1: (((2, 3, 5),),), 2: (((2, 3, 4, 5),),), 3: (((1, 2, 3, 4, 2),),)}
+for mode, n in (
+    *(("nearest", 1), ("nearest", 2), ("nearest", 3), ("nearest-exact", 2)),
+    *(("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3), ("area", 2)),
+):
+    more = {"forms": "", "where": F, "dtypes": FLOATS, "strides": False, "steps": True}
+    named = f"interpolate/{mode.replace('-', '_')}_{n}d"
+    op(named, *RESAMPLED[n], args=(7, None, mode), **more)
+    op(f"{named}_smaller", *RESAMPLED[n], args=(None, 0.7, mode), **more)
+    if "linear" in mode or mode == "bicubic":
+        op(f"{named}_corners", *RESAMPLED[n], args=(3, None, mode, True), **more)
+    if mode in ("bilinear", "bicubic"):
+        op(f"{named}_antialias", *RESAMPLED[n], args=(2, None, mode), kwargs=(("antialias", True),), **more)
+for shapes in ((((2, 4, 3),),), (((2, 3, 4, 3),),)):
+    op(f"local_response_norm/{len(shapes[0][0])}d", *shapes, forms="", where=F, args=(3, 0.1), dtypes=FLOATS)
 SAMPLED: dict[str, Any] = {"dtypes": (*FLOATS, "int64"), "strides": False}
 for name in ("trapezoid", "cumulative_trapezoid"):
     op(name, ((3, 4),), ((5,),), forms="", **SAMPLED)

@@ -24,6 +24,8 @@ from nbgrad.nn._maps import bilinear, embedding
 from nbgrad.nn._margins import *  # noqa: F403
 from nbgrad.nn._margins import __all__ as _margins
 from nbgrad.nn._norms import batch_norm, layer_norm, rms_norm
+from nbgrad.nn._resampling import *  # noqa: F403
+from nbgrad.nn._resampling import __all__ as _resampling
 from nbgrad.nn._shapes import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.padding import pad
@@ -321,6 +323,7 @@ __all__ = [
     *_losses_of_two,
     *_margins,
     *_pooling,
+    *_resampling,
     "alpha_dropout",
     "batch_norm",
     "bilinear",

@@ -60,12 +60,14 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
     "lp_pool1d",
@@ -121,6 +123,9 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sequence[_int] | _int) -> Tensor: ...
@@ -318,6 +323,15 @@ def instance_norm(
     momentum: _float = 0.1,
     eps: _float = 1e-05,
 ) -> Tensor: ...
+def interpolate(
+    input: Tensor,
+    size: Any | None = None,
+    scale_factor: Any | None = None,
+    mode: Any = "nearest",
+    align_corners: Any | None = None,
+    recompute_scale_factor: Any | None = None,
+    antialias: Any = False,
+) -> Tensor: ...
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -345,6 +359,9 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: _bool = Fa
 def leaky_relu_(input: Tensor, negative_slope: Number = 0.01) -> Tensor: ...
 def linear(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+def local_response_norm(
+    input: Tensor, size: Any, alpha: Any = 0.0001, beta: Any = 0.75, k: Any = 1.0
 ) -> Tensor: ...
 def log_softmax(
     input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | None = None
@@ -627,3 +644,12 @@ def triplet_margin_with_distance_loss(
     swap: _bool = False,
     reduction: str = "mean",
 ) -> Tensor: ...
+def upsample(
+    input: Tensor,
+    size: Any | None = None,
+    scale_factor: Any | None = None,
+    mode: Any = "nearest",
+    align_corners: Any | None = None,
+) -> Tensor: ...
+def upsample_bilinear(input: Tensor, size: Any | None = None, scale_factor: Any | None = None) -> Tensor: ...
+def upsample_nearest(input: Tensor, size: Any | None = None, scale_factor: Any | None = None) -> Tensor: ...

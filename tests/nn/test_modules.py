@@ -117,6 +117,13 @@ for dims, array in POOLED.items():
     }.items():
         MODULES[f"{name}{dims}d"] = (lambda n, b=build, d=dims: b(n, d), (array,))
 MODULES |= {
+    "Upsample": (lambda n: n.Upsample(scale_factor=(1.5, 2)), (PLANES,)),
+    "Upsample linear": (lambda n: n.Upsample(13, mode="linear", align_corners=True), (LINES,)),
+    "Upsample trilinear": (lambda n: n.Upsample((3, 7, 5), mode="trilinear"), (VOLUMES,)),
+    "UpsamplingNearest2d": (lambda n: n.UpsamplingNearest2d(scale_factor=2), (PLANES,)),
+    "UpsamplingBilinear2d": (lambda n: n.UpsamplingBilinear2d((4, 9)), (PLANES,)),
+    "LocalResponseNorm": (lambda n: n.LocalResponseNorm(2, 0.1), (PLANES,)),
+    "LocalResponseNorm of lines": (lambda n: n.LocalResponseNorm(3, 0.1, k=2), (LINES,)),
     "FractionalMaxPool2d": (lambda n: n.FractionalMaxPool2d(2, output_size=(3, 4)), (PLANES,)),
     "FractionalMaxPool3d": (lambda n: n.FractionalMaxPool3d(2, output_ratio=0.5), (VOLUMES,)),
     "MaxUnpool1d": (lambda n: n.MaxUnpool1d(2), (LINES, np.arange(9) * 2 + np.zeros((2, 3, 9), int))),

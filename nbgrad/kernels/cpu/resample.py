@@ -16,6 +16,7 @@ from nbgrad.kernels.templates import SCALARS, halves, read, write
 ROOM = 1024  # elements of a row that are summed side by side
 
 _SUMS = '''"""{title}, in {kind}."""
+import math
 import numpy as np
 {halves}from nbgrad.kernels.cpu.stack import stack_{kind}
 F = {scalar}
@@ -99,6 +100,8 @@ def sums(how: str, code: str, kind: str, zero: str) -> tuple[str, tuple[str, ...
             "column": ["at = meta[k + 2] - meta[k] + begin"],
         }
         term, element = f"weight * {term}", "weights[at + j] * room[j]"
+        if code == "u1":  # to the nearest
+            result = "min(max(math.floor(total + F(0.5)), 0), 255)"
     source = fill(
         _SUMS,
         title=_TITLES[how],

@@ -19,3 +19,4 @@ from nbgrad.nn.modules.pooling import *  # noqa: F403
 from nbgrad.nn.modules.rnn import *  # noqa: F403
 from nbgrad.nn.modules.sparse import *  # noqa: F403
 from nbgrad.nn.modules.transformer import *  # noqa: F403
+from nbgrad.nn.modules.upsampling import *  # noqa: F403

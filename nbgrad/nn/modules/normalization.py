@@ -162,4 +162,23 @@ class GroupNorm(Module):
         )
 
 
-__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
+class LocalResponseNorm(Module):
+    """Divides each element by a power of the mean square of `size` channels around its own: `F.local_response_norm`.
+
+    >>> nn.LocalResponseNorm(2, alpha=1.0)(torch.ones(1, 2, 1))
+    tensor([[[0.7378],
+             [0.5946]]])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

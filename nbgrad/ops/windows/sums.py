@@ -96,7 +96,8 @@ def _summed(input: Spec, taps: tuple[Taps, ...]) -> Run:
     out = planes(input, tuple([t.outs for t in taps]))
     three = [_one(how)] * (3 - len(taps)) + list(taps)
     code, kind = input.dtype.code, input.dtype.kind
-    kind = "i8" if kind[0] in "iub" else kind
+    if not input.dtype.is_floating_point:
+        kind = "f4" if how == "weighted" else "i8"
     # What is only copied keeps the sign of a zero.
     copied = how == "plain" and kind[0] == "f" and all([(t.last > t.first).all() for t in three])
     source, params = templates.sums(how, code, kind, "-0.0" if copied else "0")
