@@ -1,5 +1,6 @@
 """Tiers, and the state that a test may not leave behind."""
 
+import os
 import signal
 from collections.abc import Iterator
 from types import ModuleType
@@ -12,7 +13,8 @@ from tests.support import T
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TIERS = {"oracle", "cuda", "gpu", "slow"}
+TIERS = {"oracle", "cuda", "gpu", "slow", "emulated"}
+EMULATE = "NBGRAD_CUDA_EMULATE"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,13 +23,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if "emulated" in config.getoption("-m").split():
+        os.environ.setdefault(EMULATE, "1")
+
+
 @pytest.fixture(scope="session")
 def whole(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--whole"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fast tier, which the README runs, is what carries no other tier's mark."""
+    """The fast tier, which the README runs, is what carries no other tier's mark. What needs an emulated device is for processes that
+    have one: a test of the fast tier starts it."""
+    if not os.environ.get(EMULATE):
+        items[:] = [item for item in items if not item.get_closest_marker("emulated")]
     for item in items:
         if not TIERS & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.fast)

@@ -88,8 +88,9 @@ def spec(dtype: dtype, shape: Ints, strides: Ints | None, device: _device.device
     key = (dtype, shape, strides, device)
     found = _spec_of(key)
     if found is None:
-        if strides is None:
-            found = spec(dtype, shape, contiguous_strides(shape), device)
+        where = _backend.settled(device)
+        if strides is None or where is not device:
+            found = spec(dtype, shape, contiguous_strides(shape) if strides is None else strides, where)
         else:
             found = Spec(dtype, shape, strides, device)
         _specs.keep(key, found)

@@ -27,5 +27,9 @@ def outcomes(*args: str, emulate: str = "1") -> dict[str, str]:
     return dict(line.split(" ", 1) for line in lines)
 
 
+def test_programs() -> None:
+    run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", "tests/cuda/test_programs.py")
+
+
 def test_a_case_of_each_family() -> None:
     assert Counter(outcomes(*FEW).values()) == {"right": len(FEW)}
