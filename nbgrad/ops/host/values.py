@@ -37,8 +37,8 @@ from nbgrad.ops.pointwise.arithmetic import mul
 from nbgrad.ops.pointwise.comparisons import eq, isfinite, isnan, le, logical_and, logical_or
 from nbgrad.ops.pointwise.operators import add, sub
 from nbgrad.ops.reduce.sums import everywhere
-from nbgrad.ops.views.copy import copy_memory, to_dtype
-from nbgrad.ops.views.slices import unbind
+from nbgrad.ops.views.copy import contiguous, copy_memory, full, moved, to_dtype
+from nbgrad.ops.views.slices import narrow, unbind
 from nbgrad.tape.modes import state
 
 
@@ -362,8 +362,11 @@ DYNAMIC = (
 
 @prepared()
 def _nonzero(input: Spec) -> Run:
-    if not input.contiguous or not input.ndim or not input.numel:
-        return lambda t: of_array(_true_in(t._host()))
+    here = input.backend is backend.cpu
+    if not input.ndim or not input.numel or (here and not input.contiguous):
+        return lambda t: moved(of_array(_true_in(t._host())), dtypes.int64, input.device)
+    if not input.contiguous:
+        return lambda t: _nonzero(contiguous(t))
     find = true_places(input, False)
 
     def run(t: Tensor) -> Tensor:
@@ -392,10 +395,13 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     """
     if out is None and not as_tuple and type(input._spec) is Spec:
         return call_of(_nonzero, input)
+    if as_tuple and out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+    if not input.is_cpu:
+        found = _nonzero(input)
+        return unbind(found, 1) if as_tuple else _places_into("nonzero", out, found)
     array = input._host(DYNAMIC.format("nonzero"))
     if as_tuple:
-        if out is not None:
-            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return tuple(of_array(i) for i in np.atleast_1d(array).nonzero())
     return _places_into("nonzero", out, of_array(_true_in(array)))
 
@@ -415,10 +421,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    found = nonzero(input)._host()[:size]
-    rows = np.full((size, found.shape[1]), fill_value, np.int64)
-    rows[: len(found)] = found
-    return _places_into("nonzero_static", out, of_array(rows))
+    found = nonzero(input)
+    found = narrow(found, 0, 0, min(size, len(found)))
+    rows = full(found._spec.like((size, input.ndim)), fill_value)
+    narrow(rows, 0, 0, len(found)).copy_(found)
+    return _places_into("nonzero_static", out, rows)
 
 
 @method
