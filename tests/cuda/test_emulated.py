@@ -1,4 +1,4 @@
-"""A device `cuda` that the CPU plays: the case table on it, and what Python programs see of it. In processes of their own."""
+"""A device `cuda` that the CPU plays: the case table on it, and what programs see of it. In processes of their own."""
 
 import os
 import subprocess
@@ -13,7 +13,8 @@ from tests.cases import CASES
 # One of each family.
 FEW = [
     *("add", "exp", "where", "sum", "mean_dim", "std", "softmax", "layer_norm", "matmul", "linear_bias"),
-    *("cumsum", "cat", "transpose", "as_strided_overlapping", "amax", "logsumexp", "diagonal", "to_int32"),
+    *("cumsum", "cat", "transpose", "as_strided_overlapping", "amax", "logsumexp", "sort", "to_int32"),
+    *("getitem_ints", "scatter_reduce_sum", "masked_scatter", "quantile", "cdist_p_1", "unique"),
 ]
 
 
@@ -22,12 +23,41 @@ def run(*args: str, emulate: str = "1") -> str:
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", *args], env=env, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, f"{done.stdout[-500:]}\n{done.stderr}"
+    assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr}"
     assert not done.stderr, done.stderr
     return done.stdout
 
 
 def outcomes(*args: str, emulate: str = "1") -> dict[str, str]:
+    lines = run("-m", "tests.cuda.on_device", *args, emulate=emulate).splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
+def listed(file: str) -> list[str]:
+    return Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+
+
+def test_programs() -> None:
+    run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", "tests/cuda/test_programs.py")
+
+
+def test_a_case_of_each_family() -> None:
+    assert Counter(outcomes(*FEW).values()) == {"right": len(FEW)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["0", "1", "2", "deferred"])
+def test_the_table(way: str) -> None:
+    """In three orders of threads, and where nothing is done before somebody waits."""
+    found = outcomes("--order", way) if way != "deferred" else outcomes(emulate=way)
+    assert found.keys() == CASES.keys()
+    assert {name: said for name, said in found.items() if said not in ("right", "none")} == {}
+    assert sorted(name for name, said in found.items() if said == "none") == listed("no_kernel.txt")
+
+
+@pytest.mark.slow
+def test_what_goes_over_is_listed() -> None:
+    """Of calls that are not the first of their kind: the most uploads and downloads, then those of backward."""
     may = {name: list(map(int, counts)) for name, *counts in map(str.split, listed("transfers.txt"))}
     lines = run("-m", "tests.cuda.on_device", "--transfers").splitlines()
     assert len(lines) > 600
