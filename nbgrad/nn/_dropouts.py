@@ -9,7 +9,7 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.make import drawn, filled, sampling
+from nbgrad.ops.make import devices, drawn, filled, sampling
 from nbgrad.tape.modes import state
 
 _SELU = 1.7580993408473766  # what SELU tends to, far below zero
@@ -31,14 +31,25 @@ def _applied(input: Tensor, p: float, training: bool, inplace: bool, channels: b
             f"result type Float can't be cast to the desired output type {input.dtype.scalar_name}"
         )
     if p == 1:
-        return input.mul_(0) if inplace else e.mul(input, filled.zeros((), dtype=input.dtype))
+        return (
+            input.mul_(0)
+            if inplace
+            else e.mul(input, filled.zeros((), dtype=input.dtype, device=input.device))
+        )
     if channels and input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if channels or state.levels:
         shape: Any = (*tuple(input.shape)[:2], *(1,) * (input.ndim - 2)) if channels else input.shape
-        room = drawn.per_example(lambda sizes: filled.empty(sizes, dtype=input.dtype), shape)
+        room = drawn.per_example(
+            lambda sizes: filled.empty(sizes, dtype=input.dtype, device=input.device), shape
+        )
     else:
         room = filled.empty_like(input)  # in whose memory trials are drawn one after the other
+    if (
+        not (channels or inplace or alpha or room._spec.backend.prompt or state.levels)
+        and room._spec.contiguous
+    ):
+        return e.mul(input, devices.noise(room, None, 1 - p))
     noise = sampling.bernoulli_(room, 1 - p)
     if not alpha:
         noise.div_(1 - p)

@@ -14,22 +14,26 @@ from nbgrad.dispatch.transforms import batched
 from nbgrad.memory import dtypes
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec
+from nbgrad.ops.make import devices
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.data import from_array
 from nbgrad.ops.make.factories import _finish, _named, _of_a_like, _of_out, _sized, _spec, of_draws
 from nbgrad.ops.make.filled import _like, empty_like
-from nbgrad.ops.views.copy import moved
+from nbgrad.ops.order.sort import argsort
+from nbgrad.ops.views.copy import moved, to_dtype
 from nbgrad.tape.modes import state
 
 
 def generator_of(generator: Any) -> _random.Generator:
-    """The generator to draw from, if a vmap that is running allows to."""
+    """The CPU's generator to draw from, if a vmap that is running allows to."""
     for level in state.levels:
         if level.randomness == "error":
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
                 "flags on vmap or perform the randomness operation out of vmap"
             )
+    if generator is not None and generator.device.type != "cpu":
+        raise devices.of_another("cpu", generator)
     return _random.default_generator if generator is None else generator
 
 
@@ -42,10 +46,23 @@ def per_example(make: Callable[[tuple[int, ...]], Tensor], shape: Sequence[int])
     return t
 
 
-def _drawn(sp: Spec, generator: Any, draw: Callable[[Any, int, _dtype], Any]) -> Tensor:
-    """A tensor of what `draw(generator, n, dtype)` gives, as bytes; where no memory is, nothing is drawn."""
-    if not sp.backend.holds:
-        return empty(sp)
+def _drawn(
+    sp: Spec,
+    generator: Any,
+    draw: Callable[[Any, int, _dtype], Any],
+    there: Callable[[Tensor, Any], Tensor],
+) -> Tensor:
+    """A tensor of what `draw(generator, n, dtype)` gives, as bytes, or that `there(t, generator)` fills on a GPU; where no memory is,
+    nothing is drawn."""
+    if not sp.backend.prompt:
+        if not sp.backend.holds:
+            return empty(sp)
+        if not state.levels:
+            return there(empty(sp), generator)
+        generator_of(None)  # refuses, where random numbers are
+        return per_example(lambda shape: there(empty(sp.like(shape)), generator), tuple(sp.shape))
+    if generator is not None and generator.device.type != "cpu":
+        raise devices.of_another("cpu", generator)
     if not state.levels:
         gen = _random.default_generator if generator is None else generator
         return wrap(sp.backend.from_host(draw(gen, sp.numel, sp.dtype)), sp)
@@ -64,7 +81,7 @@ def rand(sp: Spec, generator: Any) -> Tensor:
     >>> torch.rand(3)
     tensor([0.4963, 0.7682, 0.0885])
     """
-    return _drawn(sp, generator, _random.units)
+    return _drawn(sp, generator, _random.units, devices.uniform)
 
 
 @of_draws(lambda t: _random.few_normals(t._spec), "normal_")
@@ -75,7 +92,7 @@ def randn(sp: Spec, generator: Any) -> Tensor:
     >>> torch.randn(3)
     tensor([ 1.5410, -0.2934, -2.1788])
     """
-    return _drawn(sp, generator, _random.normals)
+    return _drawn(sp, generator, _random.normals, devices.normal)
 
 
 def randint(
@@ -111,7 +128,8 @@ def randint(
 
     if out is not None:
         return _finish(_sized(out, sp.shape).random_(low, high, generator=generator), requires_grad)
-    return _finish(_drawn(sp, generator, draw), requires_grad)
+    made = _drawn(sp, generator, draw, lambda t, gen: devices.randint(t, gen, low, high))
+    return _finish(made, requires_grad)
 
 
 def randperm(
@@ -135,6 +153,8 @@ def randperm(
     sp = _spec("randperm", (n,), dtypes.int64 if dtype is None else dtype, device)
     if not sp.backend.holds:
         return _finish(empty(sp), requires_grad, out)
+    if not sp.backend.prompt and n:
+        return _finish(to_dtype(_order_there(sp, generator), sp.dtype), requires_grad, out)
     gen = generator_of(generator)
 
     def orders(shape: tuple[int, ...]) -> Tensor:
@@ -144,6 +164,17 @@ def randperm(
 
     t = per_example(orders, (n,)) if state.levels else from_array(_random.randperm(gen, n))
     return _finish(moved(t, sp.dtype, sp.device), requires_grad, out)
+
+
+def _order_there(sp: Spec, generator: Any) -> Tensor:
+    """The order of as many random integers, on a GPU; PyTorch's is another."""
+    keys = sp.like(dtype=dtypes.int64)
+
+    def drawn(shape: tuple[int, ...]) -> Tensor:
+        return argsort(devices.random(empty(keys.like(shape)), generator), -1)
+
+    generator_of(None)
+    return per_example(drawn, tuple(sp.shape))
 
 
 def _draws_where_they_lie(input: Tensor, memory_format: Any) -> bool:

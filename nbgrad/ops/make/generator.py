@@ -248,6 +248,9 @@ class OnDevice(Generator):
         return (_on_device_from_state, (self.device, self.state()))
 
 
+OnDevice.__name__ = Generator.__name__  # what signatures ask for, and to users the same
+
+
 def _on_device_from_state(where: _device.device, state: Array) -> Generator:
     return OnDevice(where).restore(state)
 

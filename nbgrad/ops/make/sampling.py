@@ -21,17 +21,19 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import written_by
 from nbgrad.kernels.cpu import counts
 from nbgrad.memory import backend, dtypes, layout
-from nbgrad.memory.storage import Batched
+from nbgrad.memory.storage import Batched, Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.host.values import of_array
+from nbgrad.ops.make import devices, factories, filled
 from nbgrad.ops.make import drawn as drawn_ops
-from nbgrad.ops.make import factories, filled
 from nbgrad.ops.make import generator as _random
 from nbgrad.ops.make.drawn import generator_of
 from nbgrad.ops.order.scan import cumsum
 from nbgrad.ops.order.sort import searchsorted, topk
 from nbgrad.ops.reduce.extremes import argmax
+from nbgrad.ops.reduce.sums import everywhere
 from nbgrad.ops.views.copy import copy_, copy_memory, to_dtype, zeros
+from nbgrad.ops.views.order import _permute
 from nbgrad.ops.views.shape import broadcast_to
 from nbgrad.tape.modes import state
 
@@ -49,13 +51,17 @@ def _write_of(node_name: str) -> Op:
     return Op(_nothing, {"input": lambda g: zeros(g._spec.dense())}, node_name)
 
 
-def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array]) -> Tensor:
-    """Write over all of `self` what `draw` gives for so many numbers, in the order in which its elements lie in memory."""
+There = Callable[[Tensor], Tensor]
+
+
+def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array], there: There) -> Tensor:
+    """Write over all of `self` what `draw` gives for so many numbers, or on a GPU what `there` fills a contiguous tensor with, in the
+    order in which its elements lie in memory."""
     check_write(self, state.grad and requires(self))
     if state.levels:
         generator_of(None)  # refuses, where random numbers are
         if type(self._buf) is Batched and self._buf.has:
-            _draw_examples(self, op, draw)
+            _draw_examples(self, op, draw, there)
             return written_by(self, op, (self,), {})
         if any(level.randomness == "different" for level in state.levels):
             raise RuntimeError(
@@ -64,21 +70,34 @@ def _drawn_into(self: Tensor, op: Op, draw: Callable[[int], Array]) -> Tensor:
             )
     if not self._spec.backend.holds:
         return written_by(self, op, (self,), {})
+    if not self._spec.backend.prompt and self._spec.contiguous:
+        there(self)
+        return written_by(self, op, (self,), {})
     order = sorted(range(self.ndim), key=lambda d: -self._spec.strides[d])
-    array = draw(self.numel()).reshape([tuple.__getitem__(self.shape, d) for d in order])
-    copy_memory(self, of_array(array.transpose([order.index(d) for d in range(self.ndim)])))
+    sizes = tuple([tuple.__getitem__(self.shape, d) for d in order])
+    drawn = _drawn_as(self._spec.like(sizes), draw, there)
+    if order != [*range(self.ndim)]:
+        drawn = _permute(drawn, dims=tuple([order.index(d) for d in range(self.ndim)]))
+    copy_memory(self, drawn)
     return written_by(self, op, (self,), {})
 
 
-def _draw_examples(self: Tensor, op: Op, draw: Callable[[int], Array]) -> None:
+def _drawn_as(sp: Spec, draw: Callable[[int], Array], there: There) -> Tensor:
+    """A new tensor of what is drawn."""
+    if sp.backend.prompt:
+        return of_array(draw(sp.numel).reshape(tuple(sp.shape)))
+    return there(empty(sp))
+
+
+def _draw_examples(self: Tensor, op: Op, draw: Callable[[int], Array], there: There) -> None:
     inner = self._buf.inner
     if self._buf.level.randomness == "same":
-        one = of_array(draw(self.numel()).reshape(tuple(self.shape)))
+        one = _drawn_as(self._spec.dense(), draw, there)
         copy_(inner, broadcast_to(one, tuple(inner.shape)))
     else:
         before, state.levels = state.levels, state.levels[: self._buf.level.index]
         try:
-            _drawn_into(inner, op, draw)
+            _drawn_into(inner, op, draw, there)
         finally:
             state.levels = before
 
@@ -106,7 +125,10 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     low = named.pop("from", from_)  # a word of Python's, so no parameter can be called so
     d = self._spec.dtype
     return _drawn_into(
-        self, _uniform, lambda n: _random.uniform(generator_of(generator), n, d, float(low), float(to))
+        self,
+        _uniform,
+        lambda n: _random.uniform(generator_of(generator), n, d, float(low), float(to)),
+        lambda t: devices.uniform(t, generator, float(low), float(to)),
     )
 
 
@@ -124,6 +146,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
         lambda n: _random.normal(
             generator_of(generator), n, self._spec.dtype, float(mean), float(std), blocks
         ),
+        lambda t: devices.normal(t, generator, float(mean), float(std)),
     )
 
 
@@ -136,13 +159,23 @@ def random_(
     >>> torch.empty(3).random_(2, 9)
     tensor([6., 5., 2.])
     """
-    low, d, gen = named.pop("from", from_), self._spec.dtype, generator_of(generator)
+    low, d = named.pop("from", from_), self._spec.dtype
     if low is None and to is None:
-        return _drawn_into(self, _random_all, lambda n: _random.random(gen, n, d))
+        return _drawn_into(
+            self,
+            _random_all,
+            lambda n: _random.random(generator_of(generator), n, d),
+            lambda t: devices.random(t, generator),
+        )
+    op, first, high = _random_range, low, _random.greatest(d) + 1 if to is None else to
     if to is None and "to" not in named and low != -(2**63):
-        return _drawn_into(self, _random_to, lambda n: _random.randint(gen, 0, low, n, d))
-    high = _random.greatest(d) + 1 if to is None else to
-    return _drawn_into(self, _random_range, lambda n: _random.randint(gen, low, high, n, d))
+        op, first, high = _random_to, 0, low
+    return _drawn_into(
+        self,
+        op,
+        lambda n: _random.randint(generator_of(generator), first, high, n, d),
+        lambda t: devices.randint(t, generator, first, high),
+    )
 
 
 @method
@@ -152,18 +185,30 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     >>> torch.empty(4).bernoulli_(0.5)
     tensor([0., 0., 1., 0.])
     """
-    gen = generator_of(generator)
     if not isinstance(p, Tensor):
         return _drawn_into(
-            self, _bernoulli_by, lambda n: _random.bernoulli(gen, float(p), n).astype(self._spec.dtype.np)
+            self,
+            _bernoulli_by,
+            lambda n: _random.bernoulli(generator_of(generator), float(p), n).astype(self._spec.dtype.np),
+            lambda t: devices.bernoulli(t, generator, float(p)),
         )
     chances = broadcast_to(p.detach(), self.shape)
     _real(chances, "\"bernoulli_tensor_cpu_p_\" not implemented for '{}'")
     return _drawn_into(
         self,
         _bernoulli_each,
-        lambda n: _random.bernoulli(gen, np.ascontiguousarray(chances._host())).astype(self._spec.dtype.np),
+        lambda n: _random.bernoulli(generator_of(generator), np.ascontiguousarray(chances._host())).astype(
+            self._spec.dtype.np
+        ),
+        lambda t: devices.bernoulli_each(t, generator, _lying_as(t, chances, self)),
     )
+
+
+def _lying_as(t: Tensor, chances: Tensor, self: Tensor) -> Tensor:
+    """The chances in the order in which the elements of `self` lie in memory, if `t` is drawn in that."""
+    if t is self:
+        return chances
+    return _permute(chances, dims=tuple(sorted(range(self.ndim), key=lambda d: -self._spec.strides[d])))
 
 
 @method
@@ -182,7 +227,10 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     return _drawn_into(
-        self, _exponential, lambda n: _random.exponential(generator_of(generator), n, float(lambd))
+        self,
+        _exponential,
+        lambda n: _random.exponential(generator_of(generator), n, float(lambd)),
+        lambda t: devices.exponential(t, generator, float(lambd)),
     )
 
 
@@ -201,7 +249,10 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     return _drawn_into(
-        self, _cauchy, lambda n: _random.cauchy(generator_of(generator), n, float(median), float(sigma))
+        self,
+        _cauchy,
+        lambda n: _random.cauchy(generator_of(generator), n, float(median), float(sigma)),
+        lambda t: devices.cauchy(t, generator, float(median), float(sigma)),
     )
 
 
@@ -216,7 +267,10 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     return _drawn_into(
-        self, _log_normal, lambda n: _random.log_normal(generator_of(generator), n, float(mean), float(std))
+        self,
+        _log_normal,
+        lambda n: _random.log_normal(generator_of(generator), n, float(mean), float(std)),
+        lambda t: devices.log_normal(t, generator, float(mean), float(std)),
     )
 
 
@@ -229,7 +283,12 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    return _drawn_into(self, _geometric, lambda n: _random.geometric(generator_of(generator), n, float(p)))
+    return _drawn_into(
+        self,
+        _geometric,
+        lambda n: _random.geometric(generator_of(generator), n, float(p)),
+        lambda t: devices.geometric(t, generator, float(p)),
+    )
 
 
 # ---------------------------------------------------------------- of tensors
@@ -257,6 +316,10 @@ def _normal_about(input: Tensor, *, std: float, generator: Any) -> Tensor:
 @differentiable("NormalBackward2", input=lambda g, input_spec: zeros(input_spec.dense()))
 def _normal_by(input: Tensor, *, mean: float, generator: Any) -> Tensor:
     return e.add(e.mul(_standard(input, generator), input), mean)
+
+
+def _place_of(*given: Any) -> Any:
+    return next(t.device for t in given if isinstance(t, Tensor))
 
 
 def normal(
@@ -298,14 +361,15 @@ def normal(
             if isinstance(t, Tensor):
                 _real(t, "\"normal_kernel_cpu\" not implemented for '{}'")
         if isinstance(std, Tensor):
-            if std.numel() and not (std._host() >= 0).all():
+            if std.numel() and not everywhere(e.ge(std.detach(), 0)):
                 raise RuntimeError("normal expects all elements of std >= 0.0")
         elif not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         if state.levels:  # each example's own numbers, or the same for all, are made where `randn` is
             shape = e.add(mean, std).shape
             d = (mean if isinstance(mean, Tensor) else std).dtype
-            got = e.add(e.mul(drawn_ops.randn(shape, dtype=d, generator=generator), std), mean)
+            drawn = drawn_ops.randn(shape, dtype=d, device=_place_of(mean, std), generator=generator)
+            got = e.add(e.mul(drawn, std), mean)
         elif isinstance(mean, Tensor) and isinstance(std, Tensor):
             got = _normal_both(mean, std, generator=generator)
         elif isinstance(mean, Tensor):
@@ -330,7 +394,7 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
     if p is not unset:
         return bernoulli_(empty(input._spec.dense()), p, generator=generator)
     if state.levels:
-        draws = drawn_ops.rand(input.shape, dtype=input.dtype, generator=generator)
+        draws = drawn_ops.rand(input.shape, dtype=input.dtype, device=input.device, generator=generator)
         got = to_dtype(e.lt(draws, input.detach()), input.dtype)
     else:
         got = _bernoulli(input, generator=generator)
@@ -369,8 +433,15 @@ def _count(name: str, generator: Any, *inputs: Array) -> Array:
     return out.reshape(first.shape)
 
 
+def _on_the_host(name: str, t: Tensor) -> None:
+    """How many words a count takes, the one before says: that is no work for many threads."""
+    if t._spec.backend.holds and not t._spec.backend.prompt:
+        raise NotImplementedError(f"{name}: no CUDA kernel in this release; move its operand with .cpu()")
+
+
 @differentiable("PoissonBackward0", input=lambda g, input_spec: zeros(input_spec.dense()))
 def _poisson(input: Tensor, *, generator: Any) -> Tensor:
+    _on_the_host("poisson", input)
     rates = np.asarray(input._host(), np.float64)
     if not (rates >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
@@ -398,6 +469,7 @@ def _no_derivative(g: Tensor) -> Tensor:
 
 @differentiable("NotImplemented", count=_no_derivative, prob=_no_derivative)
 def _binomial(count: Tensor, prob: Tensor, *, generator: Any) -> Tensor:
+    _on_the_host("binomial", count)
     shape = layout.broadcast_shapes(tuple(count.shape), tuple(prob.shape))
     return of_array(
         _count("binomial", generator, *(np.broadcast_to(t._host(), shape) for t in (count, prob)))
@@ -430,6 +502,19 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 # ---------------------------------------------------------------- of lines of weights
 
 
+def _check_weights(values: Array, several: bool) -> None:
+    if several:
+        for wrong, bad in (("< 0", ~(values >= 0)), ("= infinity or NaN", np.isinf(values))):
+            if bad.any():
+                raise RuntimeError(
+                    f"invalid multinomial distribution (encountering probability entry {wrong})"
+                )
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not (values.sum(-1) > 0).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
 @method
 def multinomial(
     input: Tensor,
@@ -455,25 +540,22 @@ def multinomial(
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if weights.is_meta:
         return filled.empty((*tuple(weights.shape)[:-1], num_samples), dtype=dtypes.int64, device="meta")
-    values = weights._host()
-    if replacement and num_samples > 1:
-        for wrong, bad in (("< 0", ~(values >= 0)), ("= infinity or NaN", np.isinf(values))):
-            if bad.any():
-                raise RuntimeError(
-                    f"invalid multinomial distribution (encountering probability entry {wrong})"
-                )
-    if not (np.isfinite(values) & (values >= 0)).all():
+    if weights._spec.backend.prompt:
+        _check_weights(weights._host(), replacement and num_samples > 1)
+    elif not everywhere(e.logical_and(e.ge(weights, 0), e.lt(weights, float("inf")))):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not (values.sum(-1) > 0).all():
+    elif not everywhere(e.gt(cumsum(weights, -1).narrow(-1, weights.shape[-1] - 1, 1), 0)):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if replacement and num_samples > 1:
-        sums = cumsum(weights, -1)
-        chances = _random.uniform(
-            generator_of(generator), num_samples * (weights.numel() // values.shape[-1]), dtypes.float64
+        sums, last = cumsum(weights, -1), tuple.__getitem__(weights.shape, -1)
+        shares = e.div(sums, sums.narrow(-1, last - 1, 1))
+        draws = drawn_ops.rand(
+            (*tuple(weights.shape)[:-1], num_samples),
+            dtype=dtypes.float64,
+            device=weights.device,
+            generator=generator_of(generator) if weights.is_cpu else generator,
         )
-        shares = e.div(sums, sums.narrow(-1, values.shape[-1] - 1, 1))
-        draws = of_array(chances.reshape((*values.shape[:-1], num_samples)))
-        got = searchsorted(to_dtype(shares, dtypes.float64), draws).clamp(max=values.shape[-1] - 1)
+        got = searchsorted(to_dtype(shares, dtypes.float64), draws).clamp(max=last - 1)
     else:
         race = e.div(weights, exponential_(filled.empty_like(weights), generator=generator))
         got = argmax(race, -1, True) if num_samples == 1 else topk(race, num_samples)[1]
