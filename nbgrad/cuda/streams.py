@@ -190,6 +190,7 @@ class Event:
         """Wait until it was passed."""
         if self._mark is not None:
             self._serves.driver.wait_for(self._mark)
+            self._serves.told.look()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from here to another mark."""

@@ -1,17 +1,21 @@
 """DLPack: memory shared with whatever library speaks it (torch, JAX, CuPy, NumPy), nothing copied.
 
-NumPy makes and reads the capsules. Promises users PyTorch's refusals: of a tensor that requires grad, of a stream on the CPU.
+NumPy makes and reads the capsules of the CPU's memory, `capsules.py` those of a GPU's, and who knows no DLPack is shown that as a
+`__cuda_array_interface__`. Promises users PyTorch's refusals: of a tensor that requires grad, of a stream on the CPU.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor, requires
+from nbgrad.core.tensor import Tensor, requires, storage_of, wrap
+from nbgrad.kernels.cuda.launch import streams
+from nbgrad.memory import dtypes, gpu
 from nbgrad.memory.device import device as _device
+from nbgrad.memory.storage import spec
 from nbgrad.ops.make.data import lent
 
 _CONSUMED = (
@@ -40,10 +44,70 @@ def _dlpack(
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
+    if self.is_cuda:
+        new = max_version is not None and max_version[0] >= 1
+        return _on_device(self, stream, new)
     if stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
     asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     return self._host().__dlpack__(**{name: value for name, value in asked.items() if value is not None})
+
+
+def _on_device(self: Tensor, stream: int | None, new: bool) -> Any:
+    """A capsule whose taker's stream waits for what the memory waits for."""
+    serves, index = _serves(self), self.device.index
+    if index != gpu.current.index:
+        raise BufferError(
+            f"Can't export tensors on a different CUDA device index. Expected: {index}. Current device: {gpu.current.index}."
+        )
+    if stream == 2:
+        raise BufferError("per-thread default stream is not supported.")
+    if stream == 0:
+        raise AssertionError("unsupported stream on CUDA: 0.")
+    _follow(serves, 0 if stream in (None, 1) else stream)
+    from nbgrad.exchange import capsules  # of which programs without a GPU need nothing
+
+    sp = self._spec
+    return capsules.made(self, self.data_ptr(), index, sp.dtype.code, sp.shape, sp.strides, new)
+
+
+def _serves(tensor: Tensor) -> gpu.CUDA:
+    serves: Any = tensor._spec.backend
+    return cast(gpu.CUDA, serves)
+
+
+def _follow(serves: gpu.CUDA, stream: int | None) -> None:
+    """Let another stream wait for what the current one was asked; -1 is nobody's."""
+    if stream is not None and stream not in (-1, streams.current):
+        event = serves.driver.event(False)
+        serves.driver.record(event, streams.current)
+        serves.driver.hold(stream, event)
+
+
+def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """The tensor's memory on a GPU, for libraries that know no DLPack; there is none on the CPU."""
+    if not self.is_cuda:
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.{self.dtype.scalar_name}Tensor If CUDA data is required "
+            "use tensor.cuda() to copy tensor to device memory."
+        )
+    if requires(self):
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use var.detach() to get "
+            "Variable that doesn't require grad."
+        )
+    sp = self._spec
+    return {
+        "typestr": sp.dtype.np.str,
+        "shape": tuple(sp.shape),
+        "strides": None if sp.contiguous else tuple([s * sp.itemsize for s in sp.strides]),
+        "data": (self.data_ptr() if sp.numel else 0, False),
+        "stream": streams.current or 1,
+        "version": 3,
+    }
+
+
+Tensor.__cuda_array_interface__ = property(_cuda_array_interface)  # type: ignore[attr-defined]
 
 
 def _dlpack_device(self: Tensor) -> tuple[DLDeviceType, int]:
@@ -52,7 +116,8 @@ def _dlpack_device(self: Tensor) -> tuple[DLDeviceType, int]:
     >>> torch.ones(2).__dlpack_device__()[1]
     0
     """
-    return DLDeviceType.kDLCPU, self.device.index or 0
+    kind = DLDeviceType.kDLCUDA if self.is_cuda else DLDeviceType.kDLCPU
+    return kind, self.device.index or 0
 
 
 for _name, _method in {"__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device}.items():
@@ -88,8 +153,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             raise AssertionError(
                 "device and copy kwargs not supported when ext_tensor is already a DLPack capsule."
             )
-    if device is not None:
-        _device(device)
+    where = None if device is None else _device(device)
+    if not bare and ext_tensor.__dlpack_device__()[0] == DLDeviceType.kDLCUDA:
+        t = _from_device(ext_tensor)
+        t = t if where is None else t.to(where)
+        return t.clone() if copy else t
     try:
         array = np.from_dlpack(_Capsule(ext_tensor) if bare else ext_tensor)
     except ValueError:
@@ -98,6 +166,25 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         raise
     t = lent(array)
     return t.clone() if copy else t
+
+
+def _from_device(source: Any) -> Tensor:
+    """A tensor over another library's memory on a GPU, behind what its own stream was asked."""
+    _, index = source.__dlpack_device__()
+    serves = gpu.of(_device("cuda", index))
+    asked = {"stream": streams.current or 1}
+    try:
+        capsule = source.__dlpack__(**asked, max_version=(1, 0))
+    except TypeError:  # from before there were versions
+        capsule = source.__dlpack__(**asked)
+    from nbgrad.exchange import capsules
+
+    shown = capsules.taken(capsule)
+    d = dtypes.from_numpy_dtype(np.dtype("?" if shown.code[0] == "b" else shown.code))
+    sp = spec(d, shown.shape, shown.strides, serves.device)
+    t = wrap(serves.foreign(shown.address, sp.nbytes, shown.owner), sp)
+    storage_of(t).lent = True
+    return t
 
 
 def to_dlpack(tensor: Tensor) -> Any:

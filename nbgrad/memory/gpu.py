@@ -7,6 +7,7 @@ made for it once, a kernel's code or the constants of a geometry, stays on the d
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import threading
 import warnings
@@ -92,17 +93,21 @@ class _Count:
 
 
 class _Told:
-    """What kernels tell the host. One flag is all of the device's, and is looked at by calls that wait, once a kernel has been given it."""
+    """What kernels tell the host. One flag is all of the device's: it lies in memory of the host that kernels write to, so that calls
+    which have waited read it without another copy."""
 
     def __init__(self, serves: CUDA) -> None:
-        self._serves, self._given = serves, False
-        self._flag: Buffer | None = None
+        self._serves = serves
+        self._words: ctypes.Array[ctypes.c_int64] | None = None
+        self._flag: Buffer
 
     @property
     def flag(self) -> tuple[Buffer, tuple[int]]:
-        if self._flag is None:
-            self._flag = self._serves.zeros(faults.BYTES)
-        self._given = True
+        if self._words is None:
+            address = self._serves.driver.pin(faults.BYTES)
+            self._flag = self._serves.foreign(address, faults.BYTES, self)
+            self._words = (ctypes.c_int64 * (faults.BYTES // 8)).from_address(address)
+            self._words[0] = 0
         return self._flag, (0,)
 
     @property
@@ -112,15 +117,9 @@ class _Told:
 
     def look(self) -> None:
         """Raise what a kernel told that has run by now."""
-        if not self._given or self._flag is None:
-            return
-        self._given = False
-        words = np.empty(faults.BYTES // 8, np.int64)
-        self._serves.driver.download(words, self._flag.address, streams.current)
-        number, value, size, dim = words.tolist()
-        if number:
-            self._serves.clear(self._flag, faults.BYTES)
-            error = faults.error(number, value, size, dim)
+        if self._words is not None and self._words[0]:
+            error = faults.error(*self._words)
+            self._words[0] = 0
             raise type(error)(f"{error}{_EARLIER}")
 
 
@@ -161,6 +160,12 @@ class CUDA:
     def clear(self, buffer: Any, nbytes: int) -> None:
         if nbytes:
             self.driver.fill(buffer.address, 0, nbytes, streams.current)
+
+    def foreign(self, address: int, nbytes: int, owner: Any) -> Buffer:
+        """Memory of another library, which `owner` keeps."""
+        shown = Buffer()
+        shown.serves, shown.address, shown.nbytes, shown.base = self, address, nbytes, owner
+        return shown
 
     def view(self, buffer: Any, offset: int) -> Buffer:
         shown: Buffer = buffer[offset:]
