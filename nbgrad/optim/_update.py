@@ -18,7 +18,6 @@ from nbgrad.autograd.grad_mode import enable_grad, set_grad_enabled
 from nbgrad.core.tensor import Tensor, storage_of
 from nbgrad.core.writes import check_write
 from nbgrad.expr.node import as_expr, free_vars, parameters, var
-from nbgrad.kernels import build
 from nbgrad.kernels.cpu import optim as _kernels
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec
@@ -52,16 +51,16 @@ class Rule:
         self.counts = "step" in given
         self.numbers = tuple(n for n in given if n != "step")
         self.buffers = tuple(parameters(body)[2:-1])
-        self._built: dict[tuple[str, str], Built] = {}
+        self._built: dict[tuple[str, str, Any], Built] = {}
 
-    def built(self, code: str, step: str) -> Built:
+    def built(self, code: str, step: str, backend: Any) -> Built:
         """The kernels for elements and counts of these dtypes."""
-        found = self._built.get((code, step))
+        found = self._built.get((code, step, backend))
         if found is None:
-            found = self._built[code, step] = self._build(code, step)
+            found = self._built[code, step, backend] = self._build(code, step, backend)
         return found
 
-    def _build(self, code: str, step: str) -> Built:
+    def _build(self, code: str, step: str, backend: Any) -> Built:
         prepared = {k: as_expr(e) for k, e in self.prepare(*map(var, parameters(self.prepare))).items()}
         inputs = ("p", "g", *self.buffers)
         results = self.body(*map(var, inputs), SimpleNamespace(**{n: var(n) for n in prepared}))
@@ -70,8 +69,8 @@ class Rule:
         begin = _kernels.begin(self.name, self.numbers, derived, step)
         update = _kernels.update(self.name, names, inputs, tuple(zip(("p", *self.buffers), results)), code)
         return Built(
-            build.kernel(f"{self.name}_begin", *begin).address,
-            build.kernel(f"{self.name}_update", *update, unrolled=False).address,
+            backend.kernel(f"{self.name}_begin", *begin).address,
+            backend.kernel(f"{self.name}_update", *update, unrolled=False).address,
             len(derived),
         )
 
@@ -109,7 +108,7 @@ class Table:
     def __init__(self, rule: Rule, rows: Sequence[Row], kept: list[Any], specs: list[Any]) -> None:
         self.rule, self.kept, self.specs = rule, kept, specs
         self.slow: list[int] = []
-        taken: dict[tuple[str, str], list[int]] = {}
+        taken: dict[tuple[str, str, Any], list[int]] = {}
         for k, row in enumerate(rows):
             if _fits(row):
                 check_write(row[0], False)
@@ -119,7 +118,7 @@ class Table:
         self.batches = [_Batch(rule, rows, chosen, *codes) for codes, chosen in taken.items()]
 
     def run(self, rows: Sequence[Row], numbers: list[float]) -> None:
-        packed = np.array(numbers, np.float64).view(np.uint8)
+        packed = np.array(numbers, np.float64)
         for batch in self.batches:
             batch.run(rows, packed)
         for k in self.slow:
@@ -127,22 +126,29 @@ class Table:
 
 
 class _Batch:
-    """The rows of one dtype."""
+    """The rows of one dtype on one device."""
 
-    def __init__(self, rule: Rule, rows: Sequence[Row], chosen: list[int], code: str, step: str) -> None:
-        self.chosen = chosen
-        self.built = rule.built(code, step)
+    def __init__(
+        self, rule: Rule, rows: Sequence[Row], chosen: list[int], code: str, step: str, backend: Any
+    ) -> None:
+        self.chosen, self.backend = chosen, backend
+        self.built = rule.built(code, step, backend)
+        self.sent = [_sender(backend) for _ in range(3)]
+        self.addresses = (
+            _kernels.addresses if backend.prompt else lambda buffers: [b.address for b in buffers]
+        )
         held = [[rows[k][0], *rows[k][3:]] for k in chosen]  # what is written: parameter and buffers
         lengths = [r[0]._spec.numel for r in held]
         self.total = sum(lengths)
         # Per row: length; addresses of parameter, gradient (filled in at each step), buffers.
         self.table = np.zeros((len(chosen), 3 + len(rule.buffers)), np.int64)
-        columns = [_kernels.addresses([t._buf for t in column]) for column in zip(*held)]
+        columns = [self.addresses([t._buf for t in column]) for column in zip(*held)]
         self.table[:, [0, 1, *range(3, 2 + len(columns))]] = np.array([lengths, *columns]).T
         self.counts = np.zeros((len(chosen), 2), np.int64)
         if rule.counts:
-            self.counts[:, 1] = _kernels.addresses([rows[k][2]._buf for k in chosen])
-        self.derived = np.empty(len(chosen) * self.built.derived).view(np.uint8)
+            self.counts[:, 1] = self.addresses([rows[k][2]._buf for k in chosen])
+        self.derived = backend.empty(8 * len(chosen) * self.built.derived)
+        self.rows = 1 if backend.prompt else len(chosen) + 1  # a device has a thread for each
         # Parameters that share memory are stepped one after the other, on one thread.
         nbytes = [n * held[0][0]._spec.itemsize for n in lengths]
         self.cut = 1 if _kernels.overlap(columns[0], nbytes) else self.total
@@ -152,18 +158,39 @@ class _Batch:
             storage_of(t)
 
     def run(self, rows: Sequence[Row], numbers: Any) -> None:
-        self.table[:, 2] = _kernels.addresses([rows[k][1]._buf for k in self.chosen])
-        backend = rows[self.chosen[0]][0]._spec.backend
-        count, table = len(self.chosen), self.table.reshape(-1).view(np.uint8)
-        counts = self.counts.reshape(-1).view(np.uint8)
-        backend.launch(3, "", 1)(self.built.begin, count, counts, numbers, self.derived)
-        backend.launch(2, "", self.cut)(self.built.update, self.total, table, self.derived)
+        self.table[:, 2] = self.addresses([rows[k][1]._buf for k in self.chosen])
+        given = (self.table, self.counts, numbers)
+        table, counts, numbers = [send(array) for send, array in zip(self.sent, given)]
+        launch = self.backend.launch
+        launch(3, "", self.rows)(self.built.begin, len(self.chosen), counts, numbers, self.derived)
+        launch(2, "", self.cut)(self.built.update, self.total, table, self.derived)
         for t, times in self.written:
             t._storage.version += times
 
 
-def _codes(row: Row) -> tuple[str, str]:
-    return row[0]._spec.dtype.np.str[1:], "" if row[2] is None else row[2]._spec.dtype.np.str[1:]
+def _bytes_of(array: Any) -> Any:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _sender(backend: Any) -> Callable[[Any], Any]:
+    """What makes an array memory that kernels read: another device's is sent when the array is not what it was the last time."""
+    if backend.prompt:
+        return _bytes_of
+    before, buffer = b"", None
+
+    def sent(array: Any) -> Any:
+        nonlocal before, buffer
+        now = array.tobytes()
+        if now != before:
+            before, buffer = now, backend.from_host(_bytes_of(array))
+        return buffer
+
+    return sent
+
+
+def _codes(row: Row) -> tuple[str, str, Any]:
+    p, step = row[0]._spec, row[2]
+    return p.dtype.np.str[1:], "" if step is None else step._spec.dtype.np.str[1:], p.backend
 
 
 _TAKEN = (dtypes.float32, dtypes.float64)
@@ -176,7 +203,7 @@ def _fits(row: Row) -> bool:
     return (
         sp.backend.holds
         and sp.dtype in _TAKEN
-        and (step is None or step._spec.dtype in _TAKEN)
+        and (step is None or (step._spec.dtype in _TAKEN and step._spec.device is sp.device))
         and sp.numel > 0
         and layout.is_dense(sp.shape, sp.strides)
         and all(_alike(t._spec, sp) for t in (grad, *buffers))
@@ -234,7 +261,7 @@ class RuleOptimizer(Optimizer):
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         """State of a parameter before its first step."""
-        counted = {"step": scalar(0.0, count_dtype())} if rule.counts else {}
+        counted = {"step": _count(0.0, p)} if rule.counts else {}
         return counted | {name: zeros_like(p) for name in rule.buffers}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -281,6 +308,8 @@ class RuleOptimizer(Optimizer):
                 if state.get(self._begun) is None:
                     state.update(self._init(p, group, later))
                     into = fresh
+                elif counts and state["step"]._spec.device is not p._spec.device and p.is_cuda:
+                    state["step"] = state["step"].to(p._spec.device)  # of a file from the CPU
                 if self._differs:
                     into = rows.setdefault((later, self._own(state, group)), [])
             into.append((p, grad, state["step"] if counts else None, *[state[n] for n in names]))
@@ -299,6 +328,12 @@ class RuleOptimizer(Optimizer):
         if table is None or not (_same(kept, table.kept) and _same(specs, table.specs)):
             table = self._tables[number, rule] = Table(rule, rows, kept, specs)
         table.run(rows, [float(x) for x in numbers])
+
+
+def _count(steps: float, p: Tensor) -> Tensor:
+    """The count of a parameter's steps: beside it, where kernels count on a device."""
+    made = scalar(steps, count_dtype())
+    return made.to(p._spec.device) if p.is_cuda else made
 
 
 def count_dtype() -> dtypes.dtype:
@@ -343,7 +378,9 @@ def check_capturable(
     group: dict[str, Any], what: str = "params and state_steps", devices: Sequence[str] = ("xla",)
 ) -> None:
     """PyTorch's kernels for the CPU cannot be captured, but for the fused ones, which do not care."""
-    if not group["capturable"] or group.get("fused") or all(p.grad is None for p in group["params"]):
+    if not group["capturable"] or group.get("fused"):
+        return
+    if all(p.grad is None or p.is_cuda for p in group["params"]):
         return
     allowed = ["cuda", "xpu", "hpu", "privateuseone", *(() if group["foreach"] else devices)]
     raise AssertionError(f"If capturable=True, {what} must be on supported devices: {allowed}.")

@@ -394,11 +394,11 @@ def _named(params: list[Any]) -> tuple[list[Any], list[str]]:
 
 
 def _fitted(value: Any, p: Tensor, group: dict[str, Any], key: str = "") -> Any:
-    """Loaded state in the dtype of its parameter. Counts stay as they are, but for what kernels read."""
+    """Loaded state in the dtype of its parameter, and where that is. Counts stay as they are, but for what kernels read."""
     if isinstance(value, Tensor):
         if key == "step":
-            return value.float() if group.get("capturable") or group.get("fused") else value
-        return value.to(p.dtype) if p.is_floating_point() else value
+            return value.float().to(p.device) if group.get("capturable") or group.get("fused") else value
+        return value.to(p.device, p.dtype) if p.is_floating_point() else value.to(p.device)
     if isinstance(value, dict):
         return {k: _fitted(v, p, group, k) for k, v in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):

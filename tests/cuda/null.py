@@ -35,6 +35,16 @@ class Null:
 null = Null()
 """
 
+RAISES = """
+def raises(kind, text, f, *args, **named):
+    try:
+        f(*args, **named)
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(text)
+"""
+
 
 @cache
 def library() -> str:

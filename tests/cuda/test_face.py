@@ -1,18 +1,10 @@
 """`torch.cuda` where there is a device, which the CPU plays: what it answers of memory, streams, graphs, generators. In processes of
 their own."""
 
+from tests.cuda.null import RAISES
 from tests.cuda.test_emulated import run
 
 BEGIN = "import nbgrad as torch\ncuda = torch.cuda\n"
-RAISES = """
-def raises(kind, text, f, *args):
-    try:
-        f(*args)
-    except kind as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError(text)
-"""
 
 
 def test_which_device_is_used() -> None:

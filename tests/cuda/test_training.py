@@ -1,0 +1,39 @@
+"""Training steps on a device that the CPU plays, beside those on the CPU."""
+
+from tests.cuda.test_emulated import run
+
+OPTIMISERS = """
+import io
+import nbgrad as torch
+from nbgrad import nn
+
+def losses(name, device):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).to(device)
+    options = {"momentum": 0.9} if name == "SGD" else {}
+    optimiser = getattr(torch.optim, name)(model.parameters(), lr=0.01, **options)
+    x, y = torch.randn(6, 4).to(device), torch.randint(0, 3, (6,)).to(device)
+    found = []
+    for turn in range(4):
+        if turn == 2:  # a state that went to the CPU and back
+            file = io.BytesIO()
+            torch.save(optimiser.state_dict(), file)
+            file.seek(0)
+            optimiser.load_state_dict(torch.load(file, map_location="cpu"))
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimiser.step()
+        found.append(loss.item())
+    assert all(v.device == p.device for p, s in optimiser.state.items() for v in s.values() if isinstance(v, torch.Tensor))
+    return found
+
+for name in "SGD Adam AdamW RMSprop Adagrad Adadelta NAdam RAdam Adamax Rprop ASGD".split():
+    for a, b in zip(losses(name, "cpu"), losses(name, "cuda"), strict=True):
+        assert abs(a - b) < 1e-6, name
+"""
+
+
+def test_every_optimiser_steps_as_on_the_cpu() -> None:
+    for emulate in ("1", "deferred"):
+        run("-c", OPTIMISERS, emulate=emulate)
