@@ -77,6 +77,10 @@ from nbgrad.memory.dtypes import uint8 as uint8
 from nbgrad.memory.layout import Size as Size
 from nbgrad.nn import _dropouts as _dropouts
 from nbgrad.nn._dropouts import native_dropout as native_dropout
+from nbgrad.nn._grids import affine_grid_generator as affine_grid_generator
+from nbgrad.nn._grids import grid_sampler as grid_sampler
+from nbgrad.nn._grids import grid_sampler_2d as grid_sampler_2d
+from nbgrad.nn._grids import grid_sampler_3d as grid_sampler_3d
 from nbgrad.nn._norms import native_layer_norm as native_layer_norm
 from nbgrad.nn._recurrent import *  # noqa: F403
 from nbgrad.nn.functional import channel_shuffle as channel_shuffle

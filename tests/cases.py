@@ -1134,6 +1134,28 @@ for mode, n in (
         op(f"{named}_antialias", *RESAMPLED[n], args=(2, None, mode), kwargs=(("antialias", True),), **more)
 for shapes in ((((2, 4, 3),),), (((2, 3, 4, 3),),)):
     op(f"local_response_norm/{len(shapes[0][0])}d", *shapes, forms="", where=F, args=(3, 0.1), dtypes=FLOATS)
+AT: dict[str, Any] = {"dtypes": ("float64",), "strides": False, "domain": ((-2.0, 2.0), (-0.9, 0.9))}
+for mode in ("bilinear", "nearest", "bicubic"):
+    case(
+        f"grid_sample_{mode}",
+        lambda T, x, g, m=mode: T.nn.functional.grid_sample(x, g, m, "zeros", False),
+        ((2, 3, 4, 3), (2, 2, 3, 2)),
+        **AT,
+    )
+case(
+    "grid_sample_3d",
+    lambda T, x, g: T.nn.functional.grid_sample(x, g, "bilinear", "zeros", True),
+    ((1, 2, 3, 4, 3), (1, 2, 2, 2, 3)),
+    **AT,
+)
+for n, shapes in ((2, ((2, 2, 3),)), (3, ((1, 3, 4),))):
+    case(
+        f"affine_grid_{n}d",
+        lambda T, m, n=n: T.nn.functional.affine_grid(m, (m.shape[0], 1, *(2, 3, 4)[:n]), False),
+        shapes,
+        dtypes=FLOATS,
+        strides=False,
+    )
 SAMPLED: dict[str, Any] = {"dtypes": (*FLOATS, "int64"), "strides": False}
 for name in ("trapezoid", "cumulative_trapezoid"):
     op(name, ((3, 4),), ((5,),), forms="", **SAMPLED)

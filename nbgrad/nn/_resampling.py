@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.arrange.padding import pad
@@ -118,6 +119,8 @@ def interpolate(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
     if mode == "area" and input.ndim in _AREA:
+        if input.ndim == 3:
+            check("adaptive_avg_pool1d", (input, outs), {})
         return _AREA[input.ndim](input, outs)
     _check_mode(input, mode, bool(align_corners), antialias)
     return _resampled(input, mode, outs, factors, bool(align_corners), antialias)

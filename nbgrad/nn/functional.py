@@ -13,6 +13,7 @@ from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.memory import dtypes
 from nbgrad.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
 from nbgrad.nn._dropouts import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
+from nbgrad.nn._grids import affine_grid, grid_sample
 from nbgrad.nn._groups import group_norm, instance_norm
 from nbgrad.nn._losses import *  # noqa: F403
 from nbgrad.nn._losses import __all__ as _losses
@@ -324,6 +325,7 @@ __all__ = [
     *_margins,
     *_pooling,
     *_resampling,
+    "affine_grid",
     "alpha_dropout",
     "batch_norm",
     "bilinear",
@@ -340,6 +342,7 @@ __all__ = [
     "feature_alpha_dropout",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",

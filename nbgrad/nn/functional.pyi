@@ -21,6 +21,7 @@ __all__ = [
     "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -50,6 +51,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -145,6 +147,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: _bool =
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: _bool = False
 ) -> Tensor: ...
+def affine_grid(theta: Tensor, size: Any, align_corners: Any | None = None) -> Tensor: ...
 def alpha_dropout(
     input: Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False
 ) -> Tensor: ...
@@ -285,6 +288,13 @@ def gaussian_nll_loss(
 ) -> Tensor: ...
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor: ...
 def glu(input: Tensor, dim: _int = -1) -> Tensor: ...
+def grid_sample(
+    input: Any,
+    grid: Any,
+    mode: Any = "bilinear",
+    padding_mode: Any = "zeros",
+    align_corners: Any | None = None,
+) -> Tensor: ...
 def group_norm(
     input: Tensor,
     num_groups: _int,

@@ -1,0 +1,181 @@
+"""Images read where a grid says, and grids of affine maps.
+
+Reading at a place is a sum of elements with weights that depend on the place, and adding there its adjoint. Each takes for every
+coordinate the order of the derivative that is meant of its weights, so that of both ops the gradients are made of these ops again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nbgrad.base.tables import cached
+from nbgrad.core.op import LINEAR
+from nbgrad.core.tensor import Tensor, empty
+from nbgrad.dispatch.elementwise import differentiable
+from nbgrad.kernels.cpu import grids as templates
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
+from nbgrad.ops import pointwise as e
+from nbgrad.ops.index.place import _of_array
+from nbgrad.ops.linear.products import bmm
+from nbgrad.ops.reduce.sums import sum as sum_over
+from nbgrad.ops.rows.softmax import _all_have
+from nbgrad.ops.views.copy import to_dtype, zeros
+from nbgrad.ops.views.join import stack
+from nbgrad.ops.views.order import transpose
+from nbgrad.ops.views.shape import expand, reshape
+from nbgrad.ops.windows.extremes import _dense, of_three
+
+MODES = ("linear", "nearest", "cubic")  # and paddings: zeros, border, reflection
+
+
+@cached(1024)
+def _runner(adds: bool, mode: str, sp: Spec, grid: Spec, size: Ints, settings: Ints) -> Callable[..., Tensor]:
+    """`size` is that of what is read; `settings` are padding, corners, and orders of derivatives."""
+    count, channels = tuple(sp.shape)[:2]
+    places = tuple(grid.shape)[1:-1]
+    out = sp.like((count, channels, *(size if adds else places)))
+    code = sp.dtype.code
+    source, params = templates.sample(adds, mode, len(size), code, sp.dtype.kind)
+    name = f"grid_{'add' if adds else 'sample'}_{mode}{len(size)}d_{code}"
+    address = sp.backend.kernel(name, source, params).address
+    points = prod(places)
+    items = (count if adds else count * points) if out.numel else 0
+    launch = sp.backend.launch(4, "", max(out.numel, sp.numel) if items > 1 else items)
+    meta = sp.backend.constants([channels, points, *of_three(size), *settings])
+
+    def run(t: Tensor, at: Tensor) -> Tensor:
+        got = empty(out)
+        launch(address, items, meta, got._buf, t._buf, at._buf)
+        return got
+
+    return run
+
+
+def _merged(op: Any, has: Sequence[bool], *tensors: Tensor, **static: Any) -> Tensor:
+    """The examples of a vmap as examples of one batch."""
+    first, grid = _all_have(has, *tensors)
+    size, count, *_ = first.shape
+    merged = [reshape(t, (size * count, *t.shape[2:])) for t in (first, grid)]
+    got = op(*merged, **static)
+    apart: Tensor = reshape(got, (size, count, *got.shape[1:]))
+    return apart
+
+
+def _raised(orders: Ints, k: int) -> Ints:
+    return (*orders[:k], orders[k] + 1, *orders[k + 1 :])
+
+
+def _by_grid(g: Tensor, read: Callable[[Ints], Tensor], orders: Ints, mode: str, grid: Tensor) -> Tensor:
+    """The gradient by each coordinate: what is read by derived weights, and how much of it is wanted, over all channels."""
+    if mode == "nearest":
+        return zeros(grid._spec.plain.dense())
+    found = [sum_over(e.mul(g, read(_raised(orders, k))), 1) for k in range(len(orders))]
+    joined: Tensor = stack(found, -1)
+    return joined
+
+
+def _sampler(dims: int) -> Callable[..., Any]:
+    name = f"grid_sampler_{dims}d"
+
+    @differentiable(
+        f"GridSampler{dims}D",
+        raw=True,
+        unmoved=name,
+        batch=lambda has, *tensors, **static: _merged(sample, has, *tensors, **static),
+        input=lambda g, grid, input_spec, mode, padding, corners, orders: add(
+            g,
+            grid,
+            size=tuple(input_spec.shape)[-dims:],
+            mode=mode,
+            padding=padding,
+            corners=corners,
+            orders=orders,
+        ),
+        grid=lambda g, input, grid, mode, padding, corners, orders: _by_grid(
+            g,
+            lambda o: sample(input, grid, mode=mode, padding=padding, corners=corners, orders=o),
+            orders,
+            mode,
+            grid,
+        ),
+    )
+    def sample(
+        input: Tensor, grid: Tensor, *, mode: str, padding: int, corners: bool, orders: Ints
+    ) -> Tensor:
+        sp, size = input._spec.dense(), tuple(input.shape)[-dims:]
+        run = _runner(False, mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
+        return run(_dense(input), _dense(grid))
+
+    @differentiable(
+        f"GridSampler{dims}DBackward",
+        raw=True,
+        unmoved=f"{name}_backward",
+        batch=lambda has, *tensors, **static: _merged(add, has, *tensors, **static),
+        grad=lambda g, grid, mode, padding, corners, orders: sample(
+            g, grid, mode=mode, padding=padding, corners=corners, orders=orders
+        ),
+        grid=lambda g, grad, grid, mode, padding, corners, orders: _by_grid(
+            grad,
+            lambda o: sample(g, grid, mode=mode, padding=padding, corners=corners, orders=o),
+            orders,
+            mode,
+            grid,
+        ),
+    )
+    def add(
+        grad: Tensor, grid: Tensor, *, size: Ints, mode: str, padding: int, corners: bool, orders: Ints
+    ) -> Tensor:
+        sp = grad._spec.dense()
+        run = _runner(True, mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
+        return run(_dense(grad), _dense(grid))
+
+    return sample
+
+
+sampler = {dims: _sampler(dims) for dims in (2, 3)}
+
+
+# ---------------------------------------------------------------- grids of affine maps
+
+
+def _steps(count: int, corners: bool) -> Any:
+    """Coordinates of the middles of elements, where -1 and 1 are the outermost ones or the edges."""
+    if count < 2:
+        return np.zeros(count)
+    steps = np.linspace(-1, 1, count)
+    return steps if corners else steps * (count - 1) / count
+
+
+def _identity(size: Ints, corners: bool, like: Tensor) -> Tensor:
+    """The coordinates of all elements, those of columns first, and a 1: a row for each."""
+    lines = [_steps(n, corners) for n in size]
+    axes = np.meshgrid(*lines, indexing="ij")[::-1]
+    rows = np.stack([*axes, np.ones(size)], -1).reshape(-1, len(size) + 1)
+    return to_dtype(_of_array(np.ascontiguousarray(rows)).to(like.device), like.dtype)
+
+
+@differentiable(
+    "AffineGridGenerator",
+    tangent=LINEAR,
+    theta=lambda g, size, corners: _affine_back(g, size, corners),
+)
+def affine_grid(theta: Tensor, *, size: Ints, corners: bool) -> Tensor:
+    """A batch of maps, each of the elements of an image of this size."""
+    rows = _identity(size, corners, theta)
+    count = theta.shape[0]
+    places = bmm(expand(rows, (count, *rows.shape)), transpose(theta, 1, 2))
+    made: Tensor = reshape(places, (count, *size, len(size)))
+    return made
+
+
+def _affine_back(g: Tensor, size: Ints, corners: bool) -> Tensor:
+    rows = _identity(size, corners, g)
+    count = g.shape[0]
+    flat = reshape(g, (count, prod(size), len(size)))
+    found: Tensor = bmm(transpose(flat, 1, 2), expand(rows, (count, *rows.shape)))
+    return found
