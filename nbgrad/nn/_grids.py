@@ -150,9 +150,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """For `grid_sample`: where the maps `theta` (examples, 2, 3) take the elements of an image of this `size` (examples, channels, rows,
     columns); volumes have maps of 3 rows and 4 columns. -1 and 1 are the middles of the outermost elements, or their edges.
 
-    >>> F.affine_grid(torch.tensor([[[2.0, 0.0, 0.0], [0.0, 1.0, 0.5]]]), (1, 1, 1, 2), align_corners=True)
-    tensor([[[[-2.0000,  0.5000],
-              [ 2.0000,  0.5000]]]])
+    >>> F.affine_grid(torch.tensor([[[2.0, 0.0, 0.0], [0.0, 1.0, 0.5]]]), (1, 1, 1, 2), align_corners=False)
+    tensor([[[[-1.0000,  0.5000],
+              [ 1.0000,  0.5000]]]])
     """
     if align_corners is None:
         warnings.warn(_CHANGED, stacklevel=3)
