@@ -154,6 +154,7 @@ from nbgrad.ops.views.order import *  # noqa: F403
 from nbgrad.ops.views.shape import *  # noqa: F403
 from nbgrad.ops.views.slices import *  # noqa: F403
 from nbgrad.ops.views.views import *  # noqa: F403
+from nbgrad.ops.windows.convolutions import *  # noqa: F403
 from nbgrad.ops.windows.pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
 from nbgrad.ops.windows.pooling import adaptive_max_pool1d_with_indices as adaptive_max_pool1d  # noqa: F401
 from nbgrad.ops.windows.pooling import avg_pool1d as avg_pool1d

@@ -483,6 +483,75 @@ def conj(input: Tensor) -> Tensor: ...
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def conj_physical_(input: Tensor) -> Tensor: ...
 def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: Number = 0) -> Tensor: ...
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int | str = 0,
+    dilation: Sequence[_int] | _int = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int | str = 0,
+    dilation: Sequence[_int] | _int = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int | str = 0,
+    dilation: Sequence[_int] | _int = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tensor: ...
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    output_padding: Sequence[_int] | _int = 0,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = 1,
+) -> Tensor: ...
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    output_padding: Sequence[_int] | _int = 0,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = 1,
+) -> Tensor: ...
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    output_padding: Sequence[_int] | _int = 0,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = 1,
+) -> Tensor: ...
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    transposed: _bool,
+    output_padding: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
 def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def corrcoef(input: Tensor) -> Tensor: ...
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...

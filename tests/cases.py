@@ -1367,6 +1367,53 @@ case("setitem_number", lambda T, x: assign(T, x, 2.5, (0, slice(1, 3))), ((3, 4)
 case("getitem_0dim", lambda T, x: x[()], ((),))
 
 
+# ---- windows
+CONVOLUTIONS: dict[str, tuple[tuple[Operands, ...], dict[str, Any]]] = {
+    "conv1d": ((((2, 3, 6), (4, 3, 2)), ((3, 6), (4, 3, 2))), {}),
+    "conv1d/settings": ((((2, 4, 7), (6, 2, 3), (6,)),), {"stride": 2, "padding": 2, "groups": 2}),
+    "conv1d/same": ((((2, 3, 5), (2, 3, 3), (2,)),), {"padding": "same", "dilation": 2}),
+    "conv2d": ((((2, 3, 5, 6), (5, 3, 3, 2), (5,)), ((3, 5, 6), (5, 3, 3, 2), (5,))), {}),
+    "conv2d/point": ((((2, 6, 3, 3), (5, 6, 1, 1)),), {}),
+    "conv2d/strided": ((((2, 3, 7, 6), (4, 3, 3, 3)),), {"stride": (2, 3), "padding": (1, 2)}),
+    "conv2d/dilated": ((((1, 2, 6, 7), (3, 2, 2, 3), (3,)),), {"dilation": (2, 3), "padding": 1}),
+    "conv2d/depthwise": ((((2, 3, 5, 5), (6, 1, 3, 3), (6,)),), {"groups": 3, "padding": 1}),
+    "conv3d": ((((2, 2, 4, 3, 4), (3, 2, 2, 2, 3), (3,)),), {"padding": (0, 1, 1), "stride": (1, 2, 1)}),
+    "conv_transpose1d": ((((2, 3, 4), (3, 2, 3), (2,)), ((3, 4), (3, 2, 3), (2,))), {"stride": 2}),
+    "conv_transpose2d": (
+        (((2, 4, 3, 4), (4, 2, 3, 2), (4,)),),
+        {"stride": (2, 3), "padding": 1, "output_padding": 1, "groups": 2},
+    ),
+    "conv_transpose2d/dilated": ((((1, 2, 3, 3), (2, 3, 2, 2)),), {"dilation": 2}),
+    "conv_transpose3d": (
+        (((1, 2, 2, 3, 2), (2, 3, 2, 2, 2), (3,)),),
+        {"stride": (1, 2, 2), "padding": (0, 0, 1)},
+    ),
+}
+for name, (shapes, settings) in CONVOLUTIONS.items():
+    op(name, *shapes, forms="", where=F, kwargs=tuple(settings.items()), steps=True, **NO_HALF)
+# PyTorch's second derivatives of no image end where its first ones are made.
+op("conv2d/empty", ((0, 3, 6, 5), (4, 3, 2, 3), (4,)), forms="", where=F, **NO_GRAD)
+op("conv_transpose2d/empty", ((0, 3, 6, 5), (3, 4, 2, 3), (4,)), forms="", where=F, **NO_GRAD)
+op(
+    "unfold/images",
+    ((2, 3, 4, 5),),
+    ((3, 4, 5),),
+    ((0, 3, 4, 5),),
+    where=F,
+    forms="",
+    args=((2, 3), 1, (1, 0), (2, 1)),
+)
+op(
+    "fold",
+    ((2, 12, 15),),
+    ((12, 15),),
+    ((0, 12, 15),),
+    where=F,
+    forms="",
+    args=((4, 5), (2, 3), 1, 1, (2, 1)),
+)
+
+
 # ---- in-place writes through views: the history of the base is rewritten
 def through_view(write: Callable[..., Any]) -> Callable[..., Any]:
     def fn(T: ModuleType, x: Any, *rest: Any) -> Any:

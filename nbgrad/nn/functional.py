@@ -58,6 +58,16 @@ from nbgrad.ops.reduce.extremes import argmax
 from nbgrad.ops.rows import softmax as rows
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.shape import unsqueeze
+from nbgrad.ops.windows.columns import fold, unfold
+from nbgrad.ops.windows.convolutions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from nbgrad.ops.windows.pooling import *  # noqa: F403
 from nbgrad.ops.windows.pooling import __all__ as _pooling
 
@@ -332,6 +342,13 @@ __all__ = [
     "celu",
     "channel_shuffle",
     "celu_",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "dropout",
     "elu",
     "elu_",
@@ -340,6 +357,7 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "feature_alpha_dropout",
+    "fold",
     "gelu",
     "glu",
     "grid_sample",
@@ -385,4 +403,5 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "threshold_",
+    "unfold",
 ]

@@ -33,6 +33,13 @@ __all__ = [
     "celu",
     "celu_",
     "channel_shuffle",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -44,6 +51,7 @@ __all__ = [
     "elu_",
     "embedding",
     "feature_alpha_dropout",
+    "fold",
     "fractional_max_pool2d",
     "fractional_max_pool2d_with_indices",
     "fractional_max_pool3d",
@@ -125,6 +133,7 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
     "upsample",
     "upsample_bilinear",
     "upsample_nearest",
@@ -208,6 +217,64 @@ def binary_cross_entropy_with_logits(
 def celu(input: Tensor, alpha: Number = 1.0, inplace: _bool = False) -> Tensor: ...
 def celu_(input: Tensor, alpha: Number = 1.0) -> Tensor: ...
 def channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int | str = 0,
+    dilation: Sequence[_int] | _int = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int | str = 0,
+    dilation: Sequence[_int] | _int = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int | str = 0,
+    dilation: Sequence[_int] | _int = 1,
+    groups: _int = 1,
+) -> Tensor: ...
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tensor: ...
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    output_padding: Sequence[_int] | _int = 0,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = 1,
+) -> Tensor: ...
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    output_padding: Sequence[_int] | _int = 0,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = 1,
+) -> Tensor: ...
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    output_padding: Sequence[_int] | _int = 0,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = 1,
+) -> Tensor: ...
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -245,6 +312,14 @@ def embedding(
 ) -> Tensor: ...
 def feature_alpha_dropout(
     input: Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False
+) -> Tensor: ...
+def fold(
+    input: Tensor,
+    output_size: Sequence[_int] | _int,
+    kernel_size: Sequence[_int] | _int,
+    dilation: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    stride: Sequence[_int] | _int = 1,
 ) -> Tensor: ...
 def fractional_max_pool2d(
     input: Tensor,
@@ -653,6 +728,13 @@ def triplet_margin_with_distance_loss(
     margin: _float = 1.0,
     swap: _bool = False,
     reduction: str = "mean",
+) -> Tensor: ...
+def unfold(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    dilation: Sequence[_int] | _int = 1,
+    padding: Sequence[_int] | _int = 0,
+    stride: Sequence[_int] | _int = 1,
 ) -> Tensor: ...
 def upsample(
     input: Tensor,

@@ -79,6 +79,30 @@ MODULES |= {
     "PReLU per channel": (lambda n: n.PReLU(4, 0.1), (X,)),
     "RReLU in evaluation": (lambda n: n.RReLU(0.1, 0.3).eval(), (X,)),
 }
+IMAGES, VOLUMES = RNG.normal(size=(2, 4, 6, 5)), RNG.normal(size=(2, 4, 3, 4, 3))
+MODULES |= {
+    "Conv1d": (lambda n: n.Conv1d(4, 3, 2), (MIXED,)),
+    "Conv1d circular": (lambda n: n.Conv1d(4, 3, 3, padding=2, padding_mode="circular"), (MIXED,)),
+    "Conv2d": (lambda n: n.Conv2d(4, 6, 3, 2, 1), (IMAGES,)),
+    "Conv2d of groups": (lambda n: n.Conv2d(4, 6, (3, 2), 1, (1, 0), (1, 2), 2, False), (IMAGES,)),
+    "Conv2d depthwise": (lambda n: n.Conv2d(4, 4, 3, padding="same", groups=4), (IMAGES,)),
+    "Conv2d reflecting": (lambda n: n.Conv2d(4, 3, 3, padding=(1, 2), padding_mode="reflect"), (IMAGES,)),
+    "Conv2d of the same size": (
+        lambda n: n.Conv2d(4, 3, (2, 3), padding="same", padding_mode="replicate"),
+        (IMAGES,),
+    ),
+    "Conv2d of one image": (lambda n: n.Conv2d(4, 3, 3), (IMAGES[0],)),
+    "Conv3d": (lambda n: n.Conv3d(4, 2, 2, padding="valid"), (VOLUMES,)),
+    "ConvTranspose1d": (lambda n: n.ConvTranspose1d(4, 3, 2, 2, 1, 1), (MIXED,)),
+    "ConvTranspose2d": (lambda n: n.ConvTranspose2d(4, 6, 3, 2, 1, groups=2, dilation=2), (IMAGES,)),
+    "ConvTranspose3d": (lambda n: n.ConvTranspose3d(4, 2, 2, bias=False), (VOLUMES,)),
+    "Unfold": (lambda n: n.Unfold((2, 3), padding=1, stride=(1, 2)), (IMAGES,)),
+    "Fold": (lambda n: n.Fold((3, 3), 2), (MIXED[:, :, :4],)),
+    "A small network": (
+        lambda n: n.Sequential(n.Conv2d(4, 8, 3), n.BatchNorm2d(8), n.ReLU(), n.Flatten(), n.Linear(96, 2)),
+        (IMAGES,),
+    ),
+}
 for reduction in ("mean", "sum", "none"):
     for name in ("L1Loss", "MSELoss", "SmoothL1Loss", "HuberLoss", "BCEWithLogitsLoss"):
         MODULES[f"{name} {reduction}"] = (

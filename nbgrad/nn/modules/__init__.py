@@ -5,9 +5,11 @@ from nbgrad.nn.modules.adaptive import *  # noqa: F403
 from nbgrad.nn.modules.attention import *  # noqa: F403
 from nbgrad.nn.modules.batchnorm import *  # noqa: F403
 from nbgrad.nn.modules.container import *  # noqa: F403
+from nbgrad.nn.modules.conv import *  # noqa: F403
 from nbgrad.nn.modules.distance import *  # noqa: F403
 from nbgrad.nn.modules.dropout import *  # noqa: F403
 from nbgrad.nn.modules.flatten import *  # noqa: F403
+from nbgrad.nn.modules.fold import *  # noqa: F403
 from nbgrad.nn.modules.instancenorm import *  # noqa: F403
 from nbgrad.nn.modules.linear import *  # noqa: F403
 from nbgrad.nn.modules.loss import *  # noqa: F403

@@ -1,1 +1,1 @@
-"""Windows of an input: pooling, resampling, and reading images where a grid says."""
+"""Windows of an input: convolution, pooling, resampling, patches as columns, and reading images where a grid says."""

@@ -1,0 +1,265 @@
+"""Convolution as source: images copied with their margins, weights in blocks, and the sums of products between them.
+
+Promises the ops that no buffer of patches exists. An image is copied once, split by the stride into phases (every s-th row and column), so
+that what a tap reads of all pixels lies in a row: it is the image from an offset on, and a table holds the offset of each tap of each
+channel. So the pixels of a plane are one flat axis, along which LLVM has vectors; what it holds past the end of a row is dropped.
+
+A sum has one order, whoever computes it: over channels and taps, fused, in each pixel; over pixels and images in each weight.
+"""
+
+from __future__ import annotations
+
+from nbgrad.base.source import fill
+from nbgrad.base.tables import cached
+
+SUMS = {"f2": "f4"}  # the dtype of rooms and sums, where it is another
+STRIP = 1024  # elements of the sums that are worked on at once, which stay in the nearest cache
+PIXELS = 2048  # that a gradient by weights multiplies before it adds them up
+LANES = 16  # a strip is worked on in vectors of so many, so what it reads may reach so far past a plane
+
+_MARGINS = '''"""Copy planes of images with zeros around them, each phase of the stride by itself."""
+from nbgrad.kernels.cpu.half import from_half
+
+
+def @NAME@(start, stop, meta, o, x, first):
+    channels, plane = meta[0], meta[1]
+    step_n, step_c, step_d, step_h, step_w = meta[2], meta[3], meta[4], meta[5], meta[6]
+    size_d, size_h, size_w = meta[7], meta[8], meta[9]
+    by_d, by_h, by_w = meta[10], meta[11], meta[12]
+    deep, high, wide = meta[13], meta[14], meta[15]
+    many_d, many_h, many_w = meta[16], meta[17], meta[18]
+    along = by_w * step_w
+    for u in range(start, stop):
+        source = (first + u // channels) * step_n + u % channels * step_c
+        for row in range(many_d * many_h * many_w * deep * high):
+            q = u * plane + row * wide
+            phase = row // (deep * high)
+            d = row // high % deep * by_d + meta[19 + phase // (many_h * many_w)]
+            h = row % high * by_h + meta[19 + many_d + phase // many_w % many_h]
+            begin = meta[19 + many_d + many_h + phase % many_w]
+            left, right = wide, wide
+            if d >= 0 and d < size_d and h >= 0 and h < size_h:
+                left = min(wide, max(0, (by_w - 1 - begin) // by_w))
+                right = max(left, min(wide, (size_w - 1 - begin) // by_w + 1))
+            p = source + d * step_d + h * step_h + begin * step_w
+            for j in range(left):
+                o[q + j] = 0
+            if along == 1:
+                for j in range(left, right):
+                    o[q + j] = {plain}
+            else:
+                for j in range(left, right):
+                    o[q + j] = {apart}
+            for j in range(right, wide):
+                o[q + j] = 0
+        for j in range(many_d * many_h * many_w * deep * high * wide, plane):
+            o[u * plane + j] = 0
+'''
+
+_BLOCKS = '''"""Lay weights out in blocks of {outs} channels that are computed together: their biases, then tap by tap."""
+from nbgrad.kernels.cpu.half import from_half
+
+
+def @NAME@(start, stop, meta, o, w, bias):
+    blocks, count, channels = meta[0], meta[1], meta[2]
+    by_group, by_channel, biased = meta[3], meta[4], meta[5]
+    for u in range(start, stop):
+        q = u * (count + 1) * {outs}
+        for b in range({outs}):
+            c = u % blocks * {outs} + b
+            p = u // blocks * by_group + c * by_channel
+            o[q + b] = 0
+            if c < channels:
+                if biased:
+                    o[q + b] = {bias}
+                for k in range(count):
+                    o[q + (k + 1) * {outs} + b] = {weight}
+            else:
+                for k in range(count):
+                    o[q + (k + 1) * {outs} + b] = 0
+'''
+
+_SUMS = '''"""Sums of weights times pixels over channels and taps, for {outs} channels of the result and {taps} taps at once."""
+from nbgrad.kernels.cpu.half import to_half
+from nbgrad.kernels.cpu.stack import stack_{code}
+from nbgrad.kernels.cpu.vmath import mad
+
+
+def @NAME@(start, stop, meta, y, x, w, first):
+    sums = stack_{code}({room})
+    image, by_group, groups, blocks, count, channels = meta[0], meta[1], meta[2], meta[3], meta[4], meta[5]
+    planes, strips, flat, wide, apart, columns = meta[6], meta[7], meta[8], meta[9], meta[10], meta[11]
+    step_n, step_c, step_d, step_h, step_w, begin = meta[12], meta[13], meta[14], meta[15], meta[16], meta[17]
+    whole = count // {taps} * {taps}
+    for u in range(start, stop):
+        p = u % strips * {strip}
+        plane = u // strips % planes
+        group = u // (strips * planes) % groups
+        n = u // (strips * planes * groups)
+        cut = min({strip}, flat - p)
+        many = (cut + {lanes} - 1) // {lanes} * {lanes}
+        source = n * image + group * by_group + plane * apart + p
+        for block in range(blocks):
+            q = (group * blocks + block) * (count + 1) * {outs}
+            {begin}
+            for j in range(many):
+                {first}
+            q += {outs}
+            for k in range(0, whole, {taps}):
+                {places}
+                {weights}
+                for j in range(many):
+                    {pixels}
+                    {add}
+            for k in range(whole, count):
+                p0 = source + meta[18 + k]
+                {weight}
+                for j in range(many):
+                    x0 = x[p0 + j]
+                    {add_one}
+            for b in range(min({outs}, channels - block * {outs})):
+                to = (first + n) * step_n + (group * channels + block * {outs} + b) * step_c + plane * step_d + begin
+                at = b * {strip} - p
+                for h in range(p // wide, (p + cut - 1) // wide + 1):
+                    left, right = max(p, h * wide), min(p + cut, h * wide + columns)
+                    o = to + h * (step_h - wide * step_w)
+                    if step_w == 1:
+                        for j in range(left, right):
+                            y[o + j] = {plain}
+                    else:
+                        for j in range(left, right):
+                            y[o + j * step_w] = {plain}
+'''
+
+_WEIGHTS = '''"""Sums of gradients times pixels over all pixels and images, for {outs} channels and {taps} taps at once. A row's end is
+followed by gradients of 0, so a sum that is not finite, as 0 times what lies there may not be, is worked out again without them."""
+from nbgrad.kernels.cpu.fold import add_up
+from nbgrad.kernels.cpu.stack import stack_{code}
+from nbgrad.kernels.cpu.vmath import mad
+import numpy as np
+
+
+def exact(g, x, a, b, begin, end, wide, columns):
+    total = {zero}
+    for h in range(begin // wide, (end - 1) // wide + 1):
+        for j in range(max(begin, h * wide), min(end, h * wide + columns)):
+            total = mad(g[a + j], x[b + j], total)
+    return total
+
+
+def @NAME@(start, stop, meta, o, g, x, images):
+    sums = stack_{code}({cells})
+    image, by_group, groups, count, channels = meta[0], meta[1], meta[2], meta[3], meta[4]
+    planes, flat, wide, apart, columns = meta[5], meta[6], meta[7], meta[8], meta[9]
+    gradient, area, sheet, parts, share = meta[10], meta[11], meta[12], meta[13], meta[14]
+    for u in range(start, stop):
+        group = u // parts
+        first = u % parts * share
+        last = min(first + share, channels)
+        for n in range(images):
+            for plane in range(planes):
+                for begin in range(0, flat, {pixels}):
+                    end = min(flat, begin + {pixels})
+                    rows = n * gradient + group * channels * area + plane * sheet
+                    source = n * image + group * by_group + plane * apart
+                    for k in range(0, count, {taps}):
+                        {places}
+                        for c in range(first, last, {outs}):
+                            {lines}
+                            {zeros}
+                            for j in range(begin, end):
+                                {gradients}
+                                {pixels_of}
+                                {add}
+                            {keep}
+                            for b in range(min({outs}, last - c)):
+                                for t in range(min({taps}, count - k)):
+                                    total = sums[b * {taps} + t]
+                                    if total - total != 0:
+                                        total = exact(
+                                            g, x, rows + (c + b) * area, source + meta[15 + k + t], begin, end, wide, columns
+                                        )
+                                    o[(group * channels + c + b) * count + k + t] += total
+'''
+
+
+@cached(16)
+def margins(code: str) -> tuple[str, tuple[str, ...]]:
+    """Of images into a room; `first` is the image that the room begins with. `meta` ends with where each phase begins in an image, in
+    each dimension."""
+    read = "from_half({})" if code == "f2" else "{}"
+    plain, apart = read.format("x[p + j]"), read.format("x[p + j * along]")
+    text = fill(_MARGINS, plain=plain, apart=apart)
+    return text, ("i8", "i8", "*i8", f"*{SUMS.get(code, code)}", f"*{code}", "i8")
+
+
+@cached(64)
+def blocks(code: str, outs: int) -> tuple[str, tuple[str, ...]]:
+    """Of weights into a room. `meta` ends with the place of each tap of each channel in the weights of a channel."""
+    read = "from_half({})" if code == "f2" else "{}"
+    weight, bias = (
+        read.format("w[p + meta[6 + k]]"),
+        read.format(f"bias[u // blocks * channels + u % blocks * {outs} + b]"),
+    )
+    text = fill(_BLOCKS, outs=outs, weight=weight, bias=bias)
+    return text, ("i8", "i8", "*i8", f"*{SUMS.get(code, code)}", f"*{code}", f"*{code}")
+
+
+@cached(256)
+def sums(code: str, outs: int, taps: int) -> tuple[str, tuple[str, ...]]:
+    """Of the rooms into a result. `meta` ends with where each tap of each channel lies in an image."""
+    own, strip = SUMS.get(code, code), strip_of(outs)
+
+    def added(b: int, count: int) -> str:
+        total = f"sums[{b * strip} + j]"
+        for t in range(count):
+            total = f"mad(w{b}_{t}, x{t}, {total})" if own[0] == "f" else f"{total} + w{b}_{t} * x{t}"
+        return f"sums[{b * strip} + j] = {total}"
+
+    each, every = range(outs), range(taps)
+    text = fill(
+        _SUMS,
+        code=own,
+        outs=outs,
+        taps=taps,
+        strip=strip,
+        room=outs * strip,
+        lanes=LANES,
+        begin=[f"begin{b} = w[q + {b}]" for b in each],
+        first=[f"sums[{b * strip} + j] = begin{b}" for b in each],
+        places=[f"p{t} = source + meta[18 + k + {t}]" for t in every],
+        weights=[f"w{b}_{t} = w[q + (k + {t}) * {outs} + {b}]" for t in every for b in each],
+        pixels=[f"x{t} = x[p{t} + j]" for t in every],
+        add=[added(b, taps) for b in each],
+        weight=[f"w{b}_0 = w[q + k * {outs} + {b}]" for b in each],
+        add_one=[added(b, 1) for b in each],
+        plain="to_half(sums[at + j])" if code == "f2" else "sums[at + j]",
+    )
+    return text, ("i8", "i8", "*i8", f"*{code}", f"*{own}", f"*{own}", "i8")
+
+
+def strip_of(outs: int) -> int:
+    return STRIP // outs // LANES * LANES
+
+
+@cached(256)
+def weights(code: str, outs: int, taps: int) -> tuple[str, tuple[str, ...]]:
+    """Of the rooms of gradients and images, added to what is there. `meta` ends with where each tap of each channel lies in an image."""
+    each, every = range(outs), range(taps)
+    text = fill(
+        _WEIGHTS,
+        code=code,
+        outs=outs,
+        taps=taps,
+        cells=outs * taps,
+        pixels=PIXELS,
+        zero="np.float32(0)" if code == "f4" else "0.0",
+        places=[f"p{t} = source + meta[15 + min(k + {t}, count - 1)]" for t in every],
+        lines=[f"r{b} = rows + min(c + {b}, last - 1) * area" for b in each],
+        zeros=[f"s{b}_{t} = {'np.float32(0)' if code == 'f4' else '0.0'}" for b in each for t in every],
+        gradients=[f"g{b} = g[r{b} + j]" for b in each],
+        pixels_of=[f"x{t} = x[p{t} + j]" for t in every],
+        add=[f"s{b}_{t} = add_up(s{b}_{t}, g{b} * x{t})" for b in each for t in every],
+        keep=[f"sums[{b * taps + t}] = s{b}_{t}" for b in each for t in every],
+    )
+    return text, ("i8", "i8", "*i8", f"*{code}", f"*{code}", f"*{code}", "i8")

@@ -1,0 +1,354 @@
+"""The three sums that a convolution and its gradients are, each planned once for how its tensors lie.
+
+Of an image `wide`, a result `narrow` and weights, `wide[n, c, p * stride + k * dilation - padding] * weight[o, c, k] * narrow[n, o, p]` is
+summed over all but the indices of one of the three. Promises the ops a function for each of them, of tensors that have been checked. A
+plan has three spatial dimensions, some of size 1; memory is copied with margins a few images at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.kernels.cpu import convolution as kernels
+from nbgrad.memory import dtypes
+from nbgrad.memory.layout import Ints
+from nbgrad.memory.storage import Spec
+from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
+
+ROOM = 4 << 20  # bytes of images with margins at a time: what stays in the caches that cores share
+UNITS = 16  # into which a gradient by weights is cut: by its shape, so the threads decide nothing
+Run = Callable[..., None]
+
+
+class Geometry(NamedTuple):
+    """How the window moves, in each spatial dimension."""
+
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    groups: int
+
+    def volume(self) -> Geometry:
+        """The same with three spatial dimensions."""
+        more = 3 - len(self.stride)
+        ones, nothing = (1,) * more, (0,) * more
+        return Geometry(ones + self.stride, nothing + self.padding, ones + self.dilation, self.groups)
+
+
+def _volume(sp: Spec) -> Spec:
+    """Read with three spatial dimensions."""
+    more = 5 - sp.ndim
+    shape, strides = tuple(sp.shape), sp.strides
+    return sp.like((*shape[:2], *(1,) * more, *shape[2:]), (*strides[:2], *(0,) * more, *strides[2:]))
+
+
+class _Room:
+    """Where images lie with their margins: of each dimension every `by`-th element from `begins` on, so many of them, a copy for each."""
+
+    def __init__(self, sp: Spec, by: Ints, begins: Sequence[Sequence[int]], sizes: Ints, shared: int) -> None:
+        """`shared` columns of zeros end a row, as they begin the next."""
+        self.channels, self.begins = tuple(sp.shape)[1], begins
+        self.deep, self.high, self.wide = *sizes[:2], sizes[2] - shared
+        phases = len(begins[0]) * len(begins[1]) * len(begins[2])
+        self.sheet = self.high * self.wide
+        self.plane = phases * self.deep * self.sheet + shared
+        self.image = self.channels * self.plane
+        self.dtype = dtypes.float32 if sp.dtype is dtypes.float16 else sp.dtype
+        meta = [self.channels, self.plane, *sp.strides, *tuple(sp.shape)[2:], *by]
+        meta += [self.deep, self.high, self.wide, *map(len, begins)]
+        self.meta = sp.backend.constants([*meta, *(b for of in begins for b in of)])
+        source, signature = kernels.margins(sp.dtype.code)
+        self.kernel = sp.backend.kernel(f"margins_{sp.dtype.code}", source, signature).address
+        self.launch = sp.backend.launch(3, "q", sp.numel)
+        self.backend = sp.backend
+
+    def nbytes(self, images: int) -> int:
+        return (images * self.image + kernels.LANES) * self.dtype.itemsize
+
+    def fill(self, room: Any, t: Tensor, first: int, images: int) -> None:
+        self.launch(self.kernel, images * self.channels, self.meta, room, t._buf, first)
+
+    def place(self, at: Sequence[Any]) -> Any:
+        """Of rows and columns counted in the room, in phases by their number."""
+        (d, i), (h, j), (w, k) = at
+        _, rows, columns = map(len, self.begins)
+        phase = (d * rows + h) * columns + w
+        return ((phase * self.deep + i) * self.high + j) * self.wide + k
+
+
+def _shared(low: int, size: int, needed: int, columns: int) -> int:
+    """The columns of zeros on the right that may be those of the next row's left; a row still has as many columns as the result."""
+    return min(max(low, 0), max(0, needed - low - size), needed - columns)
+
+
+def _grid(lines: Sequence[Any]) -> list[Any]:
+    """Arrays of three dimensions, and of one more in front, that broadcast."""
+    return [np.asarray(line).reshape(-1, *(1,) * (2 - d)) for d, line in enumerate(lines)]
+
+
+class _Piece(NamedTuple):
+    """A part of a result: every `step`-th element from `begin` on, `size` of them, in each dimension; the sums that it is made of
+    go over places in the room, and over places in the weights of a channel."""
+
+    begin: Ints
+    step: Ints
+    size: Ints
+    places: Any
+    weights: Any
+
+
+def _images_at_once(nbytes: int, images: int) -> int:
+    return max(1, min(images, ROOM // max(nbytes, 1)))
+
+
+# ---------------------------------------------------------------- sums over channels and taps
+
+
+def _room_of_wide(x: Spec, narrow: Ints, taps: Ints, g: Geometry) -> tuple[_Room, Any]:
+    """The images, and where each tap of a channel lies."""
+    at = [np.arange(k) * d for k, d in zip(taps, g.dilation)]
+    begins, lines, sizes = [], [], []
+    for t, s, p, n in zip(at, g.stride, g.padding, narrow):
+        starts, number = np.unique(t % s, return_inverse=True)
+        begins.append([int(b) - p for b in starts])
+        lines.append((number, t // s))
+        sizes.append(n + int((t // s).max(initial=0)))
+    shared = _shared(g.padding[2], x.shape[4], sizes[2], narrow[2]) if g.stride[2] == 1 else 0
+    room = _Room(x, g.stride, begins, tuple(sizes), shared)
+    phases, shifts = (_grid([line[k] for line in lines]) for k in (0, 1))
+    return room, room.place(list(zip(phases, shifts)))
+
+
+def _taps_of(w: Spec, lines: Sequence[Any]) -> Any:
+    """Where taps lie in the weights of a pair of channels."""
+    a, b, c = _grid([np.asarray(line) * s for line, s in zip(lines, w.strides[2:])])
+    return a + b + c
+
+
+def _all_channels(count: int, step: int, taps: Any) -> Any:
+    return (np.arange(count).reshape(-1, 1, 1, 1) * step + taps).reshape(-1)
+
+
+def narrow(x: Spec, w: Spec, bias: Spec | None, y: Spec, geometry: Geometry) -> Run:
+    """`run(x, w, bias, y)` writes the sums over channels and taps of `x`."""
+    g, (x, w, y) = geometry.volume(), map(_volume, (x, w, y))
+    channels, *taps = tuple(w.shape)[1:]
+    sizes = tuple(y.shape)[2:]
+    room, places = _room_of_wide(x, sizes, tuple(taps), g)
+    piece = _Piece(
+        (0, 0, 0),
+        (1, 1, 1),
+        sizes,
+        _all_channels(channels, room.plane, places),
+        _all_channels(channels, w.strides[1], _taps_of(w, [range(k) for k in taps])),
+    )
+    return _sums(room, channels, w, w.strides[0], bias, y, [piece], g.groups)
+
+
+def wide(y: Spec, w: Spec, bias: Spec | None, x: Spec, geometry: Geometry) -> Run:
+    """`run(y, w, bias, x)` writes the sums over channels and taps of `y`: the gradient by `x`, and a transposed convolution."""
+    g, (y, w, x) = geometry.volume(), map(_volume, (y, w, x))
+    outs = w.shape[0] // g.groups
+    each = [list(_phases(*of)) for of in zip(tuple(w.shape)[2:], tuple(x.shape)[2:], *g[:3])]
+    if not all(each):  # no tap reaches anything
+        room, chosen = None, []
+    else:
+        low = [-min(int(at.min()) for _, _, at, _ in phases) for phases in each]
+        sizes = [
+            lo + max(int(at.max()) + count for _, count, at, _ in phases) for lo, phases in zip(low, each)
+        ]
+        shared = _shared(low[2], y.shape[4], sizes[2], max(count for _, count, *_ in each[2]))
+        room = _Room(y, (1, 1, 1), [[-lo] for lo in low], tuple(sizes), shared)
+        chosen = list(product(*each))
+    pieces = []
+    for phases in chosen:
+        begin, count, at, taps = zip(*phases)
+        places = room.place([(0, t) for t in _grid([a + lo for a, lo in zip(at, low)])])  # type: ignore[union-attr]
+        pieces.append(
+            _Piece(
+                begin,
+                g.stride,
+                count,
+                _all_channels(outs, room.plane, places),  # type: ignore[union-attr]
+                _all_channels(outs, w.strides[0], _taps_of(w, taps)),
+            )
+        )
+    covered = sum([prod(p.size) for p in pieces])
+    rest = covered < x.numel // max(x.shape[0] * x.shape[1], 1)
+    sums = _sums(room, outs, w, w.strides[1], bias, x, pieces, g.groups) if room is not None else None
+
+    def run(narrow: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:
+        if rest:
+            _fill(out, bias)
+        if sums is not None:
+            sums(narrow, weight, bias, out)
+
+    return run
+
+
+def _phases(
+    taps: int, size: int, stride: int, padding: int, dilation: int
+) -> Iterator[tuple[int, int, Any, Any]]:
+    """Of one dimension: where in `wide` a phase begins that taps reach, how many elements it has, from which of `narrow` on each tap
+    reads, and the taps."""
+    at = np.arange(taps) * dilation - padding
+    for begin in sorted({int(b) for b in at % stride}):
+        if begin < size:
+            its = np.flatnonzero(at % stride == begin)
+            yield begin, -(-(size - begin) // stride), (begin - at[its]) // stride, its
+
+
+def _fill(out: Tensor, bias: Tensor | None) -> None:
+    """What no tap reaches is the bias."""
+    sp = out._spec
+    if bias is None:
+        value = zeros(sp.like((1,)))
+        copy_memory(out, wrap(value._buf, sp.like(tuple(sp.shape), (0,) * sp.ndim)))
+    else:
+        steps = (0, bias._spec.strides[0], *(0,) * (sp.ndim - 2))
+        copy_memory(out, wrap(bias._buf, sp.like(tuple(sp.shape), steps)))
+
+
+def _sums(
+    room: _Room,
+    reduced: int,
+    w: Spec,
+    step: int,
+    bias: Spec | None,
+    y: Spec,
+    pieces: list[_Piece],
+    groups: int,
+) -> Run:
+    """`reduced` channels of a group are summed over; a channel of the result has its weights `step` after those of the one before."""
+    backend, images = y.backend, y.shape[0]
+    parts = [_part(room, reduced, w, step, bias, y, piece, groups) for piece in pieces]
+    at_once = _images_at_once(room.nbytes(1), images)
+    nbytes, own = room.nbytes(at_once), room.dtype.itemsize
+    dense = None if bias is None or bias.strides == (1,) or bias.shape[0] == 1 else bias.dense()
+
+    def run(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:
+        if dense is not None and bias is not None:
+            given, bias = bias, wrap(backend.empty(dense.nbytes), dense)
+            copy_memory(bias, given)
+        held, biases = backend.empty(nbytes), (weight if bias is None else bias)._buf
+        packed = []
+        for part in parts:
+            blocks = backend.empty(part.blocks * own)
+            part.pack(part.pack_kernel, part.packs, part.pack_meta, blocks, weight._buf, biases)
+            packed.append(blocks)
+        for first in range(0, images, at_once):
+            count = min(at_once, images - first)
+            room.fill(held, x, first, count)
+            for part, blocks in zip(parts, packed):
+                part.sum(part.kernel, count * part.units, part.meta, out._buf, held, blocks, first)
+
+    return run
+
+
+class _Part(NamedTuple):
+    """A piece's two launches: which lays its weights out, and which computes it."""
+
+    pack: Any
+    pack_kernel: int
+    packs: int
+    pack_meta: Any
+    blocks: int
+    sum: Any
+    kernel: int
+    units: int
+    meta: Any
+
+
+def _part(
+    room: _Room, reduced: int, w: Spec, step: int, bias: Spec | None, y: Spec, piece: _Piece, groups: int
+) -> _Part:
+    backend, code = y.backend, y.dtype.code
+    channels, count = y.shape[1] // groups, len(piece.places)
+    outs = min(channels, 4)
+    taps = _taps_at_once(outs, count)
+    blocks = -(-channels // outs)
+    by_group = w.strides[0] * (w.shape[0] // groups)
+    source, signature = kernels.blocks(code, outs)
+    pack_kernel = backend.kernel(f"blocks_{code}_{outs}", source, signature).address
+    pack_meta = [blocks, count, channels, by_group, step, int(bias is not None), *piece.weights.tolist()]
+    size = groups * blocks * (count + 1) * outs
+    source, signature = kernels.sums(code, outs, taps)
+    kernel = backend.kernel(f"convolution_{code}_{outs}x{taps}", source, signature, contract=True).address
+    planes, rows, columns = piece.size
+    flat = (rows - 1) * room.wide + columns
+    strips = -(-flat // kernels.strip_of(outs))
+    begin = sum([b * s for b, s in zip(piece.begin, y.strides[2:])])
+    steps = [b * s for b, s in zip(piece.step, y.strides[2:])]
+    meta = [room.image, reduced * room.plane, groups, blocks, count, channels]
+    meta += [planes, strips, flat, room.wide, room.sheet, columns]
+    meta += [*y.strides[:2], *steps, begin, *piece.places.tolist()]
+    units = groups * planes * strips if flat > 0 else 0
+    return _Part(
+        backend.launch(4, "", size),
+        pack_kernel,
+        groups * blocks,
+        backend.constants(pack_meta),
+        size,
+        backend.launch(4, "q", y.numel * count),
+        kernel,
+        units,
+        backend.constants(meta),
+    )
+
+
+def _taps_at_once(outs: int, count: int) -> int:
+    """As many as there are, if few; else so that weights, pixels and sums find room in registers."""
+    if outs == 1:
+        return count if 0 < count <= 9 else next((t for t in (8, 7, 9, 6, 5) if count % t == 0), 8)
+    return min(max(count, 1), 4)
+
+
+# ---------------------------------------------------------------- sums over pixels
+
+
+def weights(y: Spec, x: Spec, w: Spec, geometry: Geometry) -> Callable[[Tensor, Tensor], Tensor]:
+    """`run(y, x)` gives the sums over pixels and images: the gradient by the weights, which lie as `w`, a new tensor."""
+    g, (x, y, whole) = geometry.volume(), map(_volume, (x, y, w))
+    backend = w.backend
+    outs, channels, *taps = tuple(whole.shape)
+    room, places = _room_of_wide(x, tuple(y.shape)[2:], tuple(taps), g)
+    planes, rows, columns = tuple(y.shape)[2:]
+    gradient = _Room(y, (1, 1, 1), [[0]] * 3, (planes, rows, room.wide), 0)
+    table = _all_channels(channels, room.plane, places)
+    count, each = len(table), outs // g.groups
+    block, at_once_taps = min(each, 4), min(count, 4) if each > 1 else min(count, 9)
+    blocks = -(-each // block)
+    parts = min(blocks, -(-UNITS // g.groups))
+    share = -(-blocks // parts) * block
+    parts = -(-each // share)
+    flat = (rows - 1) * room.wide + columns
+    meta = [room.image, channels * room.plane, g.groups, count, each, planes, flat, room.wide, room.sheet]
+    meta += [columns, gradient.image, gradient.plane, gradient.sheet, parts, share, *table.tolist()]
+    code = room.dtype.code
+    source, signature = kernels.weights(code, block, at_once_taps)
+    name = f"convolution_weights_{code}_{block}x{at_once_taps}"
+    kernel = backend.kernel(name, source, signature, contract=True).address
+    launch = backend.launch(4, "q", y.numel * count)
+    how, units = backend.constants(meta), g.groups * parts
+    made = w.dense().like(dtype=room.dtype)
+    images = y.shape[0]
+    at_once = _images_at_once(room.nbytes(1) + gradient.nbytes(1), images)
+    nbytes = room.nbytes(at_once), gradient.nbytes(at_once)
+
+    def run(narrow: Tensor, wide: Tensor) -> Tensor:
+        out = zeros(made)
+        held, other = map(backend.empty, nbytes)
+        for first in range(0, images, at_once):
+            several = min(at_once, images - first)
+            room.fill(held, wide, first, several)
+            gradient.fill(other, narrow, first, several)
+            launch(kernel, units, how, out._buf, other, held, several)
+        return to_dtype(out, w.dtype)
+
+    return run
