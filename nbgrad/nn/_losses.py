@@ -331,7 +331,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = e.mul(ones_like(input), var)
-    elif (var._host() < 0).any():
+    elif not r.everywhere(e.logical_not(e.lt(var, 0))):
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
         if input.size()[:-1] == var.size():

@@ -14,6 +14,7 @@ from nbgrad.nn._losses import _no_integers, _pointwise
 from nbgrad.nn._reduction import check_reduction, reduced, reducing
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.pointwise.functions import log1p
+from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.shape import broadcast_to
 
@@ -171,6 +172,13 @@ def _binary_weighted(
     return reduced(e.mul(_binary(input, target), weight), reduction)
 
 
+def _between_0_and_1(t: Tensor) -> bool:
+    if t.is_cpu:
+        values = t._host()
+        return bool(((values >= 0) & (values <= 1)).all())
+    return r.everywhere(e.logical_and(e.ge(t, 0), e.le(t, 1)))
+
+
 @reducing()
 def binary_cross_entropy(
     input: Tensor,
@@ -196,8 +204,7 @@ def binary_cross_entropy(
         raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {input.dtype.scalar_name}")
     check_untrained("binary_cross_entropy", weight=weight)
     for word, t in (("input", input), ("target", target)):
-        values = t._host()
-        if not ((values >= 0) & (values <= 1)).all():
+        if not _between_0_and_1(t):
             raise RuntimeError(f"all elements of {word} should be between 0 and 1")
     if weight is None:
         return _binary_of(input, target, reduction)

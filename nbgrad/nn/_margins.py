@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.history.record import check_untrained
@@ -14,10 +12,11 @@ from nbgrad.memory import dtypes
 from nbgrad.nn._losses import _no_integers
 from nbgrad.nn._reduction import check_reduction, reduced, reducing
 from nbgrad.ops import pointwise as e
-from nbgrad.ops.host.values import of_array
 from nbgrad.ops.index import gather as at
 from nbgrad.ops.linear.distances import cosine_similarity, normalize, pairwise_distance
+from nbgrad.ops.make.counted import arange
 from nbgrad.ops.make.filled import zeros
+from nbgrad.ops.order.scan import cumprod
 from nbgrad.ops.pointwise.activations import logsigmoid
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.views.copy import to_dtype
@@ -213,8 +212,7 @@ def multi_margin_loss(
             f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"
         )
     check_untrained("multi_margin_loss", weight=weight)
-    values = target._host()
-    if ((values < 0) | (values >= classes)).any():
+    if not r.everywhere(e.logical_and(e.ge(target, 0), e.lt(target, classes))):
         raise RuntimeError("target out of range")
     index = reshape(target, (-1,))
     got: Tensor = _multi_margin(rows, index, weight, p=int(p), margin=float(margin), reduction=reduction)
@@ -267,17 +265,16 @@ def multilabel_margin_loss(
     _no_integers(input, "multilabel_margin_loss_forward_out_frame")
     _long_needed(target)
     count, classes = tuple(rows.shape)
-    listed = target._host().reshape(count, classes)
-    if ((listed < -1) | (listed >= classes)).any():
+    listed = reshape(target, (count, classes))
+    if not r.everywhere(e.logical_and(e.ge(listed, -1), e.lt(listed, classes))):
         raise RuntimeError("argument #2 'target' is out of range")
-    valid = np.cumprod(listed >= 0, 1).astype(bool)
-    index = np.where(valid, listed, 0)
-    other = np.ones((count, classes), bool)
-    row, column = np.nonzero(valid)
-    other[row, index[row, column]] = False
-    got: Tensor = _multilabel_margin(
-        rows, of_array(index), of_array(valid), of_array(other), reduction=reduction
+    valid = to_dtype(cumprod(e.ge(listed, 0), 1), dtypes.bool_)
+    index = e.where(valid, listed, 0)
+    named = e.logical_and(
+        unsqueeze(valid, 2), e.eq(unsqueeze(index, 2), arange(classes, device=input.device))
     )
+    other = e.logical_not(r.any(named, 1))
+    got: Tensor = _multilabel_margin(rows, index, valid, other, reduction=reduction)
     return reshape(got, ()) if reduction == "none" and input.ndim < 2 else got
 
 

@@ -228,6 +228,9 @@ def rrelu(
         raise NotImplementedError(
             f"\"rrelu_with_noise_out_cpu\" not implemented for '{input.dtype.scalar_name}'"
         )
+    if not input.is_cpu:
+        drawn = filled.empty_like(input.detach()).uniform_(lower, upper)
+        return _activated((a._rrelu_noisy.op, (input, e.where(e.le(input.detach(), 0), drawn, 1.0))), inplace)
     noise = np.ones(tuple(input.shape), input.dtype.np)
     low = input._host() <= 0
     gen = generator_of(None)
@@ -318,14 +321,18 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not tensor.numel() and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    classes = tensor._host()
-    if classes.size and classes.min() < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    if num_classes == -1:
-        num_classes = int(classes.max()) + 1
-    elif classes.size and classes.max() >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
-    return to_dtype(e.eq(unsqueeze(tensor, -1), counted.arange(num_classes)), dtypes.int64)
+    if not tensor.is_cpu:  # as in PyTorch a GPU is only waited for where the number of classes is not given
+        num_classes = int(tensor.max()) + 1 if num_classes == -1 else num_classes
+    else:
+        classes = tensor._host()
+        if classes.size and classes.min() < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        if num_classes == -1:
+            num_classes = int(classes.max()) + 1
+        elif classes.size and classes.max() >= num_classes:
+            raise RuntimeError("Class values must be smaller than num_classes.")
+    places = counted.arange(num_classes, device=tensor.device)
+    return to_dtype(e.eq(unsqueeze(tensor, -1), places), dtypes.int64)
 
 
 __all__ = [

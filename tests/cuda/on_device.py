@@ -2,7 +2,7 @@
 
 `NBGRAD_CUDA_EMULATE=1 python -X faulthandler -m tests.cuda.on_device [--order K] [NAME ...]` prints what is wrong, a case a line, each
 before it is run, so that the last line names the one that has ended the process. In a process of its own, as a device there either
-is or is not.
+is or is not. With `--whole`, by hand, every shape and layout in every dtype.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_KERNEL = "no CUDA kernel in this release"
 
 def on_device(t: Any) -> Any:
     """A copy that lies as `t`."""
-    flat = t.detach().as_strided((t._spec.extent,), (1,)).to(DEVICE)
+    flat = t.detach().as_strided((t._spec.extent,), (1,)).to(DEVICE, copy=True)
     return flat.as_strided(t.shape, t.stride(), 0).requires_grad_(t.requires_grad)
 
 
@@ -63,10 +63,10 @@ def same(got: Any, want: Any, label: str) -> None:
     assert_same(got, want, label)
 
 
-def compare(case: OpCase, dtype: str, count: int) -> None:
-    """Raises what is wrong with the case in its first samples."""
+def compare(case: OpCase, dtype: str, whole: bool) -> None:
+    """Raises what is wrong with the case in its first sample, or in all."""
     backward = case.differentiable and "float" in dtype
-    for sample in list(samples(case, dtype))[:count]:
+    for sample in samples(case, dtype) if whole else [next(samples(case, dtype))]:
         want = outcome(partial(computed, case, sample, backward))
         with DEVICE:
             run = partial(computed, case, there(sample), backward)
@@ -77,6 +77,10 @@ def compare(case: OpCase, dtype: str, count: int) -> None:
         assert len(got) == len(want), sample.label
         for k, (g, w) in enumerate(zip(got, want)):
             same(g, w, f"{sample.label}, result {k}")
+
+
+def usual(case: OpCase) -> str:
+    return "float32" if "float32" in case.dtypes else case.dtypes[0]
 
 
 def transfers(case: OpCase, dtype: str) -> list[int]:
@@ -107,16 +111,18 @@ def main(*given: str) -> None:
         for name in given[1:] or CASES:
             case = CASES[name]
             with suppress(NotImplementedError, TypeError):  # no kernel, or no case in this dtype
-                print(name, *transfers(case, "float32" if "float32" in case.dtypes else case.dtypes[0]))
+                print(name, *transfers(case, usual(case)))
         return
     if given[:1] == ("--order",):
         driver.order = ORDERS[int(given[1])]
         given = given[2:]
-    for name in given or CASES:
+    whole = given[:1] == ("--whole",)
+    for name in given[whole:] or CASES:
         case = CASES[name]
         print(name, end=" ", flush=True)
         try:
-            compare(case, "float32" if "float32" in case.dtypes else case.dtypes[0], 1)
+            for dtype in case.dtypes if whole else [usual(case)]:
+                compare(case, dtype, whole)
         except NotImplementedError as error:
             print("none" if NO_KERNEL in str(error) else f"WRONG: {error}")
         except Exception as error:
