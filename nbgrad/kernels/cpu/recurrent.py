@@ -193,18 +193,18 @@ class _Writer:
         used = free_vars(*exprs.values())
         read = {n: place for n, place in places.items() if n in used}
         at_hand = {n: f"u[({n[1:]} * {ROWS} + i) * {self.width} + j]" for n in used - read.keys()}
-        for name in (*(f"i_{n}" for n in read), *(f"o_{n}_" for n in exprs)):
+        for name in (*(f"i_{n}" for n in read), *(f"made_{n}" for n in exprs)):
             self.stacks[name] = self.width
         names = {n: f"v_{n}" for n in used}
         done = emit.emit(tuple(exprs.values()), "cpu", self.code, names)
         values = [f"v_{n} = i_{n}[j]" for n in read] + [f"v_{n} = {text}" for n, text in at_hand.items()]
         if self.cell.shifted:
             values += [f"v_{n} += s{n[1:]}[j]" for n in at_hand if n[0] == "u"]
-        results = [f"o_{n}_[j] = {text}" for n, text in zip(exprs, done.results)]
+        results = [f"made_{n}[j] = {text}" for n, text in zip(exprs, done.results)]
         return [
             *self.moved([(f"i_{n}[j]", place) for n, place in read.items()]),
             *(f"for j in range({self.width}):", [*values, *done.lines, *results]),
-            *self.moved([(stored[n], f"o_{n}_[j]") for n in exprs]),
+            *self.moved([(stored[n], f"made_{n}[j]") for n in exprs]),
         ]
 
     def source(self, title: str, pointers: list[str], body: Lines) -> Code:
