@@ -20,9 +20,10 @@ from nbgrad.core.writes import check_write
 from nbgrad.expr.node import as_expr, free_vars, parameters, var
 from nbgrad.kernels.cpu import optim as _kernels
 from nbgrad.memory import dtypes, layout
-from nbgrad.memory.storage import Spec
+from nbgrad.memory.backend import cpu
+from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.make.filled import zeros_like
-from nbgrad.ops.views.copy import scalar
+from nbgrad.ops.views.copy import scalar, zeros
 from nbgrad.optim.optimizer import Optimizer
 from nbgrad.tape.modes import state as modes
 
@@ -51,28 +52,29 @@ class Rule:
         self.counts = "step" in given
         self.numbers = tuple(n for n in given if n != "step")
         self.buffers = tuple(parameters(body)[2:-1])
-        self._built: dict[tuple[str, str, Any], Built] = {}
+        self._built: dict[Kind, Built] = {}
 
-    def built(self, code: str, step: str, backend: Any) -> Built:
-        """The kernels for elements and counts of these dtypes."""
-        found = self._built.get((code, step, backend))
+    def built(self, kind: Kind) -> Built:
+        found = self._built.get(kind)
         if found is None:
-            found = self._built[code, step, backend] = self._build(code, step, backend)
+            found = self._built[kind] = self._build(kind)
         return found
 
-    def _build(self, code: str, step: str, backend: Any) -> Built:
+    def _build(self, kind: Kind) -> Built:
         prepared = {k: as_expr(e) for k, e in self.prepare(*map(var, parameters(self.prepare))).items()}
         inputs = ("p", "g", *self.buffers)
         results = self.body(*map(var, inputs), SimpleNamespace(**{n: var(n) for n in prepared}))
         derived = tuple((n, e) for n, e in prepared.items() if n in free_vars(*results))
-        names = tuple(n for n, _ in derived)
-        begin = _kernels.begin(self.name, self.numbers, derived, step)
-        update = _kernels.update(self.name, names, inputs, tuple(zip(("p", *self.buffers), results)), code)
-        return Built(
-            backend.kernel(f"{self.name}_begin", *begin).address,
-            backend.kernel(f"{self.name}_update", *update, unrolled=False).address,
-            len(derived),
-        )
+        begin = _kernels.begin(self.name, self.numbers, derived, kind.step)
+        how = self.name, tuple(n for n, _ in derived), inputs, tuple(zip(("p", *self.buffers), results))
+        alone = not kind.served.prompt
+
+        def update(shared: bool) -> Any:
+            text = _kernels.update(*how, kind.code, alone, shared)
+            return kind.served.kernel(f"{self.name}_update", *text, unrolled=False).address
+
+        first = kind.counting.kernel(f"{self.name}_begin", *begin).address
+        return Built(first, update(False), len(derived), update(True) if alone else None)
 
     def by_tensors(self, row: Row, numbers: Sequence[Any], graph: bool = False) -> None:
         """The same step by ops on tensors, as part of a `graph` or not. The graph reads what was there before the step."""
@@ -87,12 +89,23 @@ class Rule:
         storage_of(p).version += self.writes - 1
 
 
-class Built(NamedTuple):
-    """Addresses of the kernel per parameter and the kernel per element, and how many numbers the one leaves to the other."""
+class Kind(NamedTuple):
+    """What rows of one launch have in common: the dtypes of elements and counts (""), and who serves both."""
 
-    begin: int
-    update: int
+    code: str
+    step: str
+    served: Any
+    counting: Any
+
+
+class Built(NamedTuple):
+    """Addresses of the kernel per parameter and the kernel per element, and how many numbers the one leaves to the other; on a GPU also of
+    the kernel per element that takes them from the launch."""
+
+    begin: Any
+    update: Any
     derived: int
+    shared: Any
 
 
 Row = tuple[Any, ...]  # parameter, gradient, count (None if the rule has none), buffers
@@ -108,17 +121,20 @@ class Table:
     def __init__(self, rule: Rule, rows: Sequence[Row], kept: list[Any], specs: list[Any]) -> None:
         self.rule, self.kept, self.specs = rule, kept, specs
         self.slow: list[int] = []
-        taken: dict[tuple[str, str, Any], list[int]] = {}
+        taken: dict[Kind, list[int]] = {}
         for k, row in enumerate(rows):
             if _fits(row):
                 check_write(row[0], False)
-                taken.setdefault(_codes(row), []).append(k)
+                taken.setdefault(_kind(row), []).append(k)
             else:
                 self.slow.append(k)
-        self.batches = [_Batch(rule, rows, chosen, *codes) for codes, chosen in taken.items()]
+        self.batches = [
+            (_Batch if kind.served.prompt else _There)(rule, rows, chosen, kind)
+            for kind, chosen in taken.items()
+        ]
 
     def run(self, rows: Sequence[Row], numbers: list[float]) -> None:
-        packed = np.array(numbers, np.float64)
+        packed = np.array(numbers, np.float64).view(np.uint8)
         for batch in self.batches:
             batch.run(rows, packed)
         for k in self.slow:
@@ -126,17 +142,11 @@ class Table:
 
 
 class _Batch:
-    """The rows of one dtype on one device."""
+    """The rows of one kind."""
 
-    def __init__(
-        self, rule: Rule, rows: Sequence[Row], chosen: list[int], code: str, step: str, backend: Any
-    ) -> None:
-        self.chosen, self.backend = chosen, backend
-        self.built = rule.built(code, step, backend)
-        self.sent = [_sender(backend) for _ in range(3)]
-        self.addresses = (
-            _kernels.addresses if backend.prompt else lambda buffers: [b.address for b in buffers]
-        )
+    def __init__(self, rule: Rule, rows: Sequence[Row], chosen: list[int], kind: Kind) -> None:
+        self.chosen, self.kind = chosen, kind
+        self.built = rule.built(kind)
         held = [[rows[k][0], *rows[k][3:]] for k in chosen]  # what is written: parameter and buffers
         lengths = [r[0]._spec.numel for r in held]
         self.total = sum(lengths)
@@ -146,9 +156,9 @@ class _Batch:
         self.table[:, [0, 1, *range(3, 2 + len(columns))]] = np.array([lengths, *columns]).T
         self.counts = np.zeros((len(chosen), 2), np.int64)
         if rule.counts:
-            self.counts[:, 1] = self.addresses([rows[k][2]._buf for k in chosen])
-        self.derived = backend.empty(8 * len(chosen) * self.built.derived)
-        self.rows = 1 if backend.prompt else len(chosen) + 1  # a device has a thread for each
+            where = kind.counting.address
+            self.counts[:, 1] = [where(rows[k][2]._buf) for k in chosen]
+        self.derived = np.empty(len(chosen) * self.built.derived).view(np.uint8)
         # Parameters that share memory are stepped one after the other, on one thread.
         nbytes = [n * held[0][0]._spec.itemsize for n in lengths]
         self.cut = 1 if _kernels.overlap(columns[0], nbytes) else self.total
@@ -157,40 +167,72 @@ class _Batch:
         for t, _ in self.written:
             storage_of(t)
 
+    addresses = staticmethod(_kernels.addresses)
+
     def run(self, rows: Sequence[Row], numbers: Any) -> None:
-        self.table[:, 2] = self.addresses([rows[k][1]._buf for k in self.chosen])
-        given = (self.table, self.counts, numbers)
-        table, counts, numbers = [send(array) for send, array in zip(self.sent, given)]
-        launch = self.backend.launch
-        launch(3, "", self.rows)(self.built.begin, len(self.chosen), counts, numbers, self.derived)
-        launch(2, "", self.cut)(self.built.update, self.total, table, self.derived)
+        self.table[:, 2] = _kernels.addresses([rows[k][1]._buf for k in self.chosen])
+        backend = self.kind.served
+        count, table = len(self.chosen), self.table.reshape(-1).view(np.uint8)
+        counts = self.counts.reshape(-1).view(np.uint8)
+        backend.launch(3, "", 1)(self.built.begin, count, counts, numbers, self.derived)
+        backend.launch(2, "", self.cut)(self.built.update, self.total, table, self.derived)
         for t, times in self.written:
             t._storage.version += times
 
 
-def _bytes_of(array: Any) -> Any:
-    return array.reshape(-1).view(np.uint8)
+class _There(_Batch):
+    """The same on a GPU. Counts are where PyTorch has them, mostly on the CPU: then the numbers go with the launch, as long as all rows
+    have counted as far. What is uploaded stays there until it changes: addresses, and numbers for counts on the GPU."""
+
+    def __init__(self, rule: Rule, rows: Sequence[Row], chosen: list[int], kind: Kind) -> None:
+        super().__init__(rule, rows, chosen, kind)
+        # Per row: where it begins; addresses.
+        self.table[:, 0] = np.cumsum(self.table[:, 0]) - self.table[:, 0]
+        self.uploaded: dict[str, tuple[bytes, Any]] = {}
+        self.letters = "d" * self.built.derived
+        if not kind.counting.prompt:
+            self.derived = kind.served.empty(len(self.derived))
+
+    @staticmethod
+    def addresses(buffers: Sequence[Any]) -> list[int]:
+        return [int(b.address) for b in buffers]
+
+    def run(self, rows: Sequence[Row], numbers: Any) -> None:
+        self.table[:, 2] = self.addresses([rows[k][1]._buf for k in self.chosen])
+        count, (served, counting) = len(self.chosen), self.kind[2:]
+        table = self.there("table", np.concatenate([[count], self.table.reshape(-1)]))
+        if counting.prompt:
+            counts = self.counts.reshape(-1).view(np.uint8)
+            counting.launch(3, "", 1)(self.built.begin, count, counts, numbers, self.derived)
+            derived, first = self.derived, self.derived[: len(self.derived) // count]
+            if derived.tobytes() == first.tobytes() * count:
+                given = first.view(np.float64).tolist()
+                served.launch(1, self.letters, self.cut)(self.built.shared, self.total, table, *given)
+            else:
+                derived = self.there("derived", derived)
+                served.launch(2, "", self.cut)(self.built.update, self.total, table, derived)
+        else:
+            counts, given = self.there("counts", self.counts), self.there("numbers", numbers)
+            served.launch(3, "", count)(self.built.begin, count, counts, given, self.derived)
+            served.launch(2, "", self.cut)(self.built.update, self.total, table, self.derived)
+        for t, times in self.written:
+            t._storage.version += times
+
+    def there(self, name: str, array: np.ndarray[Any, Any]) -> Any:
+        """What the device has of an array, uploaded anew where that has changed."""
+        data, known = array.tobytes(), self.uploaded.get(name)
+        if known is None or known[0] != data:
+            made = self.kind.served.from_host(array.reshape(-1).view(np.uint8))
+            known = self.uploaded[name] = data, made
+        return known[1]
 
 
-def _sender(backend: Any) -> Callable[[Any], Any]:
-    """What makes an array memory that kernels read: another device's is sent when the array is not what it was the last time."""
-    if backend.prompt:
-        return _bytes_of
-    before, buffer = b"", None
-
-    def sent(array: Any) -> Any:
-        nonlocal before, buffer
-        now = array.tobytes()
-        if now != before:
-            before, buffer = now, backend.from_host(_bytes_of(array))
-        return buffer
-
-    return sent
-
-
-def _codes(row: Row) -> tuple[str, str, Any]:
-    p, step = row[0]._spec, row[2]
-    return p.dtype.np.str[1:], "" if step is None else step._spec.dtype.np.str[1:], p.backend
+def _kind(row: Row) -> Kind:
+    p, _, step, *_ = row
+    where = p._spec.backend
+    if step is None:
+        return Kind(p._spec.dtype.code, "", where, cpu)
+    return Kind(p._spec.dtype.code, step._spec.dtype.code, where, step._spec.backend)
 
 
 _TAKEN = (dtypes.float32, dtypes.float64)
@@ -203,7 +245,7 @@ def _fits(row: Row) -> bool:
     return (
         sp.backend.holds
         and sp.dtype in _TAKEN
-        and (step is None or (step._spec.dtype in _TAKEN and step._spec.device is sp.device))
+        and (step is None or (step._spec.dtype in _TAKEN and step._spec.device in (cpu.device, sp.device)))
         and sp.numel > 0
         and layout.is_dense(sp.shape, sp.strides)
         and all(_alike(t._spec, sp) for t in (grad, *buffers))
@@ -211,7 +253,8 @@ def _fits(row: Row) -> bool:
 
 
 def _alike(a: Spec, b: Spec) -> bool:
-    return a is b or (a.dtype is b.dtype and a.shape == b.shape and a.strides == b.strides)
+    same = a.dtype is b.dtype and a.shape == b.shape and a.strides == b.strides
+    return a is b or (same and a.device is b.device)
 
 
 # Options that PyTorch's optimisers did not always have, and how files without them are read.
@@ -261,7 +304,7 @@ class RuleOptimizer(Optimizer):
 
     def _init(self, p: Tensor, group: dict[str, Any], rule: Rule) -> dict[str, Any]:
         """State of a parameter before its first step."""
-        counted = {"step": _count(0.0, p)} if rule.counts else {}
+        counted = {"step": _count_for(p, group)} if rule.counts else {}
         return counted | {name: zeros_like(p) for name in rule.buffers}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -308,8 +351,6 @@ class RuleOptimizer(Optimizer):
                 if state.get(self._begun) is None:
                     state.update(self._init(p, group, later))
                     into = fresh
-                elif counts and state["step"]._spec.device is not p._spec.device and p.is_cuda:
-                    state["step"] = state["step"].to(p._spec.device)  # of a file from the CPU
                 if self._differs:
                     into = rows.setdefault((later, self._own(state, group)), [])
             into.append((p, grad, state["step"] if counts else None, *[state[n] for n in names]))
@@ -330,10 +371,11 @@ class RuleOptimizer(Optimizer):
         table.run(rows, [float(x) for x in numbers])
 
 
-def _count(steps: float, p: Tensor) -> Tensor:
-    """The count of a parameter's steps: beside it, where kernels count on a device."""
-    made = scalar(steps, count_dtype())
-    return made.to(p._spec.device) if p.is_cuda else made
+def _count_for(p: Tensor, group: dict[str, Any]) -> Tensor:
+    """Where PyTorch counts the steps of a parameter: on the CPU, but for what is captured or fused on a GPU."""
+    if (group.get("capturable") or group.get("fused")) and not p._spec.backend.prompt:
+        return zeros(spec(dtypes.float32 if group.get("fused") else count_dtype(), (), None, p._spec.device))
+    return scalar(0.0, count_dtype())
 
 
 def count_dtype() -> dtypes.dtype:

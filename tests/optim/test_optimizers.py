@@ -192,7 +192,7 @@ def test_a_schedule_compiles_nothing() -> None:
 def test_kernel_source_runs_as_python() -> None:
     """The same text, un-jitted, over part of the range."""
     rule = _update.Rule("halve", lambda lr: {"rate": lr}, lambda p, g, n: (p - g * n.rate,))
-    built = rule.built("f4", "", backend.cpu)
+    built = rule.built(_update.Kind("f4", "", backend.cpu, backend.cpu))
     body = next(k for k in build._kernels.values() if k.address == built.update).python()
     p, q, g = np.zeros(3, np.float32), np.zeros(2, np.float32), np.ones(3, np.float32)
     table = [3, *kernels.addresses([p.view(np.uint8), g.view(np.uint8)])]

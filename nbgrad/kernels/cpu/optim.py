@@ -66,6 +66,35 @@ def @NAME@(start, stop, table, numbers):
         row += 1
 '''
 
+# An element an item, whose row is found by where rows begin, and numbers as they are given to the launch where all rows share them.
+_UPDATE_ALONE = '''"""{title}, an element a thread: {text}"""
+from math import inf, nan
+import math
+import numpy as np
+from nbgrad.kernels.cpu.memory import at_{code}
+{preamble}
+F = {scalar}
+
+
+def @NAME@(start, stop, table, {numbers}):
+    for item in range(start, stop):
+        row = 0
+        beyond = table[0]
+        while beyond - row > 1:
+            middle = (row + beyond) // 2
+            if table[1 + middle * {width}] <= item:
+                row = middle
+            else:
+                beyond = middle
+        place = 1 + row * {width}
+        i = item - table[place]
+        {read}
+        {pointers}
+        {load}
+        {lines}
+        {store}
+'''
+
 Code = tuple[str, tuple[str, ...]]
 
 
@@ -97,29 +126,37 @@ def update(
     inputs: tuple[str, ...],
     results: tuple[tuple[str, Expr], ...],
     code: str,
+    alone: bool = False,
+    shared: bool = False,
 ) -> Code:
     """Source and parameter codes of the kernel over elements: `inputs` names the buffers in the order of a row's addresses,
-    `results` those that are written."""
+    `results` those that are written. `alone` is for a GPU's threads: its table begins with how many rows there are, and a row with where
+    it begins; with `shared` the numbers of all rows follow one by one."""
     at = {name: f"x{k}" for k, name in enumerate(inputs)}
     names = {name: f"a{k}" for k, name in enumerate(inputs)}
     names |= {name: f"n{k}" for k, name in enumerate(derived)}
     emitted = emit.emit([e for _, e in results], "cpu", code, names)
     width = len(inputs) + 1
+    place, numbers = "place" if alone else f"row * {width}", [f"d{k}" for k in range(len(derived))]
     source = fill(
-        _UPDATE,
+        _UPDATE_ALONE if alone else _UPDATE,
+        numbers=", ".join(numbers) if shared else "numbers",
         title=title,
         text="; ".join(f"{name} = {e}" for name, e in results),
         code=code,
         preamble=vmath_helpers(),
         scalar=SCALARS[code],
         width=width,
-        read=[f"n{k} = F(numbers[row * {len(derived)} + {k}])" for k in range(len(derived))],
-        pointers=[f"{x} = at_{code}(table[row * {width} + {k + 1}])" for k, x in enumerate(at.values())],
+        read=[
+            f"n{k} = F({number if shared else f'numbers[row * {len(derived)} + {k}]'})"
+            for k, number in enumerate(numbers)
+        ],
+        pointers=[f"{x} = at_{code}(table[{place} + {k + 1}])" for k, x in enumerate(at.values())],
         load=[f"{names[name]} = {x}[i]" for name, x in at.items()],
         lines=emitted.lines,
         store=[f"{at[name]}[i] = {r}" for (name, _), r in zip(results, emitted.results)],
     )
-    return source, ("i8", "i8", "*i8", "*f8")
+    return source, ("i8", "i8", "*i8", *(["f8"] * len(derived) if shared else ["*f8"]))
 
 
 _first_byte, _address = ctypes.c_char.from_buffer, ctypes.addressof
