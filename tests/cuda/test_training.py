@@ -25,7 +25,10 @@ def losses(name, device):
         loss.backward()
         optimiser.step()
         found.append(loss.item())
-    assert all(v.device == p.device for p, s in optimiser.state.items() for v in s.values() if isinstance(v, torch.Tensor))
+    for p, state in optimiser.state.items():
+        for key, value in state.items():
+            if isinstance(value, torch.Tensor):  # as in PyTorch, steps are counted on the CPU unless they are to be captured
+                assert value.device == (torch.device("cpu") if key == "step" else p.device), (name, key)
     return found
 
 for name in "SGD Adam AdamW RMSprop Adagrad Adadelta NAdam RAdam Adamax Rprop ASGD".split():
