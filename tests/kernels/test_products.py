@@ -185,3 +185,18 @@ def test_operands_that_overlap(dtype: T.dtype) -> None:
         np.testing.assert_allclose((left @ right).numpy(), want, 1e-3 if dtype is T.float32 else 1e-12, 1e-4)
     one = line[:1].expand(40, 40)
     np.testing.assert_allclose((one @ one.t()).numpy(), 40 * one.numpy() ** 2, 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(37,), (1, 37), (20, 37), (20, 1), (1,), ()])
+@pytest.mark.parametrize("dtype", [T.float32, T.float64])
+def test_what_is_added_in_the_tile_has_the_bits_of_two_steps(shape: tuple[int, ...], dtype: T.dtype) -> None:
+    x, w = T.randn(20, 500, dtype=dtype), T.randn(37, 500, dtype=dtype)
+    c = T.randn(shape, dtype=dtype)
+    for found in (T.addmm(c, x, w.t()), T.baddbmm(c, x[None], w.t()[None])[0]):
+        assert (found == x @ w.t() + c).all()
+    assert (T.addmm(c, x, w.t(), beta=2, alpha=3) == 3 * (x @ w.t()) + 2 * c).all()
+    each = T.randn(3, 20, 37, dtype=dtype)[:, :, ::2]
+    batch = x.expand(3, 20, 500) @ w.t()[:, ::2]
+    assert (T.baddbmm(each, x.expand(3, 20, 500), w.t()[:, ::2].expand(3, 500, 19)) == batch + each).all()
+    turned = T.randn(37, 20, dtype=dtype).t()
+    assert (T.addmm(turned, x, w.t()) == x @ w.t() + turned).all()

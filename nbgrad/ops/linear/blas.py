@@ -13,7 +13,7 @@ from nbgrad.kernels import products
 from nbgrad.kernels.cpu import reduce as reductions
 from nbgrad.kernels.cuda import products as elements
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import backend, dtypes
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.reduce.reduction import RUN, SUM, reduction
 from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
@@ -23,6 +23,7 @@ _bytes = np.dtype(np.uint8)
 _LONG = 10000  # elements of a vector from which OpenBLAS cuts a dot product
 _NO_STATIC: dict[str, Any] = {}
 Run = Callable[[Tensor, Tensor], Tensor]
+Adding = Callable[[Tensor, Tensor, Tensor], Tensor]
 Check = Callable[[Spec, Spec], None]
 Rule = Callable[..., Tensor]
 
@@ -41,14 +42,22 @@ def _known(check: Check, turn: str) -> Any:
     def run(a: Tensor, b: Tensor) -> Tensor:
         return (run_of((a._spec, b._spec)) or find(a._spec, b._spec))(a, b)
 
-    run.find = find  # type: ignore[attr-defined]
+    def adding(c: Spec, a: Spec, b: Spec) -> Adding | None:
+        return _adding(c, a, _turned(b) if turn == "nt" else b)
+
+    run.find, run.adding = find, adding  # type: ignore[attr-defined]
     return run
+
+
+def _product_of(a: Spec, b: Spec) -> Spec:
+    """In the dtype of both, but for batches without elements."""
+    return spec(b.dtype, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
 
 
 def _make(a: Spec, b: Spec) -> Run:
     backend.same((a.device, b.device))
-    d = b.dtype  # that of both, but for batches without elements
-    out = spec(d, (*a.shape[:-1], *(b.shape[-1:] if b.ndim > 1 else ())), None, a.device)
+    out = _product_of(a, b)
+    d = out.dtype
     if not out.numel or not a.shape[-1]:
         return lambda x, y: zeros(out)
     if not out.backend.holds:
@@ -119,6 +128,27 @@ def _by_tiles(a: Spec, b: Spec, out: Spec) -> Run:
         return wrap(buf, out)
 
     return run_in_room if room else run
+
+
+def _adding(c: Spec, a: Spec, b: Spec) -> Adding | None:
+    """The product with something added to each part of the result while it is in registers; None where it lies otherwise than in
+    rows, or others multiply. The bits are those of an addition afterwards."""
+    out = _product_of(a, b)
+    if out.backend is not backend.cpu or not (out.numel and a.shape[-1] and _by_tile(a, b, out)):
+        return None
+    _, steps = layout.expand(c.shape, c.strides, out.shape)
+    if (_as_tiles_read(a, False), _as_tiles_read(b, True)) != (a, b) or steps[-1] != 1 or out.ndim == 1:
+        return None
+    added = ((0, *steps)[-3], steps[-2])
+    launch, address, n, room, numbers = products.tiles(out.dtype.code, *_matrices(a, b), added)
+    nbytes = out.numel * out.itemsize
+
+    def run(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        launch(address, n, x._buf, y._buf, buf, _empty(room, _bytes) if room else numbers, z._buf, numbers)
+        return wrap(buf, out)
+
+    return run
 
 
 def _by_blas(a: Spec, b: Spec, out: Spec) -> Run | None:

@@ -17,7 +17,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.history.record import record_op, written_by
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec
-from nbgrad.ops.linear.blas import Rule, Run, _turned
+from nbgrad.ops.linear.blas import Adding, Rule, Run, _turned
 from nbgrad.ops.linear.products import _bmm, _bmm_nt, _bmm_tn, _mm, _mm_nt, _mm_tn, _mv, outer
 from nbgrad.ops.linear.refusals import (
     _check_addmv,
@@ -107,7 +107,7 @@ def _adding(
 ) -> Any:
     """`beta * input + alpha * product` as an op; `first` and `second` are the rules of the product."""
     run = product.run
-    plans: Table[tuple[Spec, Spec, Spec], tuple[Run, Plan]] = Table(
+    plans: Table[tuple[Spec, Spec, Spec], tuple[Adding | None, Run, Plan]] = Table(
         "ops.linear.sums_of_products.plans", PLANS
     )
     plan_of = plans.get
@@ -122,8 +122,10 @@ def _adding(
                 return to_dtype(forward(c, a, b, beta, alpha), dtypes.float16)
             result = run(mat1, mat2)._spec
             plan = plan_for(_add.op, (result, key[0]), result)
-            found = plans.keep(key, (run.find(*key[1:]), plan))
-        multiply, plan = found
+            found = plans.keep(key, (run.adding(*key), run.find(*key[1:]), plan))
+        at_once, multiply, plan = found
+        if beta == 1 and alpha == 1 and at_once is not None:
+            return at_once(mat1, mat2, input)
         out = multiply(mat1, mat2)
         if beta == 1 and alpha == 1:
             plan.launch(plan.address, plan.n, out._buf, input._buf)
