@@ -1,11 +1,11 @@
 """Products of matrices: by the register tile of `kernels/cpu/products.py`, or by the BLAS that NumPy carries, cut over our own threads.
 
-Promises the ops a launch for the product of two batches of float32 or float64: `tiles(...)`, where the machine's vectors are known,
-and `product(...)`, wherever NumPy's BLAS is an OpenBLAS with 64-bit integers, as in its wheels (elsewhere `found()` is None, and NumPy
-multiplies); `by_tiles` says which is quicker. A small product costs half of `numpy.matmul`, which looks at its operands anew each time.
-Large ones OpenBLAS would cut over threads of its own, which spin while they wait, as OpenMP's do: on two cores a training step of a
-wide MLP took 41 ms in place of 4. So from the sizes on where it would, OpenBLAS is told to keep to one thread, and ours cut the rows
-(or columns) of the result.
+Promises the ops a launch for the product of two batches: `tiles(...)` of float32, float64, int32 and int64, where the machine's vectors
+are known, and `product(...)` of float32 and float64, wherever NumPy's BLAS is an OpenBLAS with 64-bit integers, as in its wheels
+(elsewhere `found()` is None, and NumPy multiplies); `by_tiles` says which is quicker. A small product by BLAS costs half of
+`numpy.matmul`, which looks at its operands anew each time. Large ones OpenBLAS would cut over threads of its own, which spin while
+they wait, as OpenMP's do: on two cores a training step of a wide MLP took 41 ms in place of 4. So from the sizes on where it would,
+OpenBLAS is told to keep to one thread, and ours cut the rows (or columns) of the result.
 """
 
 from __future__ import annotations
@@ -133,16 +133,17 @@ class Tiled(NamedTuple):
     numbers: Any
 
 
-def by_tiles(m: int, n: int) -> bool:
-    """Whether the tile is to multiply m rows by n columns. It is quicker than BLAS but for vectors, which it reads too slowly. Time over
-    PyTorch's, float32, one thread of a Zen 5 (rows x columns x depth, tile with AVX-512 and with AVX2, then BLAS):
+def by_tiles(m: int, n: int, integers: bool) -> bool:
+    """Whether the tile is to multiply m rows by n columns. It is quicker than BLAS but for vectors, which it reads too slowly; of integers
+    NumPy has no more than loops (256 x 256 x 256 of int64: 12 to 45 ms, the tile 0.33). Time over PyTorch's, float32, one thread of
+    a Zen 5 (rows x columns x depth: tile with AVX-512, with AVX2; BLAS):
 
-    16 x 16 x 16 .33 .31 .46; 64 x 64 x 64 .39 .68 .79; 256 x 256 x 256 .42 .82 .87; 1024 x 1024 x 1024 .49 .89 .87; 4 x 1024 x 1024 .28
-    .53 .76; 32 x 10 x 512 .20 .34 .36; 64 x 1000 x 512 .44 .82 .89; 10 x 10 x 100000 .27 - .62; 1 x 1024 x 1024 1.78 - .85; 1024 x
-    1 x 1024 3.80 - .84. NEON: not measured.
+    16 x 16 x 16: .33, .31; .46. 64 x 64 x 64: .39, .68; .79. 256 x 256 x 256: .42, .82; .87. 1024 x 1024 x 1024: .49, .89; .87.
+    4 x 1024 x 1024: .28, .53; .76. 32 x 10 x 512: .20, .34; .36. 64 x 1000 x 512: .44, .82; .89. 1 x 1024 x 1024: 1.78; .85.
+    1024 x 1 x 1024: 3.80; .84. NEON: not measured.
     """
     bits = processor.vector_bits()
-    return bits is not None and (found() is None or (bits >= 256 and m > 1 and n > 1))
+    return bits is not None and (integers or found() is None or (bits >= 256 and m > 1 and n > 1))
 
 
 def _counts(shape: tuple[int, int], steps: tuple[int, int]) -> tuple[int, int]:
@@ -195,7 +196,7 @@ def tiles(
     return Tiled(launch, tile_kernel(code, bits), items, room, np.array(numbers, np.int64).view(np.uint8))
 
 
-@cached(8)
+@cached(16)
 def tile_kernel(code: str, bits: int) -> int:
     """The address of the kernel on vectors of so many bits."""
     source, params = texts.product(code, bits)

@@ -6,7 +6,7 @@ Promises kernels (by way of `cpu/tile.py`, under whose names they call them) a d
 of `a` by `k` rows of two vectors of 16 of `b`: an element of `c` is one chain of fused multiplications and additions, k ascending, so its
 bits are those of any other shape. Of the rows only `have` exist; those beyond are the last again. With `edge` in place of `outer` only
 `columns` columns exist. `how` is a sum: `MORE`, if the chain is added to what `c` holds; `PLUS`, if then a row of `d` is; `FLOOR`, if
-what is negative becomes 0.
+what is negative becomes 0. Of integers it is sums of products, which wrap.
 
 `move_f4_2x16(source, source_step, to, to_step, rows, columns)` copies that many columns of at most two vectors, with zeros behind.
 `turn_f4_16(source, source_step, have, to, to_step, k)` writes `k` rows of 16 numbers, of which each comes from another line; of the lines,
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from nbgrad.base.tables import cached
 
 MORE, PLUS, FLOOR = 1, 2, 4
-_KINDS = {"f4": ("float", 32), "f8": ("double", 64)}
+_KINDS = {"f4": ("float", 32), "f8": ("double", 64), "i4": ("i32", 32), "i8": ("i64", 64)}
 _WIDE = 512  # bits of a vector that asks for more than the level that code is made for
 
 
@@ -37,9 +37,9 @@ class Shape(NamedTuple):
 # By how wide vectors are. Of AVX's 16 registers 12 hold sums, of the 32 of AVX-512 and of NEON 24. GFLOP/s of a core of a Zen 5 whose
 # best are 131 and 262: 6 x 2 x 8 131, 4 x 3 x 8 130; 12 x 2 x 16 262, 14 x 2 260, 8 x 3 258, 4 x 2 229. NEON's is not measured.
 SHAPES: dict[int, dict[str, Shape]] = {
-    512: {"f4": Shape((12, 4), 2, 16), "f8": Shape((12, 4), 2, 8)},
-    256: {"f4": Shape((6, 4), 2, 8), "f8": Shape((6, 4), 2, 4)},
-    128: {"f4": Shape((8, 4), 3, 4), "f8": Shape((8, 4), 3, 2)},
+    512: {c: Shape((12, 4), 2, 64 // int(c[1])) for c in _KINDS},
+    256: {c: Shape((6, 4), 2, 32 // int(c[1])) for c in _KINDS},
+    128: {c: Shape((8, 4), 3, 16 // int(c[1])) for c in _KINDS},
 }
 
 
@@ -53,6 +53,7 @@ class _Text:
 
     def __init__(self, code: str, lanes: int) -> None:
         self.kind, self.bits = _KINDS[code]
+        self.float = code[0] == "f"
         self.lanes, self.size = lanes, self.bits // 8
         self.vector, self.mask_type = f"<{lanes} x {self.kind}>", f"<{lanes} x i1>"
         self.lines: list[str] = []
@@ -75,7 +76,9 @@ class _Text:
         self.line(f"{label}:")
 
     def intrinsic(self, name: str, result: str, params: str, given: str, to: str = "") -> str:
-        name = f"llvm.{name}.v{self.lanes}f{self.bits}" + ".p0" * name.startswith("masked")
+        name = f"llvm.{name}.v{self.lanes}{'f' if self.float else 'i'}{self.bits}" + ".p0" * name.startswith(
+            "masked"
+        )
         self.declared[name] = f"declare {result} @{name}({params})"
         call = f"call {result} @{name}({given})"
         if result == "void":
@@ -129,7 +132,10 @@ class _Text:
 
     def fma(self, x: str, y: str, z: str, name: str) -> None:
         v = self.vector
-        self.intrinsic("fma", v, f"{v}, {v}, {v}", f"{v} {x}, {v} {y}, {v} {z}", name)
+        if self.float:
+            self.intrinsic("fma", v, f"{v}, {v}, {v}", f"{v} {x}, {v} {y}, {v} {z}", name)
+        else:
+            self.made(f"add {v} {self.made(f'mul {v} {x}, {y}')}, {z}", name)
 
     def shuffled(self, x: str, y: str, places: list[int]) -> str:
         mask = ", ".join(f"i32 {k}" for k in places)
@@ -195,9 +201,9 @@ def _outer(w: _Text, rows: int, vectors: int, masked: bool) -> None:
         at, v = w.place("%pc", j * far), w.vector
         total = w.load(w.place("%ps", j * far))
         for told, other in ((more, at), (plus, w.place("%pd", j * far))):
-            added = w.made(f"fadd {v} {w.load(other, masks[j])}, {total}")
+            added = w.made(f"{'fadd' if w.float else 'add'} {v} {w.load(other, masks[j])}, {total}")
             total = w.made(f"select i1 {told}, {v} {added}, {v} {total}")
-        below = w.made(f"fcmp olt {v} {total}, zeroinitializer")
+        below = w.made(f"{'fcmp olt' if w.float else 'icmp slt'} {v} {total}, zeroinitializer")
         low = w.made(f"select i1 {floor}, {w.mask_type} {below}, {w.mask_type} zeroinitializer")
         w.store(w.made(f"select {w.mask_type} {low}, {v} zeroinitializer, {v} {total}"), at, masks[j])
     for name, by in (("%r", "1"), ("%pc", "%ldc"), ("%pd", "%ldd"), ("%ps", str(vectors * far))):

@@ -51,7 +51,8 @@ def address(a: Array) -> int:
 
 def multiplied(x: Array, y: Array, bits: int, added: Array | None = None, floor: bool = False) -> Array:
     """By the kernel, one thread."""
-    out = np.full((x.shape[0], y.shape[1]), np.nan, x.dtype)
+    out = np.empty((x.shape[0], y.shape[1]), x.dtype)
+    out.view(np.uint8).fill(255)  # NaN, as floats
     steps = None if added is None else (0, added.strides[0] // added.itemsize)
     found = products.tiles(x.dtype.str[1:], matrix(x), matrix(y), 1, (0, 0), steps, floor, bits)
     room = np.empty(found.room + 1, np.uint8)
@@ -67,18 +68,25 @@ def multiplied(x: Array, y: Array, bits: int, added: Array | None = None, floor:
 
 
 def drawn(shape: tuple[int, int], code: str) -> Array:
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(code)
+    rng = np.random.default_rng(sum(shape))
+    if code[0] == "i":
+        ends = np.iinfo(code)
+        return rng.integers(ends.min, ends.max, shape, code, endpoint=True)
+    return rng.standard_normal(shape).astype(code)
 
 
 def assert_near(found: Array, x: Array, y: Array) -> None:
-    """Within what the rounding of every operation may add up to."""
+    """Within what the rounding of every operation may add up to; integers wrap."""
+    if x.dtype.kind == "i":
+        assert (found == x @ y).all()
+        return
     exact = x.astype(np.longdouble) @ y.astype(np.longdouble)
     size = np.abs(x).astype(np.longdouble) @ np.abs(y).astype(np.longdouble)
     depth = x.shape[1]
     assert (np.abs(found - exact) <= (depth + 1) * np.finfo(x.dtype).eps / 2 * size).all()
 
 
-@pytest.mark.parametrize("code", ["f4", "f8"])
+@pytest.mark.parametrize("code", ["f4", "f8", "i4", "i8"])
 @pytest.mark.parametrize("sizes", SIZES + LARGE, ids=lambda s: "x".join(map(str, s)))
 def test_widths_and_layouts_give_the_same_bits(code: str, sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
@@ -122,7 +130,7 @@ def test_something_is_added_and_cut_at_zero(code: str, sizes: tuple[int, int, in
     assert np.isnan(multiplied(x, y, bits, floor=True)[1]).all()
 
 
-@pytest.mark.parametrize("code", ["f4", "f8"])
+@pytest.mark.parametrize("code", ["f4", "f8", "i8"])
 def test_un_jitted_it_is_the_same_product(code: str) -> None:
     source, _ = texts.product(code, WIDTHS[-1])
     body: Any = build.load_source("body", source.replace("@NAME@", "body"), "<test>")
@@ -200,3 +208,16 @@ def test_what_is_added_in_the_tile_has_the_bits_of_two_steps(shape: tuple[int, .
     assert (T.baddbmm(each, x.expand(3, 20, 500), w.t()[:, ::2].expand(3, 500, 19)) == batch + each).all()
     turned = T.randn(37, 20, dtype=dtype).t()
     assert (T.addmm(turned, x, w.t()) == x @ w.t() + turned).all()
+
+
+@pytest.mark.parametrize("dtype", [T.uint8, T.int8, T.int16, T.int32, T.int64])
+def test_integers_wrap(dtype: T.dtype) -> None:
+    ends = T.iinfo(dtype)
+    x, y = (T.randint(ends.min, ends.max, shape, dtype=dtype) for shape in ((3, 20, 70), (3, 70, 9)))
+    for left, right in ((x, y), (x[0], y[0]), (x[1].t(), x[2]), (x[:, :1], y[:, :, ::2]), (x[0], y[0, :, 0])):
+        found = left @ right
+        assert found.dtype is dtype
+        np.testing.assert_array_equal(found.numpy(), left.numpy() @ right.numpy())
+    np.testing.assert_array_equal(
+        T.addmm(x[0, :, :9], x[0], y[0]).numpy(), x[0].numpy() @ y[0].numpy() + x[0, :, :9].numpy()
+    )

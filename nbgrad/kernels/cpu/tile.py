@@ -18,7 +18,9 @@ from numba.extending import lower_builtin, type_callable
 from nbgrad.kernels import tile
 from nbgrad.kernels.tile import FLOOR, MORE, NAMES, PLUS
 
-_REALS = {"f4": ctypes.c_float, "f8": ctypes.c_double}
+_REALS: dict[str, Any] = {
+    **{"f4": ctypes.c_float, "f8": ctypes.c_double, "i4": ctypes.c_int32, "i8": ctypes.c_int64},
+}
 
 
 def _loop(name: str) -> Callable[..., None]:
@@ -35,25 +37,27 @@ def _loop(name: str) -> Callable[..., None]:
     ) -> None:  # fmt: skip
         for i in range(min(have, counts[0])):
             for j in range(width if kind == "outer" else min(columns, width)):
-                total = 0.0
+                total = real(0).value
                 for p in range(k):
                     x, y = at(a + i * row + p * along).value, at(b + p * ldb + j * size).value
                     total = real(x * y + total).value
                 place = at(c + i * ldc + j * size)
                 total = real(place.value + total).value if how & MORE else total
                 total = real(at(d + i * ldd + j * size).value + total).value if how & PLUS else total
-                place.value = 0.0 if how & FLOOR and total < 0 else total
+                place.value = real(0).value if how & FLOOR and total < 0 else total
 
     def move(source: int, source_step: int, to: int, to_step: int, rows: int, columns: int) -> None:
         for i in range(rows):
             for j in range(width):
-                there = at(source + i * source_step + j * size).value if j < columns else 0.0
+                there = at(source + i * source_step + j * size).value if j < columns else real(0).value
                 at(to + i * to_step + j * size).value = there
 
     def turn(source: int, source_step: int, have: int, to: int, to_step: int, k: int) -> None:
         for p in range(-(-k // width) * width):
             for i in range(width):
-                there = at(source + min(i, have - 1) * source_step + p * size).value if p < k else 0.0
+                there = (
+                    at(source + min(i, have - 1) * source_step + p * size).value if p < k else real(0).value
+                )
                 at(to + p * to_step + i * size).value = there
 
     return {"move": move, "turn": turn}.get(kind, outer)

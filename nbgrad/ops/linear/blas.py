@@ -95,10 +95,11 @@ def _of_elements(a: Spec, b: Spec, out: Spec) -> Run:
 
 
 def _by_tile(a: Spec, b: Spec, out: Spec) -> bool:
-    """Whether the tile of our own is to multiply: for float16 in float32."""
-    if not out.dtype.is_floating_point:
+    """Whether the tile of our own is to multiply."""
+    if not out.ndim or out.dtype is dtypes.bool_:
         return False
-    return products.by_tiles(a.shape[-2] if a.ndim > 1 else 1, b.shape[-1] if b.ndim > 1 else 1)
+    rows, columns = a.shape[-2] if a.ndim > 1 else 1, b.shape[-1] if b.ndim > 1 else 1
+    return products.by_tiles(rows, columns, not out.dtype.is_floating_point)
 
 
 def _matrices(a: Spec, b: Spec) -> tuple[Any, Any, int, tuple[int, int]]:
@@ -213,10 +214,16 @@ def _by_numpy(a: Spec, b: Spec, out: Spec) -> Run:
     return run
 
 
+_WIDER = {dtypes.float16: dtypes.float32} | dict.fromkeys(
+    (dtypes.int16, dtypes.int8, dtypes.uint8), dtypes.int32
+)
+
+
 def _as_tiles_read(sp: Spec, second: bool) -> Spec:
-    """What the product reads in place of `sp`: float32 for float16, and of the second operand rows or columns that are not strewn."""
-    if sp.dtype is dtypes.float16:
-        sp = sp.like(dtype=dtypes.float32)
+    """What the product reads in place of `sp`: at least 32 bits, and of the second operand rows or columns that are not strewn. A sum in
+    float16 is not rounded at each step, and of integers the low bits are the same."""
+    if sp.dtype in _WIDER:
+        sp = sp.like(dtype=_WIDER[sp.dtype])
     if not second or sp.ndim == 1 or products.readable((*sp.shape[-2:], *sp.strides[-2:])):
         return sp
     return spec(sp.dtype, sp.shape, None, sp.device)
