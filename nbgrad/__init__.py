@@ -75,6 +75,8 @@ from nbgrad.memory.dtypes import set_default_dtype as set_default_dtype
 from nbgrad.memory.dtypes import short as short
 from nbgrad.memory.dtypes import uint8 as uint8
 from nbgrad.memory.layout import Size as Size
+from nbgrad.nn import _bags as _bags
+from nbgrad.nn import _ctc as _ctc
 from nbgrad.nn import _dropouts as _dropouts
 from nbgrad.nn._dropouts import native_dropout as native_dropout
 from nbgrad.nn._grids import affine_grid_generator as affine_grid_generator
@@ -167,7 +169,9 @@ from nbgrad.random import set_rng_state as set_rng_state
 
 # Of these all arguments must be given, unlike of the functions of their names in nn.functional.
 alpha_dropout = _dropouts.torch_alpha_dropout
+ctc_loss = _ctc.torch_ctc_loss
 dropout = _dropouts.torch_dropout
+embedding_bag = _bags.torch_embedding_bag
 feature_alpha_dropout = _dropouts.torch_feature_alpha_dropout
 
 _arguments.guard_modules(globals())

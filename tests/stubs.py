@@ -78,6 +78,7 @@ RESULTS = {  # where it is not a Tensor
     "UntypedStorage": "untyped_storage",
     "tuple[Tensor, Tensor]": "gru lstm_cell native_dropout rnn_relu rnn_tanh std_mean var_mean",
     "tuple[Tensor, Tensor, Tensor]": "lstm native_layer_norm",
+    "tuple[Tensor, Tensor, Tensor, Tensor]": "embedding_bag",
     "tuple[Tensor, ...]": "chunk dsplit gradient hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split "
     "unsafe_split_with_sizes vsplit",
 }

@@ -69,7 +69,7 @@ def _embedding(
             f"{input.dtype.type_name} instead (while checking arguments for embedding)"
         )
     if max_norm is not None:
-        _shorten(weight, input, float(max_norm), float(norm_type))
+        shorten(weight, input, float(max_norm), float(norm_type))
     settings = {
         "padding": -1 if padding_idx is None else padding_idx % n,
         "by_freq": bool(scale_grad_by_freq),
@@ -79,7 +79,8 @@ def _embedding(
     return classes.embedding(weight, to_dtype(input, int64), **settings)[0]
 
 
-def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+def shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    """Rows that integers name, shortened in place where their norm is greater."""
     weight = weight.detach()  # neither history nor tangents hear of it
     recorded, state.grad = state.grad, False
     try:

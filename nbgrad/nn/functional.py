@@ -12,6 +12,8 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.memory import dtypes
 from nbgrad.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
+from nbgrad.nn._bags import embedding_bag
+from nbgrad.nn._ctc import ctc_loss
 from nbgrad.nn._dropouts import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from nbgrad.nn._grids import affine_grid, grid_sample
 from nbgrad.nn._groups import group_norm, instance_norm
@@ -359,7 +361,9 @@ __all__ = [
     "dropout",
     "elu",
     "elu_",
+    "ctc_loss",
     "embedding",
+    "embedding_bag",
     "dropout1d",
     "dropout2d",
     "dropout3d",

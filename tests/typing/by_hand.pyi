@@ -352,6 +352,28 @@ class functional:
     def softmin(
         input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | None = None
     ) -> Tensor: ...
+    def ctc_loss(
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | Sequence[_int],
+        target_lengths: Tensor | Sequence[_int],
+        blank: _int = 0,
+        reduction: str = "mean",
+        zero_infinity: _bool = False,
+    ) -> Tensor: ...
+    def embedding_bag(
+        input: Tensor,
+        weight: Tensor,
+        offsets: Tensor | None = None,
+        max_norm: _float | None = None,
+        norm_type: _float = 2,
+        scale_grad_by_freq: _bool = False,
+        mode: str = "mean",
+        sparse: _bool = False,
+        per_sample_weights: Tensor | None = None,
+        include_last_offset: _bool = False,
+        padding_idx: _int | None = None,
+    ) -> Tensor: ...
     def multi_head_attention_forward(
         query: Tensor,
         key: Tensor,

@@ -23,7 +23,8 @@ from nbgrad.expr.node import Expr, free_vars, var
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 ROWS = 8  # of the batch, of one piece of work
-WIDTH = {"f4": 32, "f8": 16}  # columns of a tile: eight rows of two vectors of 512 bits
+HEIGHT = 4  # of those, summed at once
+WIDTH = {"f4": 16, "f8": 8}  # columns of a tile: two vectors of 256 bits
 
 _HEAD = '''"""{title}."""
 from math import inf, nan
@@ -153,17 +154,20 @@ class _Writer:
     def __init__(self, cell: Cell, code: str) -> None:
         self.cell, self.code, self.width = cell, code, WIDTH[code]
         self.preamble = vmath_helpers()  # which also tells `emit` the vectorisable spellings
-        self.stacks = {f"a{i}": self.width for i in range(ROWS)}
+        self.stacks = {f"a{i}": self.width for i in range(HEIGHT)}
 
     def product(self, rows: str, weights: str, first: str, length: str, groups: int = 1) -> Lines:
         """`u` becomes the product of `count` rows, the first of which begins at `first`, with the next panels of weights."""
         self.stacks["u"] = max(self.stacks.get("u", 0), groups * ROWS * self.width)
-        tiles = [self._tile(rows, weights, length, height) for height in (ROWS, ROWS // 2, 1)]
+        several, one = (self._tile(rows, weights, length, height) for height in (HEIGHT, 1))
         return [
             f"for group in range({groups}):",
             [
-                *(f"q{i} = {first} + min({i}, count - 1) * {length}" for i in range(ROWS)),
-                *(f"if count > {ROWS // 2}:", tiles[0], "elif count > 1:", tiles[1], "else:", tiles[2]),
+                f"for top in range(0, count, {HEIGHT}):",
+                [
+                    *(f"q{i} = {first} + min(top + {i}, count - 1) * {length}" for i in range(HEIGHT)),
+                    *("if count - top > 1:", several, "else:", one),
+                ],
                 f"panel += {length} * {self.width}",
             ],
         ]
@@ -172,7 +176,7 @@ class _Writer:
         """Of the rows those beyond the last are that again."""
         columns, every = f"for j in range({self.width}):", range(height)
         sums = [f"v = {weights}[at_w + j]", *(f"a{i}[j] += f{i} * v" for i in every)]
-        place = f"u[(group * {ROWS} + {{i}}) * {self.width} + j] = a{{i}}[j]"
+        place = f"u[(group * {ROWS} + top + {{i}}) * {self.width} + j] = a{{i}}[j]"
         return [
             *(line for i in every for line in (columns, [f"a{i}[j] = F(0)"])),
             "at_w = panel",

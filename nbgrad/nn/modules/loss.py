@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
@@ -320,6 +321,31 @@ class CrossEntropyLoss(_WeightedLoss):
         )
 
 
+class CTCLoss(_Loss):
+    """Of sequences of labels of which it is not known at which steps they stand: `F.ctc_loss` of log-probabilities [steps, batch,
+    classes], labels, and how many steps and labels each example has. The mean, of losses per label, by default.
+
+    >>> log_probs = torch.zeros(2, 1, 2).log_softmax(2)
+    >>> nn.CTCLoss()(log_probs, torch.tensor([[1]]), torch.tensor([2]), torch.tensor([1]))
+    tensor(0.2877)
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity
+
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
+        )
+
+
 class CosineEmbeddingLoss(_Loss):
     """1 less the cosine of two vectors where the target is 1, `max(0, cosine - margin)` where that is -1. Inputs [batch, features],
     targets [batch], or without a batch; the mean by default.
@@ -463,6 +489,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",

@@ -1,0 +1,58 @@
+"""Bags of rows, as source: sums, means and largest elements of those rows of a table that indices name.
+
+Promises the ops that a row is read once, where it stands, and that a bag is worked in the order of its indices. Beside the result the
+kernel writes to which bag each index belongs, how many rows a bag has without padding, and, of largest elements, whose they are.
+"""
+
+from __future__ import annotations
+
+from nbgrad.base.source import fill
+from nbgrad.base.tables import cached
+from nbgrad.kernels.templates import SCALARS
+
+_BAGS = '''"""The {mode} of the rows in each bag{weighted}."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, meta, o, o_bag, o_size, o_top, w, at, first, scale):
+    n = meta[0]
+    padding = meta[1]
+    for bag in range(start, stop):
+        to = bag * n
+        size = 0
+        for j in range(n):
+            o[to + j] = F(0)
+        {begin}
+        for k in range(first[bag], first[bag + 1]):
+            o_bag[k] = bag
+            if at[k] != padding:
+                row = at[k] * n
+                {each}
+                size += 1
+        o_size[bag] = size
+        {end}
+'''
+_TOPS = [
+    "for j in range(n):",
+    ["if size == 0 or w[row + j] > o[to + j]:", ["o[to + j] = w[row + j]", "o_top[to + j] = at[k]"]],
+]
+_SUMS = ["for j in range(n):", ["o[to + j] += w[row + j]"]]
+_WEIGHTED = ["times = scale[k]", "for j in range(n):", ["o[to + j] += w[row + j] * times"]]
+_SHARES = ["if size > 1:", ["for j in range(n):", ["o[to + j] = o[to + j] / F(size)"]]]
+
+
+@cached(16)
+def bags(code: str, mode: str, weighted: bool) -> tuple[str, tuple[str, ...]]:
+    """`meta` holds the length of a row, and the row that does not count (-1: none); `first`, where bags begin and the last one ends."""
+    source = fill(
+        _BAGS,
+        mode=mode,
+        weighted=", each times a number" * weighted,
+        scalar=SCALARS[code],
+        begin=["for j in range(n):", ["o_top[to + j] = 0"]] if mode == "max" else [],
+        each=_TOPS if mode == "max" else _WEIGHTED if weighted else _SUMS,
+        end=_SHARES if mode == "mean" else [],
+    )
+    pointer = "*" + code
+    return source, ("i8", "i8", "*i8", pointer, "*i8", "*i8", "*i8", pointer, "*i8", "*i8", pointer)
