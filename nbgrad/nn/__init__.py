@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from nbgrad.nn import functional as functional
 from nbgrad.nn.parameter import Buffer as Buffer
 from nbgrad.nn.parameter import Parameter as Parameter
+from nbgrad.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from nbgrad.nn.parameter import UninitializedParameter as UninitializedParameter
 
 if TYPE_CHECKING:
     from nbgrad.nn import init as init
@@ -32,7 +34,7 @@ if not TYPE_CHECKING:  # for which all names are there
 
 def _classes() -> list[str]:
     found = [name for name in dir(import_module("nbgrad.nn.modules")) if name[:1].isupper()]
-    return ["Buffer", "Parameter", *found]
+    return ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", *found]
 
 
 def __dir__() -> list[str]:

@@ -6,11 +6,14 @@ one is a plain Tensor.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor, set_requires_grad
 from nbgrad.exchange import classes
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.ops.host import printing
 from nbgrad.ops.make.constructors import as_subclass
 from nbgrad.ops.make.filled import empty
@@ -79,4 +82,113 @@ class Buffer(metaclass=_BufferType):
         return t
 
 
-__all__ = ["Buffer", "Parameter"]
+class UninitializedTensorMixin:
+    """A tensor whose shape is not known yet: until `materialize` tells it, of its properties only dtype and device are there."""
+
+    cls_to_become: type
+
+    def materialize(
+        self: Any, shape: Sequence[int], device: Device | None = None, dtype: dtype | None = None
+    ) -> None:
+        """Become a tensor of this shape, whose numbers nobody has set.
+
+        >>> p = nn.parameter.UninitializedParameter()
+        >>> p.materialize((2, 3))
+        >>> type(p).__name__, p.shape
+        ('Parameter', torch.Size([2, 3]))
+        """
+        own = self._spec
+        self.data = empty(
+            tuple(shape), device=own.device if device is None else device, dtype=dtype or own.dtype
+        )
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when "
+            "trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before "
+            "accessing their attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        """Refused: there is no memory yet."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
+            "`module.share_memory()`."
+        )
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"
+
+    __str__ = __repr__
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        return type(self), (self.requires_grad,)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer waits for its shape.
+
+    >>> nn.parameter.is_lazy(nn.LazyLinear(2).weight)
+    True
+    """
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]  # __repr__ is the mixin's
+    """A parameter of a module that has not seen an input yet, by which its shape is decided.
+
+    >>> nn.LazyLinear(2).weight
+    <UninitializedParameter>
+    """
+
+    __slots__ = ()
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Device | None = None, dtype: dtype | None = None
+    ) -> Self:
+        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self._spec.device, self._spec.dtype)
+        return memo[id(self)]
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer of such a module.
+
+    >>> nn.LazyBatchNorm1d().running_mean
+    <UninitializedBuffer>
+    """
+
+    __slots__ = ()
+    cls_to_become = Tensor
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Device | None = None,
+        dtype: dtype | None = None,
+        persistent: bool = True,
+    ) -> Self:
+        t: Any = as_subclass(empty(0, device=device, dtype=dtype), cls)
+        t.persistent, t._is_buffer = persistent, True
+        return t
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(False, self._spec.device, self._spec.dtype)
+        return memo[id(self)]
+
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]

@@ -11,6 +11,7 @@ from nbgrad.nn.modules.dropout import *  # noqa: F403
 from nbgrad.nn.modules.flatten import *  # noqa: F403
 from nbgrad.nn.modules.fold import *  # noqa: F403
 from nbgrad.nn.modules.instancenorm import *  # noqa: F403
+from nbgrad.nn.modules.lazy import *  # noqa: F403
 from nbgrad.nn.modules.linear import *  # noqa: F403
 from nbgrad.nn.modules.loss import *  # noqa: F403
 from nbgrad.nn.modules.module import Module as Module

@@ -22,7 +22,7 @@ from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype, float16, float32, float64
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
-from nbgrad.nn.parameter import Buffer, Parameter
+from nbgrad.nn.parameter import Buffer, Parameter, is_lazy
 from nbgrad.ops.make.filled import empty_like
 from nbgrad.tape.node import HookTable, RemovableHandle, register
 
@@ -631,7 +631,11 @@ class Module:
                 if before is not None and grad is not None:
                     before.data = grad
         for name, buffer in self._buffers.items():
-            if buffer is not None:
+            if buffer is None:
+                continue
+            if is_lazy(buffer):
+                buffer.data = fn(buffer)
+            else:
                 self._buffers[name] = fn(buffer)
         return self
 
@@ -920,6 +924,8 @@ class Module:
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
                 f"but received {type(given)}"
             )
+            return
+        if is_lazy(own):
             return
         if own.ndim == 0 and tuple(given.shape) == (1,):
             given = given[0]
