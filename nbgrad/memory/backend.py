@@ -307,15 +307,6 @@ def of_memory(buffer: Any) -> Backend:
     return meta if type(buffer) is Nowhere else cpu
 
 
-def settled(where: device) -> device:
-    """A device as tensors have it: of a GPU that is named by its type alone, the current one.
-
-    >>> settled(device("meta"))
-    device(type='meta')
-    """
-    return of(where).device if where.type == "cuda" else where
-
-
 def valueless(name: str) -> NotImplementedError:
     """The refusal of an op whose result's shape is for values to say, where there are none."""
     return NotImplementedError(

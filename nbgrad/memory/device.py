@@ -103,10 +103,12 @@ class device:
 
 
 class _Gpus:
-    """How many there are, for which a bare number stands: who knows their drivers says how to ask."""
+    """How many there are, for which a bare number stands, and which one a name without a number means: who knows their drivers says how
+    to ask."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "named")
     count: Callable[[], int]
+    named: Callable[[_Device], _Device]
 
 
 gpus: Final = _Gpus()
@@ -197,7 +199,16 @@ def get_default_device() -> device:
     ...     torch.get_default_device()
     device(type='meta')
     """
-    return cpu if default.device is None else default.device
+    return cpu if default.device is None else settled(default.device)
+
+
+def settled(where: _Device) -> _Device:
+    """A device as tensors have it: of a GPU that is named by its type alone, the current one.
+
+    >>> settled(device("meta"))
+    device(type='meta')
+    """
+    return gpus.named(where) if where.type == "cuda" else where
 
 
 Device: TypeAlias = device | str | int  # what stands for one

@@ -341,3 +341,6 @@ def of(where: device) -> CUDA:
         with _starting:
             found = _served.get(index) or _served.setdefault(index, _started(index))
     return found
+
+
+gpus.named = lambda where: of(where).device

@@ -88,7 +88,7 @@ def spec(dtype: dtype, shape: Ints, strides: Ints | None, device: _device.device
     key = (dtype, shape, strides, device)
     found = _spec_of(key)
     if found is None:
-        where = _backend.settled(device)
+        where = _device.settled(device)
         if strides is None or where is not device:
             found = spec(dtype, shape, contiguous_strides(shape) if strides is None else strides, where)
         else:

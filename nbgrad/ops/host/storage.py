@@ -24,7 +24,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.dispatch.transforms import moves
 from nbgrad.history.record import written_by
 from nbgrad.memory import backend, dtypes, layout
-from nbgrad.memory.device import cpu, device
+from nbgrad.memory.device import cpu, device, settled
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Batched, Spec, Storage, spec
@@ -283,7 +283,7 @@ class UntypedStorage:
 
     def cuda(self, device: Any = None) -> Any:
         """Its bytes in the memory of a GPU; itself if they are there."""
-        return self._on(backend.settled(_device("cuda" if device is None else device)))
+        return self._on(settled(_device("cuda" if device is None else device)))
 
     def _on(self, where: _device) -> Any:
         if self.device is where:
@@ -385,7 +385,7 @@ class TypedStorage(UntypedStorage):
             return
         if len(args) > 1:
             raise RuntimeError(f"{_TYPED}Too many positional arguments")
-        where = backend.settled(_device("cpu" if device is None else device))
+        where = settled(_device("cpu" if device is None else device))
         backend.of(where)
         self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
         data = args[0] if args else None

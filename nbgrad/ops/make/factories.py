@@ -13,7 +13,7 @@ from nbgrad.core.tensor import Tensor, as_inference, new, set_requires_grad, wra
 from nbgrad.core.tensor import empty as _empty
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory import layout as _layout
-from nbgrad.memory.device import cpu, default, elsewhere
+from nbgrad.memory.device import cpu, default, elsewhere, settled
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
@@ -69,7 +69,7 @@ _spec_of = _known.get
 
 def placed(device: Any) -> _device:
     """Where a new tensor is made."""
-    return backend.settled((default.device or cpu) if device is None else _device(device))
+    return settled((default.device or cpu) if device is None else _device(device))
 
 
 def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool = False) -> Spec:

@@ -215,7 +215,7 @@ class OnDevice(Generator):
         where = _device.device(device)
         if not gpu.device_count():
             raise _unsupported(where)
-        self.device = backend.settled(where)
+        self.device = _device.settled(where)
         self.stream = philox.Philox() if stream is None else stream
 
     def manual_seed(self, seed: int) -> Generator:

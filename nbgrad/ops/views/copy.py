@@ -26,8 +26,8 @@ from nbgrad.expr.prims import ne
 from nbgrad.history.record import written_by
 from nbgrad.kernels.launch import PARALLEL_FROM
 from nbgrad.memory import dtypes, layout
-from nbgrad.memory.backend import settled as settled_device
 from nbgrad.memory.device import device as _device
+from nbgrad.memory.device import settled as settled_device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
