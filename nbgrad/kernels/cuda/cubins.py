@@ -47,10 +47,9 @@ def _helpers(source: str) -> list[str]:
 def _called(text: str) -> Iterator[Path]:
     for package, names in _CALLED.findall(text):
         place = _KERNELS.joinpath(*package.split(".")[1:])
-        if place.is_dir():
-            yield from [place / f"{name.strip()}.py" for name in names.split(",")]
-        else:
-            yield place.with_suffix(".py")
+        asked = [place / name.strip() for name in names.split(",")] if place.is_dir() else [place]
+        for module in asked:
+            yield module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
 
 
 @cached(None)
