@@ -23,7 +23,6 @@ static char contexts[16];
 static Stream *of(P s) { return (uintptr_t)s > 2 ? s : &stream0; }
 static int no(void) { return 801; }
 static int yes(void) { return 0; }
-
 static int init(unsigned flags) { return null_devices ? 0 : 100; }
 static int version(int *v) { *v = null_version; return 0; }
 static int count(int *n) { *n = null_devices; return 0; }
@@ -40,8 +39,7 @@ static int attribute(int *v, int a, int d) {
     case 16: *v = 132; break;            /* processors */
     case 38: *v = 50 << 20; break;       /* the cache */
     case 39: *v = 2048; break;           /* threads of a processor */
-    case 75: *v = 9; break;              /* capability */
-    case 76: *v = 0; break;
+    case 75: *v = 9; break;              /* capability: 9.0 */
     case 81: *v = 233472; break;         /* shared memory of a processor */
     case 82: *v = 65536; break;          /* registers of a processor */
     case 97: *v = 232448; break;         /* shared memory of a block, asked for */
@@ -50,7 +48,6 @@ static int attribute(int *v, int a, int d) {
     }
     return 0;
 }
-
 static int retain(P *c, int d) { *c = &contexts[d]; return 0; }
 static int release(int d) { return 0; }
 static int current(P *c) { *c = context; return 0; }
@@ -58,15 +55,14 @@ static int set_current(P c) { context = c; return 0; }
 static int device_of(int *d) { *d = context ? (char *)context - contexts : 0; return context ? 0 : 201; }
 static int priorities(int *least, int *most) { *least = 0; *most = -5; return 0; }
 static int wait(void) { int e = null_fault; null_counts[WAITS]++; null_fault = 0; null_counts[FAULTS] += !!e; return e; }
-
 static int stream_new(P *s, unsigned f, int p) { *s = calloc(1, sizeof(Stream)); return 0; }
 static int stream_plain(P *s, unsigned f) { return stream_new(s, f, 0); }
 static int stream_end(P s) { free(s); return 0; }
 static int stream_wait(P s) { return of(s)->capturing ? 900 : wait(); }
 static int capture(P s, int mode) { of(s)->capturing = 1; of(s)->launches = 0; return 0; }
 static int captured(P s, P *g) {
-    Graph *made = malloc(sizeof *made);
-    made->launches = of(s)->launches; of(s)->capturing = 0; *g = made;
+    Graph *made = *g = malloc(sizeof *made);
+    made->launches = of(s)->launches; of(s)->capturing = 0;
     return 0;
 }
 static int capturing(P s, int *status) { *status = of(s)->capturing; return 0; }
@@ -74,7 +70,6 @@ static int capture_info(P s, int *status, uint64_t *id, P *g, P *d, P *e, size_t
 static int instantiate(P *e, P g, uint64_t flags) { *e = malloc(sizeof(Graph)); memcpy(*e, g, sizeof(Graph)); return 0; }
 static int replay(P e, P s) { null_counts[LAUNCHES] += ((Graph *)e)->launches; null_counts[GRAPHS]++; return 0; }
 static int graph_end(P g) { free(g); return 0; }
-
 static int event_new(P *e, unsigned f) { *e = calloc(1, sizeof(Event)); return 0; }
 static int event_end(P e) { free(e); return 0; }
 static int event_record(P e, P s) { clock_gettime(CLOCK_MONOTONIC, &((Event *)e)->at); return 0; }
@@ -83,10 +78,8 @@ static int event_elapsed(float *ms, P a, P b) {
     *ms = (y.tv_sec - x.tv_sec) * 1e3f + (y.tv_nsec - x.tv_nsec) * 1e-6f;
     return 0;
 }
-
 static int take(P *p, size_t n) {
-    if (null_counts[BYTES] + (int64_t)n > null_limit) return 2;
-    if (!(*p = aligned_alloc(512, (n + 511) / 512 * 512))) return 2;
+    if (null_counts[BYTES] + (int64_t)n > null_limit || !(*p = aligned_alloc(512, (n + 511) / 512 * 512))) return 2;
     null_counts[ALLOCATIONS]++; null_counts[BYTES] += malloc_usable_size(*p);
     return 0;
 }
@@ -104,7 +97,6 @@ static int upload(P to, P from, size_t n, P s) { return moved(UPLOADS, to, from,
 static int download(P to, P from, size_t n, P s) { return moved(DOWNLOADS, to, from, n); }
 static int copy(P to, P from, size_t n, P s) { return moved(COPIES, to, from, n); }
 static int fill(P to, unsigned char v, size_t n, P s) { null_counts[FILLS]++; memset(to, v, n); return 0; }
-
 static int library(P *l, P code, P a, P b, unsigned c, P d, P e, unsigned f) { *l = malloc(1); return 0; }
 static int kernel(P *k, P l, const char *n) { *k = malloc(1); return 0; }
 static int same(P *f, P k) { *f = k; return 0; }
@@ -116,12 +108,8 @@ static int launch(P f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned 
     return context ? counted(s) : 201;
 }
 static int pointer(P value, int a, P p) {
-    switch (a) {
-    case 2: *(int *)value = 2; break;     /* the device's memory */
-    case 9: *(int *)value = 0; break;     /* its index */
-    case 3: case 4: *(P *)value = p; break;
-    default: *(int *)value = 0;
-    }
+    if (a == 3 || a == 4) *(P *)value = p;
+    else *(int *)value = a == 2 ? 2 : 0; /* it is the device's memory */
     return 0;
 }
 static int pointers(unsigned n, int *a, P *values, P p) { while (n--) pointer(values[n], a[n], p); return 0; }
@@ -149,7 +137,7 @@ static const struct { const char *name; P function; } known[] = {
 };
 
 int cuGetProcAddress_v2(const char *wanted, P *f, int v, uint64_t flags, int *status) {
-    *f = (P)no; /* what is not known here is not supported */
+    *f = (P)no; /* what is unknown here is not supported */
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (!strcmp(wanted, known[k].name)) *f = known[k].function;
     if (status) *status = 0;
