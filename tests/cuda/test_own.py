@@ -12,7 +12,7 @@ import pytest
 from nbgrad.kernels import build, calls
 from nbgrad.kernels.cuda.compile import Capability, compiled
 from nbgrad.kernels.cuda.own import Own
-from tests.cuda.emulation import alike, kinds
+from tests.cuda.emulation import alike, kinds, seen, without_barriers
 from tests.cuda.test_spread import FLOAT64
 from tests.cuda.texts import Table, Text, alone, given, one_in
 
@@ -57,6 +57,26 @@ def test_a_grid_gives_what_the_cpu_gives(table: Table, part: list[tuple[Text, Ow
                 assert same(text.family, g, w), f"{text.name} {text.params}: {g} is not {w}"
         compared += 1
     assert compared > 10
+
+
+def test_each_barrier_is_missed(table: Table) -> None:
+    """Of one text of every shape that a family's have."""
+    shapes: dict[tuple[str, int, int], Text] = {}
+    for text, launch in table.items():
+        if text.own is not None and launch is not None and "syncthreads" in text.own.source:
+            lines = text.own.source.count("\n")
+            shapes.setdefault((text.family, text.own.source.count("syncthreads"), lines // 8), text)
+    removed = 0
+    for text in shapes.values():
+        own, launch = text.own, table[text]
+        assert own is not None and launch is not None
+        for source in without_barriers(own.source):
+            args = [launch.items, *given(text, launch)]
+            assert seen(lambda source=source, args=args: alike(text.name, source, own.params, 2, args)), (
+                source
+            )
+            removed += 1
+    assert removed > 20
 
 
 @pytest.mark.parametrize("shard", range(8))

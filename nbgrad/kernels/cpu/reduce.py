@@ -8,10 +8,14 @@ time) and `columns` (results lie together, so many are accumulated side by side)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 BLOCK = 512  # elements combined in any order: 16 of them in each of 32 lanes
@@ -178,7 +182,25 @@ def @NAME@(start, stop, meta, o, x{numbers}):
 """
 
 
+class Pieces(NamedTuple):
+    """What a loop does to an element (`prologue`, whose result is `value`), to what it has `held` of some elements, and at the end."""
+
+    head: str
+    holes: dict[str, Any]
+    prologue: list[str]
+    value: str
+    held: str
+    scalar: str
+    same: bool  # whether it is held as the accumulator is
+    compensated: bool
+    join: Callable[[str, str, str, str], str]  # of two names and a code and its type
+    tail: list[str]
+    result: str
+    codes: tuple[str, ...]
+
+
 @cached(1024)
+@family
 def reduction(
     title: str,
     prologue: Expr,
@@ -199,15 +221,72 @@ def reduction(
     the accumulator's dtype. A `short` row is one run of at most SHORT elements. `meta` has one dimension at least of those that rows
     begin in (of columns, those that are walked), if only of size 1."""
     any_order = combine in _IN_ANY_ORDER and kind[0] == "f" and target == "cpu" and not short
+    p = pieces(title, prologue, combine, finish, code, kind, accumulator, out, numbers, identity, target)
+    stack = "cuda.local.array({1}, {2})" if target == "cuda" else "stack_{0}({1})"
+    tail = p.tail[p.compensated :] if short else p.tail
+    if columns:
+        kept = stack.format(accumulator, WIDTH, SCALARS[accumulator])
+        body = fill(
+            _COLUMNS,
+            **p.holes,
+            ROWS=ROWS,
+            WIDTH=WIDTH,
+            parts=stack.format(p.held, WIDTH, SCALARS[p.held]),
+            accumulators=kept,
+            kept_apart=[f"losses = {kept}"] * p.compensated,
+            clear=["losses[j] = 0.0"] * p.compensated,
+            lost=["lost = losses[j]"] * p.compensated,
+            keep_lost=["losses[j] = lost"] * p.compensated,
+            lost_of_all=["lost = losses[j]"] * p.compensated,
+            prologue=p.prologue,
+            side_by_side=p.join("u", p.value, p.held, p.scalar),
+            part_of_column="up[j]" if p.same else "A(up[j])",
+            finish=[*tail, f"o[row * m + first + j] = {p.result}"],
+        )
+    else:
+        row = fill(
+            _SHORT_ROW if short else _LONG_ROW,
+            **p.holes,
+            block=BLOCK if combine in ("sum", "prod") else LONG,
+            prologue=p.prologue,
+            fold=_IN_ANY_ORDER[combine].format(a="up", b=p.value)
+            if any_order
+            else p.join("up", p.value, p.held, p.scalar),
+            part="up" if p.same else "A(up)",
+            times="" if contiguous else " * step",
+        )
+        body = fill(
+            _RUNS,
+            numbers=p.holes["numbers"],
+            once=p.holes["once"],
+            reduced=row.strip("\n").split("\n"),
+            finish=[*tail, f"o[row] = {p.result}"],
+        )
+    return p.head + body, ("i8", "i8", *p.codes)
+
+
+def pieces(
+    title: str,
+    prologue: Expr,
+    combine: str,
+    finish: Expr,
+    code: str,
+    kind: str,
+    accumulator: str,
+    out: str,
+    numbers: tuple[str, ...],
+    identity: str,
+    target: str = "cpu",
+) -> Pieces:
+    """What all loops share."""
     helpers = (
         halves((code, out)) + f"from nbgrad.kernels.cpu.stack import stack_{kind}, stack_{accumulator}\n"
     )
     imports = (
         vmath_helpers() + helpers + "from nbgrad.kernels.cpu.fold import add_up, highest, lowest, multiply_up"
     )
-    stack = "stack_{0}({1})"
     if target == "cuda":
-        imports, stack = "from numba import cuda", "cuda.local.array({1}, {2})"
+        imports = "from numba import cuda"
     names = {"x": "a"} | {n: f"m{k}" for k, n in enumerate(numbers)}
     before = emit.emit((prologue,), target, kind, names)
     after = emit.emit(
@@ -226,20 +305,17 @@ def reduction(
     if out == "b1" and accumulator != "b1":
         result = f"{after.results[0]} != A(0)"
 
-    tail = ["total = total + lost if lost == lost else total"] * (compensated and not short) + after.lines
     # A block is held in the dtype of its elements, but for truth values, and for products: of 512 float32 these are often
     # denormal, and each multiplication of a denormal costs a hundred others.
     same = combine in ("prod", "any", "all") or kind == accumulator
     held, scalar = (accumulator, "A") if same else (kind, "F")
-    value = f"A({before.results[0]})" if combine == "prod" and kind != accumulator else before.results[0]
-    add = _COMPENSATED if compensated else [f"total = {join('total', 'part', accumulator, 'A')}"]
-    common = dict(
+    holes = dict(
         numbers="".join(f", n{k}" for k in range(len(numbers))),
         once=once,
         identity=typed(identity, accumulator, "A"),
         first=typed(identity, held, scalar),
         load=f"a = {read('x[q]', code, kind, False)}",
-        add=add,
+        add=_COMPENSATED if compensated else [f"total = {join('total', 'part', accumulator, 'A')}"],
     )
     head = _HEAD.format(
         title=title,
@@ -251,46 +327,21 @@ def reduction(
         scalar=SCALARS[kind],
         accumulator=SCALARS[accumulator],
     )
-    if columns:
-        kept = stack.format(accumulator, WIDTH, SCALARS[accumulator])
-        body = fill(
-            _COLUMNS,
-            **common,
-            ROWS=ROWS,
-            WIDTH=WIDTH,
-            parts=stack.format(held, WIDTH, SCALARS[held]),
-            accumulators=kept,
-            kept_apart=[f"losses = {kept}"] * compensated,
-            clear=["losses[j] = 0.0"] * compensated,
-            lost=["lost = losses[j]"] * compensated,
-            keep_lost=["losses[j] = lost"] * compensated,
-            lost_of_all=["lost = losses[j]"] * compensated,
-            prologue=before.lines,
-            side_by_side=join("u", value, held, scalar),
-            part_of_column="up[j]" if same else "A(up[j])",
-            finish=[*tail, f"o[row * m + first + j] = {result}"],
-        )
-    else:
-        row = fill(
-            _SHORT_ROW if short else _LONG_ROW,
-            **common,
-            block=BLOCK if combine in ("sum", "prod") else LONG,
-            prologue=before.lines,
-            fold=_IN_ANY_ORDER[combine].format(a="up", b=value)
-            if any_order
-            else join("up", value, held, scalar),
-            part="up" if same else "A(up)",
-            times="" if contiguous else " * step",
-        )
-        body = fill(
-            _RUNS,
-            numbers=common["numbers"],
-            once=once,
-            reduced=row.strip("\n").split("\n"),
-            finish=[*tail, f"o[row] = {result}"],
-        )
     number = "f8" if kind[0] == "f" else "i8"
-    return head + body, ("i8", "i8", "*i8", "*" + out, "*" + code, *[number] * len(numbers))
+    return Pieces(
+        head,
+        holes,
+        before.lines,
+        f"A({before.results[0]})" if combine == "prod" and kind != accumulator else before.results[0],
+        held,
+        scalar,
+        same,
+        compensated,
+        join,
+        ["total = total + lost if lost == lost else total"] * compensated + after.lines,
+        result,
+        ("*i8", "*" + out, "*" + code, *[number] * len(numbers)),
+    )
 
 
 _INNER = '''"""Sums of the products of two lines' elements, one for each run of `length`."""
@@ -316,6 +367,7 @@ def @NAME@(start, stop, meta, o, x, y):
 '''
 
 
+@family
 def inner(code: str, kind: str, out: str, contiguous: bool) -> tuple[str, tuple[str, ...]]:
     """Of floats; blocks are taken in `kind`, runs in float64."""
     x, y = ("x[k]", "y[k]") if contiguous else ("x[k * x_step]", "y[k * y_step]")

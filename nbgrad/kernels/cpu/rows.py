@@ -16,6 +16,7 @@ from nbgrad.base.source import fill, text_of
 from nbgrad.expr import emit
 from nbgrad.expr.node import Expr, free_vars
 from nbgrad.kernels import faults
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 BLOCK = 4096  # elements that are added up in their own dtype; in as many lanes as LLVM makes of it, 32 or so
@@ -25,8 +26,8 @@ ABREAST = 32  # short rows that are laid side by side
 SHORT = 16  # elements of such a row at most: one block
 LINE = 16  # elements of a row that one thread adds to: a cache line of them
 
-_START = {"sum": "0.0", "max": "-inf"}
-_JOIN = {"sum": "{0} + {1}", "max": "{0} if {0} > {1} else {1}"}
+START = {"sum": "0.0", "max": "-inf"}
+JOIN = {"sum": "{0} + {1}", "max": "{0} if {0} > {1} else {1}"}
 _GATHER = {"sum": "add_up({0}, {1})", "max": "larger({0}, {1})"}
 
 
@@ -88,7 +89,7 @@ A = np.float64
 Lines = list[Any]  # as `text_of` takes them
 
 
-class _Writer:
+class Writer:
     """What the two loops share: parameters, and expressions written out. `side` follows the name of what is kept for each of several
     rows side by side; of `laid` rows the elements stand in memory of the kernel's own."""
 
@@ -147,24 +148,27 @@ class _Writer:
         inside += [f"{self.stored(p.outputs[0])}[place] += {found[m]}" for m in marks]
         return [*lines, f"at = e_at[{row}]", "if 0 <= at < n:", [f"place = {place}", *inside]]
 
-    def source(self, how: str, body: Lines) -> tuple[str, tuple[str, ...]]:
+    def source(
+        self, how: str, body: Lines, first: tuple[str, ...] = ("start", "stop")
+    ) -> tuple[str, tuple[str, ...]]:
         p, pointer = self.program, "*" + self.code
         names = [*(f"o_{n}" for n in p.given), *(f"x_{n}" for n in p.elements)]
         names += [*(f"l_{n}" for n in p.lines), *(f"e_{n}" for n in p.each)]
-        codes = ["i8", "i8", "*i8", *[pointer] * len(names)]
+        codes = [*["i8"] * len(first), "*i8", *[pointer] * len(names)]
         if p.points:
             names, codes = [*names, "e_at"], [*codes, "*i8"]
         names, codes = [*names, *(f"n_{n}" for n in p.numbers)], [*codes, *["f8"] * len(p.numbers)]
         numbers = [f"s_{n} = F(n_{n})" for n in p.numbers]
         head = _HEAD.format(title=p.name, how=how, preamble=self.preamble, scalar=SCALARS[self.code])
-        definition = f"def @NAME@(start, stop, meta, {', '.join(names)}):"
+        definition = f"def @NAME@({', '.join([*first, 'meta', *names])}):"
         return text_of([head, definition, [*numbers, *body]]), tuple(codes)
 
 
+@family
 def runs(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
     """The loop over rows that are runs. `meta` holds: pitch of rows, runs of a row, their pitch, their length; with `columns` also
     the number of rows and how many make a chunk, which is then what one item is."""
-    w = _Writer(program, code)
+    w = Writer(program, code)
     body = ["row_pitch = meta[0]", "runs = meta[1]", "run_pitch = meta[2]", "n = meta[3]"]
     row = ["begin = row * row_pitch", *(f"s_{n} = e_{n}[row]" for n in program.each)]
     for step in program.steps:
@@ -180,7 +184,7 @@ def runs(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
     return w.source("chunks of rows that are runs", [*body, item])
 
 
-def _walking(w: _Writer, step: Step) -> Lines:
+def _walking(w: Writer, step: Step) -> Lines:
     """Blocks of a row, each gathered in any order and then added to the total. Sums over rows are made in the first step, where what
     they need is read anyway (measured for the gradient of a layer norm, 2048 rows of 512: 350 us; in a loop of their own 415; in the
     loop that writes the gradient, LLVM gives up on vectors)."""
@@ -191,20 +195,21 @@ def _walking(w: _Writer, step: Step) -> Lines:
         lines += [f"u = {found[f]}", f"part_{f} = {_GATHER[kind].format(f'part_{f}', 'u')}"]
     lines += [f"{w.stored(o)}[q] = {found[o]}" for o in step.write]
     lines += [f"o_{c}[item * n + k] += {found[c]}" for c in across]
-    block: Lines = [f"part_{f} = F({_START[kind]})" for f, kind in kinds.items()]
+    block: Lines = [f"part_{f} = F({START[kind]})" for f, kind in kinds.items()]
     block += [f"for k in range(at, min(at + {BLOCK}, n)):", ["q = p + k", *lines]]
     for f, kind in kinds.items():
-        block += [f"part = A(part_{f})", f"total_{f} = {_JOIN[kind].format(f'total_{f}', 'part')}"]
+        block += [f"part = A(part_{f})", f"total_{f} = {JOIN[kind].format(f'total_{f}', 'part')}"]
     return [
-        *(f"total_{f} = A({_START[kind]})" for f, kind in kinds.items()),
+        *(f"total_{f} = A({START[kind]})" for f, kind in kinds.items()),
         "for run in range(runs):",
         ["p = begin + run * run_pitch", f"for at in range(0, n, {BLOCK}):", block],
     ]
 
 
+@family
 def columns(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
     """The loop over rows that lie side by side. `meta` holds: length of a row, rows side by side, blocks that these are cut into."""
-    w = _Writer(program, code, "[j]")
+    w = Writer(program, code, "[j]")
     item = [
         f"first = item % blocks * {WIDTH}",
         f"width = min({WIDTH}, inner - first)",
@@ -222,11 +227,12 @@ def are_short(rows: int, n: int, inner: int = 1) -> bool:
     return n <= SHORT and rows >= ABREAST // 2 and inner < ABREAST // 2
 
 
+@family
 def short(program: Program, code: str, beside: bool = False) -> tuple[str, tuple[str, ...]]:
     """The loop over rows of at most `SHORT` elements, which are copied to lie side by side and what is written of them back: a loop along
     such a row would end before vectors are set up. They are runs, or a few of them lie `beside` each other already. `meta` holds: length
     of a row, number of rows, and how many lie beside each other."""
-    w = _Writer(program, code, "[j]", laid=True)
+    w = Writer(program, code, "[j]", laid=True)
     given = [(w.read(n), f"x_{n}") for n in program.elements]
     made = [(w.stored(n), f"x_{program.over}" if program.over else f"o_{n}") for n in program.outputs]
     held = dict.fromkeys(h for h, _ in [*given, *made])
@@ -261,7 +267,7 @@ def short(program: Program, code: str, beside: bool = False) -> tuple[str, tuple
     return w.source(how, [*body, "for item in range(start, stop):", item])
 
 
-def _kept(w: _Writer, width: int) -> list[str]:
+def _kept(w: Writer, width: int) -> list[str]:
     """What is kept of each row of those side by side."""
     folds = [f for step in w.program.steps for f in step.fold]
     kept = [f"{k}_{f} = stack_{c}({width})" for f in folds for k, c in (("total", "f8"), ("part", w.code))]
@@ -269,7 +275,7 @@ def _kept(w: _Writer, width: int) -> list[str]:
     return [*kept, *(f"s_{s} = stack_{w.code}({width})" for s in scalars)]
 
 
-def _steps(w: _Writer, place: str) -> Lines:
+def _steps(w: Writer, place: str) -> Lines:
     """The steps of rows side by side; `place` is where the elements `r` of them begin."""
     lines = _side_by_side([f"s_{n}[j] = e_{n}[row + j]" for n in w.program.each])
     for step in w.program.steps:
@@ -278,24 +284,24 @@ def _steps(w: _Writer, place: str) -> Lines:
     return [*lines, *_side_by_side([f"o_{n}[row + j] = s_{n}[j]" for n in w.program.results])]
 
 
-def _walking_columns(w: _Writer, step: Step, place: str) -> Lines:
+def _walking_columns(w: Writer, step: Step, place: str) -> Lines:
     """Blocks of rows that lie side by side, each gathered in the elements' dtype and then added to the totals."""
     kinds = {f: kind for f, (kind, _) in step.fold.items()}
     lines, found = w.element(w.walked(step), "p + j", "r")
     for f, kind in kinds.items():
-        lines += [f"u = part_{f}[j]", f"w = {found[f]}", f"part_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
+        lines += [f"u = part_{f}[j]", f"w = {found[f]}", f"part_{f}[j] = {JOIN[kind].format('u', 'w')}"]
     lines += [f"{w.stored(o)}[p + j] = {found[o]}" for o in step.write]
     if not kinds:
         return ["for r in range(n):", [f"p = {place}", *_side_by_side(lines)]]
-    begin = _side_by_side([f"part_{f}[j] = F({_START[kind]})" for f, kind in kinds.items()])
+    begin = _side_by_side([f"part_{f}[j] = F({START[kind]})" for f, kind in kinds.items()])
     if w.laid:  # of one block
         end = _side_by_side([f"total_{f}[j] = A(part_{f}[j])" for f in kinds])
         return [*begin, "for r in range(n):", [f"p = {place}", *_side_by_side(lines)], *end]
     join = []
     for f, kind in kinds.items():
-        join += [f"u = total_{f}[j]", f"w = A(part_{f}[j])", f"total_{f}[j] = {_JOIN[kind].format('u', 'w')}"]
+        join += [f"u = total_{f}[j]", f"w = A(part_{f}[j])", f"total_{f}[j] = {JOIN[kind].format('u', 'w')}"]
     return [
-        *_side_by_side([f"total_{f}[j] = A({_START[kind]})" for f, kind in kinds.items()]),
+        *_side_by_side([f"total_{f}[j] = A({START[kind]})" for f, kind in kinds.items()]),
         f"for at in range(0, n, {FEW}):",
         [
             *begin,
