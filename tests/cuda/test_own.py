@@ -4,6 +4,7 @@ One in sixteen of the texts, by their names; `--whole`, by hand, takes all.
 """
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,11 @@ def test_a_grid_gives_what_the_cpu_gives(table: Table, part: list[tuple[Text, Ow
 
 
 def test_each_barrier_is_missed(table: Table) -> None:
-    """Of one text of every shape that a family's have."""
+    """Of one text of every shape that a family's have; not of those that join truth values, of which many hide one that is wrong."""
     shapes: dict[tuple[str, int, int], Text] = {}
     for text, launch in table.items():
-        if text.own is not None and launch is not None and "syncthreads" in text.own.source:
+        truth = text.name.startswith(("any", "all"))
+        if text.own is not None and launch is not None and "syncthreads" in text.own.source and not truth:
             lines = text.own.source.count("\n")
             shapes.setdefault((text.family, text.own.source.count("syncthreads"), lines // 8), text)
     removed = 0
@@ -72,9 +74,8 @@ def test_each_barrier_is_missed(table: Table) -> None:
         assert own is not None and launch is not None
         for source in without_barriers(own.source):
             args = [launch.items, *given(text, launch)]
-            assert seen(lambda source=source, args=args: alike(text.name, source, own.params, 2, args)), (
-                source
-            )
+            run = partial(alike, text.name, source, own.params, 2, args)
+            assert seen(run), source
             removed += 1
     assert removed > 20
 

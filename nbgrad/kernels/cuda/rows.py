@@ -116,7 +116,7 @@ def _row(w: Writer, places: tuple[Lines, Lines], chosen: str, apart: str = "") -
         lines += ["if lane == 0 and row < rows:", ends]
     if p.points:
         lines += ["cuda.syncthreads()", "if lane == 0 and row < rows:", w.at_chosen(chosen, "row")]
-    return [*lines, "cuda.syncthreads()"] if p.points or p.columns else lines
+    return [*lines, "cuda.syncthreads()"] if p.points else lines
 
 
 def _walked(w: Writer, step: Step, place: Lines) -> Lines:

@@ -69,6 +69,7 @@ class Cut:
         self.block = {n for n in scalars if n not in self.variables}
         self.placed: dict[str, ast.Assign] = {}
         self._read_at = _first_reads(whole)
+        self._counts = Counter[str]()  # how many loops with barriers a variable counts
         self.parts = self._cut(body)
         self._sort(self.parts)
         self.stretches = list(_stretches(self.parts))
@@ -92,6 +93,7 @@ class Cut:
             elif _is_barrier(s):
                 parts.append(Barrier())
             elif isinstance(s, ast.For) and not s.orelse:
+                self._counts.update(names(s.target))
                 parts.append(Loop(s, self._cut(s.body)))
             else:
                 raise self._refuse(f"threads wait for each other in `{ast.unparse(s).splitlines()[0]}`")
@@ -124,8 +126,12 @@ class Cut:
                     bounds = ast.unparse(part.node.iter)
                     raise self._refuse(f"threads wait in a loop over `{bounds}`, which they may not share")
                 assert isinstance(part.node.target, ast.Name)
-                if self._times[part.node.target.id] == 1:
-                    self.block.add(part.node.target.id)
+                turn = part.node.target.id
+                if self._times[turn] > self._counts[turn]:
+                    raise self._refuse(
+                        f"`{turn}`, which counts a loop that threads go round together, is set elsewhere"
+                    )
+                self.block.add(turn)
                 self._sort(part.parts)
             elif isinstance(part, Stretch):
                 part.body = [s for s in part.body if not self._settles(part, s)]
