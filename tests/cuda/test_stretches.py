@@ -107,6 +107,10 @@ def test_memory_that_nobody_has_written_is_no_number() -> None:
         ),
         ("while n > 0:\n        cuda.syncthreads()", "wait for each other in `while n > 0:`"),
         ("part[t] = 1\n    v = cuda.shfl_sync(0xFFFFFFFF, n, 0)\n    o[t] = part[0]", "who writes `part`"),
+        (
+            "for k in range(n):\n        part[t] = part[t + k]",
+            "a loop that writes `part` and reads it elsewhere",
+        ),
         ("for k in range(n):\n        k = 3\n        cuda.syncthreads()", "`k`, which counts a loop"),
         ("v = cuda.shfl_sync(3, n, 0)", "a shuffle of some lanes"),
         (

@@ -115,7 +115,8 @@ class _Written:
         rest = [s for s in body if not self._declared(s)]
         kinds.of |= {n: f"*{a.code}" for n, a in self.arrays.items()}
         self.rewriting = _Rewriting(name, False, {n: a.size for n, a in self.arrays.items() if not a.shared})
-        self.cut = Cut(name, rest, kinds.scalars, {*kinds.pointers, *self.arrays})
+        shared, local = ([n for n, a in self.arrays.items() if a.shared is both] for both in (True, False))
+        self.cut = Cut(name, rest, kinds.scalars, kinds.pointers, shared, local)
         kinds.learn(rest, self.cut.sent)
         begin = [s for n, a in self.arrays.items() for s in self._begun(n, a)]
         self.body = [*self._stacks(), *_block([*begin, *self._parts(self.cut.parts)])]

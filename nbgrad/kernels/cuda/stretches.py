@@ -57,7 +57,13 @@ class Cut:
     are worked out where they are asked for, and `kept` are what threads keep over a barrier; `sent` are the values of shuffles."""
 
     def __init__(
-        self, name: str, body: Sequence[ast.stmt], scalars: Iterable[str], pointers: Iterable[str]
+        self,
+        name: str,
+        body: Sequence[ast.stmt],
+        scalars: Iterable[str],
+        pointers: Iterable[str],
+        shared: Iterable[str],
+        local: Iterable[str],
     ) -> None:
         self.name = name
         self.sent: dict[str, ast.expr] = {}
@@ -65,7 +71,9 @@ class Cut:
         self.variables = stored(whole)
         self._times = Counter(n.id for n in ast.walk(whole) if isinstance(n, ast.Name) and _is_store(n))
         self._written = _written(whole)
-        self._pointers = set(pointers)
+        self._shared = set(shared)
+        self._pointers = {*pointers, *local, *shared}
+        self._local = set(local)
         self.block = {n for n in scalars if n not in self.variables}
         self.placed: dict[str, ast.Assign] = {}
         self._read_at = _first_reads(whole)
@@ -167,13 +175,19 @@ class Cut:
 
     def _look(self) -> None:
         read = set[str]().union(*[_touched(s.body)[0] for s in self.stretches])
-        of_all = {n for n in self._written if n in read}
+        of_all = {n for n in self._written if n in read and n not in self._local}
         self._met(self.parts, lambda a, b: self._compare(a, b, of_all))
+        for stretch in self.stretches:
+            for node in (n for s in stretch.body for n in ast.walk(s)):
+                if isinstance(node, ast.For | ast.While) and (clash := _others(node) & self._shared):
+                    raise self._refuse(
+                        f"no barrier in a loop that writes `{min(clash)}` and reads it elsewhere"
+                    )
 
     def _compare(self, a: Stretch, b: Stretch, memory: set[str]) -> None:
         (a_reads, a_writes), (b_reads, b_writes) = _touched(a.body), _touched(b.body)
         clash = (a_writes & b_reads | a_reads & b_writes) & memory
-        clash |= {n for n in a_writes & b_writes & memory if n not in self._pointers}
+        clash |= a_writes & b_writes & self._shared
         if clash:
             raise self._refuse(f"no barrier parts who writes `{min(clash)}` from who touches it next")
 
@@ -288,6 +302,15 @@ def _touched(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
             reads |= names(node.target.value)
     return reads, writes
+
+
+def _others(loop: ast.For | ast.While) -> set[str]:
+    """What a loop writes at one place and reads at another."""
+    places: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            places[isinstance(node.ctx, ast.Store)].add((node.value.id, ast.unparse(node.slice)))
+    return {name for name, at in places[False] for other, to in places[True] if name == other and at != to}
 
 
 def first_use(name: str, body: Sequence[ast.stmt]) -> str:
