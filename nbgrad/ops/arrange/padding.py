@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable, make_view
 from nbgrad.memory import dtypes
+from nbgrad.memory.device import device
 from nbgrad.memory.layout import Ints
 from nbgrad.ops.index.place import Place, _picker, of_numbers
 from nbgrad.ops.views.copy import clone, fill_memory
@@ -91,9 +93,9 @@ _COMBINATIONS = (
 )
 
 
-def _check_left(mode: str, input: Tensor, dims: Sequence[int], pad: Ints) -> None:
+def _check_left(mode: str, shape: Ints, dims: Sequence[int], pad: Ints) -> None:
     """Whether negative sizes leave anything."""
-    sizes = [input.shape[d] for d in dims]
+    sizes = [shape[d] for d in dims]
     # PyTorch adds in 64 bits, which wrap.
     left = [(n + low + high + 2**63) % 2**64 - 2**63 for n, low, high in zip(sizes, pad[-2::-2], pad[::-2])]
     if mode == "circular":
@@ -107,21 +109,22 @@ def _check_left(mode: str, input: Tensor, dims: Sequence[int], pad: Ints) -> Non
         shown = ", ".join(had) if len(had) < 3 else f"{had[0]} {had[1]}, {had[2]}"
         raise RuntimeError(f"input ({shown}) is too small. Calculated output {have}")
     if min(left) < 0:
-        shape = [*input.shape[: dims[0]], *left]
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(left)}: {shape}")
+        left = [*shape[: dims[0]], *left]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(left)}: {left}")
 
 
-def _places(mode: str, input: Tensor, pad: Ints) -> Place:
+@cached(256)
+def _places(mode: str, shape: Ints, pad: Ints, where: device) -> Place:
     """Which elements are read along each of the last dimensions."""
     count = len(pad) // 2
-    dims = tuple(range(input.ndim - count, input.ndim))
+    dims = tuple(range(len(shape) - count, len(shape)))
     lines = []
     for k, d in enumerate(reversed(dims)):
-        n, low, high = input.shape[d], pad[2 * k], pad[2 * k + 1]
+        n, low, high = shape[d], pad[2 * k], pad[2 * k + 1]
         if mode == "reflect" and (low >= n or high >= n):
             raise RuntimeError(
                 f"Argument #{2 * k + 4}: Padding size should be less than the corresponding input dimension, "
-                f"but got: padding ({low}, {high}) at dimension {d} of input {list(input.shape)}"
+                f"but got: padding ({low}, {high}) at dimension {d} of input {list(shape)}"
             )
         if mode == "circular" and (low > n or high > n):
             raise RuntimeError("Padding value causes wrapping around more than once.")
@@ -134,9 +137,9 @@ def _places(mode: str, input: Tensor, pad: Ints) -> Place:
             cut, left = max(-low, 0), n - max(-low, 0) - max(-high, 0)
             at = cut + (at - cut) % max(left, 1)
         lines.append(at)
-    _check_left(mode, input, dims, pad)
+    _check_left(mode, shape, dims, pad)
     block = tuple([len(at) for at in lines[::-1]])
-    indices = [of_numbers(at.reshape(-1, *(1,) * k), input.device) for k, at in enumerate(lines)]
+    indices = [of_numbers(at.reshape(-1, *(1,) * k), where) for k, at in enumerate(lines)]
     return Place(dims, indices[::-1], block)
 
 
@@ -170,7 +173,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if input.dtype is dtypes.bool_ and mode != "circular":
         kernel = {"reflect": "reflection", "replicate": "replication"}[mode] + f"_pad{count}d"
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
-    place = _places(mode, input, sizes)
+    place = _places(mode, tuple(input.shape), sizes, input.device)
     op = {"reflect": _reflected, "replicate": _replicated}.get(mode)
     return (_circular if op is None else op[count - 1])(input, place=place)
 

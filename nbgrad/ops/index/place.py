@@ -34,6 +34,7 @@ from nbgrad.ops.views.copy import (
     contiguous,
     copy_memory,
     dense_copy,
+    fill_memory,
     moved,
     scalar,
     to_dtype,
@@ -441,7 +442,12 @@ def _write(memory: Tensor, value: Tensor, place: Place, move: str) -> None:
     )
     if shared or value._buf is memory._buf or value._spec is not how.out:
         whole = empty(how.out)
-        copy_memory(whole, value)
+        if (
+            value._spec.ndim == 0 and value._spec.device is not how.out.device
+        ):  # a number, which goes with the launch
+            fill_memory(whole, value.item())
+        else:
+            copy_memory(whole, value)
         value = whole
     _run(move, memory, value._buf, place, how)
 

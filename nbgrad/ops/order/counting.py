@@ -18,10 +18,11 @@ from nbgrad.memory import backend, dtypes
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.order.sort import searchsorted, sort
+from nbgrad.ops.pointwise.choices import where
 from nbgrad.ops.pointwise.comparisons import eq, logical_and, logical_not
 from nbgrad.ops.views.copy import clone, contiguous, full, moved, scalar, to_dtype
 from nbgrad.ops.views.shape import reshape, unsqueeze
-from nbgrad.ops.views.slices import unbind
+from nbgrad.ops.views.slices import narrow, unbind
 from nbgrad.tape.modes import state
 
 # ---------------------------------------------------------------- membership
@@ -139,8 +140,14 @@ def _histc(input: Tensor, *, bins: int, low: float, high: float) -> Tensor:
     values = reshape(input, (-1,))
     inside = logical_and(values >= low, values <= high)
     place = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
-    counts = full(input._spec.like((bins,)), 0)
-    return counts.index_add_(0, place[inside], to_dtype(inside, input.dtype)[inside])
+    return _added_up(input._spec.dtype, inside, place, bins, to_dtype(inside, input.dtype))
+
+
+def _added_up(d: dtypes.dtype, inside: Tensor, place: Tensor, bins: int, weights: Tensor) -> Tensor:
+    """The sum of the weights in each bin; what is not inside of any is added up in one more, so that nobody need know how much that is."""
+    counts = full(weights._spec.like((bins + 1,), dtype=d), 0)
+    counts.index_add_(0, where(inside, place, bins), weights)
+    return clone(narrow(counts, 0, 0, bins))
 
 
 @method
@@ -255,7 +262,7 @@ def histogram(
     last = edges.numel() - 1
     inside = logical_and(values >= edges[0], values <= edges[last])
     place = (searchsorted(edges, values, right=True) - 1).clamp(max=last - 1)
-    counts = full(input._spec.like((last,)), 0).index_add_(0, place[inside], weights[inside])
+    counts = _added_up(d, inside, place, last, weights)
     if density:
         counts = counts / counts.sum() / edges.diff()
     return results("histogram", (counts, edges), out, (input,), exact=_HISTOGRAM_OUT)
