@@ -14,7 +14,7 @@ BY_VALUE = {
     *("allclose", "allclose_self", "equal", "equal_self"),
     *("masked_scatter", "inplace_masked_scatter", "cov_weights"),
     *("nonzero_static", "bincount", "bincount_weights", "unique", "unique_dim", "unique_consecutive"),
-    *("histc", "histogram", "linalg_lstsq", "linalg_lstsq_residuals"),
+    *("histogram", "linalg_lstsq", "linalg_lstsq_residuals"),
 }
 
 

@@ -28,7 +28,7 @@ _COMBINED = {
 _WALK = '''"""{title}."""
 {imports}
 
-def @NAME@(start, stop, meta, o, x, {names}):
+def @NAME@(start, stop, meta, {flag}o, x, {names}):
     d_out = meta[0]
     places = meta[1]
     d_in = meta[2]
@@ -56,10 +56,29 @@ def @NAME@(start, stop, meta, o, x, {names}):
 {inner}        b += 1
 '''
 
+# With indices, what is told of one out of bounds, if negative ones count from the end, and the first one's dimension follow as numbers.
 _GUARD = """\
         q = item * rows * n
-        if at[b] >= 0:
+        {spot}
+        if spot >= 0:
 """
+
+
+def _looked_at(indices: int) -> Lines:
+    """Lines that find the offset of place `b`, or -1."""
+    if not indices:
+        return ["spot = at[b]"]
+    lines: list[Lines | str] = ["spot = 0"]
+    for k in range(indices):
+        add = f"spot += (i + (size{k} if i < 0 else 0)) * step{k}"
+        lines += [
+            f"i = at{k}[b]",
+            f"if (i >= -size{k} * negative) & (i < size{k}):",
+            ["if spot >= 0:", [add]],
+        ]
+        lines += ["else:", ["spot = -1", *tell("fault", "i", f"size{k}", f"dim + {k}")]]
+    return lines
+
 
 _ROWS = """\
         for k in range(rows):
@@ -110,21 +129,24 @@ def walk(
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
     `points` there are no inner dimensions, which halves the time of a scatter. In place of offsets there may be so many `indices`, of
-    which negative ones count from the end; those are not `guarded`."""
+    which negative ones count from the end."""
     title, statement = _statement(move, code, "p" if points else "p + j * step")
     every = range(indices)
     names = [f"at{k}" for k in every] or ["at"]
     spot = " + ".join(f"(at{k}[b] + (size{k} if at{k}[b] < 0 else 0)) * step{k}" for k in every) or "at[b]"
-    inner = (_POINTS if points else _ROWS).format(move=statement, spot=spot)
+    inner = (_POINTS if points else _ROWS).format(move=statement, spot="spot" if guarded else spot)
+    looks = guarded and indices > 0
     source = _WALK.format(
         title=title,
         imports=halves((code,)),
-        names=", ".join(names),
+        flag="flag, " * looks,
+        names=", ".join([*names, *["fault", "negative", "dim"] * looks]),
         settled="".join(_INDEX.format(k=k, even=2 * k) for k in every),
-        inner=_GUARD + indent(inner, "    ") if guarded else inner,
+        inner=fill(_GUARD, spot=_looked_at(indices)) + indent(inner, "    ") if guarded else inner,
     )
     pointer = "*" + code
-    return source, ("i8", "i8", "*i8", pointer, pointer, *["*i8"] * len(names))
+    given = (*["*i8"] * looks, pointer, pointer, *["*i8"] * len(names), *["i8"] * (3 * looks))
+    return source, ("i8", "i8", "*i8", *given)
 
 
 _GRID = '''"""{title}, which an index for each element of o says along one dimension."""

@@ -31,6 +31,7 @@ from nbgrad.memory.storage import Batched, Marked, Spec, spec
 from nbgrad.ops.index import named
 from nbgrad.ops.index.gather import _fill_marked, _masked_put
 from nbgrad.ops.index.place import (
+    OUTSIDE,
     Fault,
     Named,
     Place,
@@ -312,15 +313,12 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
         ) from None
-    return Place(tuple(dims), arrays, tuple(block), fault=_OUTSIDE)
-
-
-_OUTSIDE = Fault(faults.INDEX)  # PyTorch counts the dimensions that are indexed, not all
+    return Place(tuple(dims), arrays, tuple(block), fault=OUTSIDE)
 
 
 def _inside(x: Tensor, t: Tensor, size: int, number: int, kept: bool) -> Tensor:
     """The index of a dimension of `t`, the `number`-th that has one, if it is within bounds."""
-    fault = _OUTSIDE if size else Fault(faults.NOWHERE)
+    fault = OUTSIDE if size else Fault(faults.NOWHERE)
     return checked(_own_index(x, t, kept), size, fault, number)
 
 
@@ -352,7 +350,7 @@ def _own_places(t: Tensor, indices: Sequence[Tensor | None], mapped: Sequence[Te
         shape = tuple(x._spec.shape)
         lead = tuple([v.size if v in own else 1 for v in levels])
         arrays.append(reshape(array, (*lead, *(1,) * (len(block) - len(shape)), *shape)))
-    return Place(dims, arrays, block, levels, max(mapped, key=lambda x: len(_levels(x))), _OUTSIDE)
+    return Place(dims, arrays, block, levels, max(mapped, key=lambda x: len(_levels(x))), OUTSIDE)
 
 
 # ---------------------------------------------------------------- x[...]

@@ -419,7 +419,7 @@ def _as_vector(t: Tensor) -> Tensor:
     return t if t.ndim else reshape(t, (1,))
 
 
-@reads(_index_select, vector)
+@reads(_index_select, partial(vector, told=lambda sp, d: faults.SLICE if d else faults.ROW))
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of the slices along `dim` that `index` names, in its order. The gradient adds up where a slice was named several times.
 
@@ -459,7 +459,11 @@ def _added(input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any) -
     return (source if type(alpha) is int and alpha == 1 else source * alpha), place
 
 
-@puts(vector, "add", False, _index_add)
+_added_at = partial(vector, told=lambda sp, d: faults.ELEMENT if sp.ndim > 1 else faults.ROW)
+_filled_at = partial(vector, told=lambda sp, d: faults.INDEX, negative=True)
+
+
+@puts(_added_at, "add", False, _index_add)
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -474,7 +478,7 @@ def index_add(
     return result if out is None else into("index_add", out, result, (input, source))
 
 
-@puts(vector, "add", True, _index_add)
+@puts(_added_at, "add", True, _index_add)
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     source, place = _added(self, dim, index, source, alpha)
     return _put_(_index_add, self, source, place, "add", index)
@@ -513,7 +517,7 @@ def _fill_value(name: str, input: Tensor, value: Any) -> Tensor:
     return scalar(_as_kind(value, input), input.dtype)
 
 
-@puts(partial(vector, negative=True), "write", False, None, _index_fill, False)
+@puts(_filled_at, "write", False, None, _index_fill, False)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of `input` with `value` in the slices along `dim` that `index` names; these get no gradient.
 
@@ -530,7 +534,7 @@ def _read_first(t: Tensor, value: Any) -> Any:
     return clone(value) if isinstance(value, Tensor) and overlap(t, value) != "none" else value
 
 
-@puts(partial(vector, negative=True), "write", True, None, _index_fill)
+@puts(_filled_at, "write", True, None, _index_fill)
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     value = _read_first(self, value)
     filled, place = _filling(self, dim, index, value)

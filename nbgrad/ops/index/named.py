@@ -13,26 +13,26 @@ from nbgrad.base.tables import PLANS, Table
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.core.writes import written
 from nbgrad.dispatch.elementwise import inplace, meets, quiet
-from nbgrad.kernels import faults
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Marked, Spec, spec
 from nbgrad.ops.index.gather import _masked_put
 from nbgrad.ops.index.place import (
-    Fault,
+    OUTSIDE,
     Named,
     Place,
-    _address,
     _as_kind,
     _index,
     checking,
     held_copy,
+    number_for,
     record_at,
+    walking,
     where_true,
 )
 from nbgrad.ops.index.place import _read as read_at
-from nbgrad.ops.views.copy import copier, scalar
+from nbgrad.ops.views.copy import copier
 from nbgrad.tape.modes import state
 
 Reader = Callable[[Tensor, Sequence[Tensor]], Tensor | None]
@@ -74,9 +74,7 @@ def _quiet(t: Tensor, indices: Sequence[Tensor], value: Any) -> bool:
 def learn(t: Tensor, index: Any, written: bool = False) -> None:
     """After a call that was fine: the next one's way."""
     given = _named(index if index.__class__ is tuple else (index,))
-    if (
-        given is None or not t._spec.backend.prompt
-    ):  # kernels that look at indices themselves take the long way
+    if given is None:
         return
     at, sp = given[1], t._spec
     if written and layout.overlaps(sp.shape, sp.strides):
@@ -108,7 +106,7 @@ def place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place | No
             if not checking(first.backend, first.numel, -n, n)(x._buf):
                 return None
         buffers = [held_copy(x._buf, first.nbytes) if kept or meets(t, x) else x._buf for x in given]
-        return Named(dims, sizes, buffers, tuple(first.shape), Fault(faults.INDEX))
+        return Named(dims, sizes, buffers, tuple(first.shape), OUTSIDE)
     (mask, *more) = indices
     return where_true(mask) if not more and mask is not None and _is_mask(sp, mask._spec) else None
 
@@ -189,9 +187,8 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
     sizes = tuple([tuple.__getitem__(sp.shape, d) for d in dims])
     fine = [checking(at.backend, at.numel, -n, n) for n in sizes]
     how = Place(dims, (), block).of(sp)
-    address = _address("read", sp, how.points, len(dims))
-    launch = sp.backend.launch(3 + len(dims), "", how.elements, how.elements < FEW)
-    out, meta, items, held = how.out, how.meta, how.items, at.nbytes
+    move = walking("read", sp, how, len(dims), how.elements, how.elements < FEW, OUTSIDE)
+    out, held = how.out, at.nbytes
 
     def run(input: Tensor, given: Sequence[Tensor]) -> Tensor | None:
         buffers = [t._buf for t in given]
@@ -199,10 +196,10 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
             if not judge(buf):
                 return None
         made = empty(out)
-        launch(address, items, meta, made._buf, input._buf, *buffers)
+        move(made._buf, input._buf, *buffers)
         if input._rg and state.grad:
             kept = [held_copy(buf, held) for buf in buffers]
-            record_at(_index, made, input, Named(dims, sizes, kept, block))
+            record_at(_index, made, input, Named(dims, sizes, kept, block, OUTSIDE))
         return made
 
     return run
@@ -212,21 +209,20 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     """Of a number, or of values that lie as what is read there does."""
     fine = [checking(at.backend, at.numel, -n, n) for n in [tuple.__getitem__(sp.shape, d) for d in dims]]
     how = Place(dims, (), tuple(at.shape)).of(sp)
-    moves = [_address(move, sp, how.points, len(dims)) for move in ("write", "fill")]
-    launch = sp.backend.launch(3 + len(dims), "", 1, how.elements < FEW)
-    out, meta, items = how.out, how.meta, how.items
+    quick, out, one = how.elements < FEW, how.out, number_for(sp)
+    moves = [walking(move, sp, how, len(dims), 1, quick, OUTSIDE) for move in ("write", "fill")]
 
     def run(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
         number = value.__class__ is not Tensor
         if number:
-            value = scalar(_as_kind(value, t), sp.dtype)
+            value = one(_as_kind(value, t), sp.dtype)
         elif value._spec is not out:
             return False
         buffers = [x._buf for x in given]
         for judge, buf in zip(fine, buffers):
             if not judge(buf):
                 return False
-        launch(moves[number], items, meta, value._buf, t._buf, *buffers)
+        moves[number](value._buf, t._buf, *buffers)
         written(t)
         return True
 

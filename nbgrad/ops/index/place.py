@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -111,7 +112,8 @@ class Fault(NamedTuple):
 
 
 _NONE = Fault()  # of indices that are of our own making
-GRID = Fault(faults.ELEMENT, False)
+OUTSIDE = Fault(faults.INDEX)  # PyTorch counts the dimensions that are indexed, not all
+GRID, _NUMBERED = Fault(faults.ELEMENT, False), Fault(faults.NUMBER)
 
 
 class Place:
@@ -271,7 +273,7 @@ class Numbered(Named):
         block: Ints,
         shape: Ints,
     ) -> None:
-        super().__init__(dims, sizes, buffers, block)
+        super().__init__(dims, sizes, buffers, block, _NUMBERED)
         self.shape = shape
 
     @property
@@ -370,11 +372,30 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
     if type(place) is Grid:
         moving(move, sp, place.dim, place.at, how.out, about)(other, memory._buf, place.buffer)
         return
-    as_they_lie = sp.backend.prompt and (type(place) is Named or (type(place) is Numbered and sp.contiguous))
+    as_they_lie = type(place) is Named or (type(place) is Numbered and sp.contiguous)
     buffers = place.buffers if as_they_lie else (place.offsets(sp),)  # type: ignore[attr-defined]
+    if as_they_lie and not sp.backend.prompt:
+        walking(move, sp, how, len(buffers), about, False, place.fault)(other, memory._buf, *buffers)
+        return
     address = _address(move, sp, how.points, len(buffers) if as_they_lie else 0)
     launch = sp.backend.launch(3 + len(buffers), "", about)
     launch(address, how.items, how.meta, other, memory._buf, *buffers)
+
+
+def walking(
+    move: str, sp: Spec, how: Geometry, indices: int, about: int, quick: bool, fault: Fault
+) -> Callable[..., None]:
+    """What makes a move between some memory and a tensor that lies as `sp`, where so many indices say: a function of these."""
+    address = _address(move, sp, how.points, indices)
+    if sp.backend.prompt:
+        return partial(sp.backend.launch(3 + indices, "", about, quick), address, how.items, how.meta)
+    launch, told = sp.backend.launch(4 + indices, "qqq", about), sp.backend.told
+    items, meta = how.items, how.meta
+
+    def run(*memories: Any) -> None:
+        launch(address, items, meta, told.flag[0], *memories, *fault)
+
+    return run
 
 
 _grids: Table[Any, Callable[..., None]] = Table("ops.index.place.grids", 4096)
@@ -823,6 +844,19 @@ def distinct(named: Named) -> Named:
 def _of_array(array: _Array) -> Tensor:
     array = np.array(array, order="C")  # ours: an index must not change with the user's array
     return wrap(backend.of_array(array), spec(dtypes.from_numpy_dtype(array.dtype), array.shape, None, cpu))
+
+
+def number_for(sp: Spec) -> Callable[[Any, Any], Tensor]:
+    """What makes of a number, and its dtype, a tensor for kernels to read beside one that lies so."""
+    if sp.backend.prompt:
+        return scalar
+
+    def there(value: Any, d: Any) -> Tensor:
+        made = empty(spec(d, (), None, sp.device))
+        fill_memory(made, value)
+        return made
+
+    return there
 
 
 def _as_kind(value: Any, t: Tensor) -> Any:

@@ -16,22 +16,26 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.core.writes import written
 from nbgrad.dispatch.elementwise import quiet
 from nbgrad.history.record import recorder
+from nbgrad.kernels import faults
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes, layout
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.index.place import (
+    OUTSIDE,
+    Fault,
     Grid,
     Named,
     Numbered,
     Place,
-    _address,
     _as_kind,
     checking,
     held_copy,
     moving,
+    number_for,
     record_at,
+    walking,
 )
-from nbgrad.ops.views.copy import clone_spec, copier, scalar
+from nbgrad.ops.views.copy import clone_spec, copier
 from nbgrad.tape.modes import state
 
 Run = Callable[..., Tensor | None]  # None where the long way is due
@@ -56,17 +60,15 @@ class Way:
 
 
 def plain(at: Spec) -> bool:
-    """Whether an index that lies so can be read as it is, by kernels that need not look whether it leads anywhere."""
-    return (
-        type(at) is Spec and at.dtype is dtypes.int64 and at.contiguous and at.numel > 0 and at.backend.prompt
-    )
+    """Whether an index that lies so can be read as it is."""
+    return type(at) is Spec and at.dtype is dtypes.int64 and at.contiguous and at.numel > 0
 
 
 def grid(sp: Spec, dim: int, at: Spec) -> Way | None:
     """An index for each element, along a dimension."""
     if type(sp) is not Spec or type(at) is not Spec or at.dtype is not dtypes.int64 or not at.numel:
         return None
-    if not 0 < sp.ndim == at.ndim or at.device is not sp.device or not at.backend.prompt:
+    if not 0 < sp.ndim == at.ndim or at.device is not sp.device:
         return None
     d = layout.wrap_dim(dim, sp.ndim)
     out = sp.like(at.shape)
@@ -79,26 +81,29 @@ def grid(sp: Spec, dim: int, at: Spec) -> Way | None:
     return Way(fine, at.nbytes, lambda buffer: Grid(d, buffer, at), out, move)
 
 
-def vector(sp: Spec, dim: int, at: Spec, negative: bool = False) -> Way | None:
-    """An index for each slice along a dimension."""
+def vector(
+    sp: Spec, dim: int, at: Spec, told: Callable[[Spec, int], int], negative: bool = False
+) -> Way | None:
+    """An index for each slice along a dimension; `told` is the number of the fault that one is which names none."""
     if type(sp) is not Spec or not sp.numel or not sp.ndim or not plain(at) or at.ndim > 1:
         return None
     if at.device is not sp.device:
         return None
-    return each(sp, (layout.wrap_dim(dim, sp.ndim),), at, (at.numel,), negative)
+    d = layout.wrap_dim(dim, sp.ndim)
+    return each(sp, (d,), at, (at.numel,), Fault(told(sp, d), negative, d))
 
 
-def each(sp: Spec, dims: Sequence[int], at: Spec, block: Sequence[int], negative: bool = True) -> Way:
+def each(sp: Spec, dims: Sequence[int], at: Spec, block: Sequence[int], fault: Fault) -> Way:
     """An index for each of these dimensions; all lie as `at`."""
     dims, block = tuple(dims), tuple(block)
     sizes = tuple([tuple.__getitem__(sp.shape, d) for d in dims])
-    judges = [checking(at.backend, at.numel, -n if negative else 0, n) for n in sizes]
+    judges = [checking(at.backend, at.numel, fault.low(n), n) for n in sizes]
     return Way(
         judges[0] if len(judges) == 1 else lambda *buffers: all([f(b) for f, b in zip(judges, buffers)]),
         at.nbytes,
-        lambda *buffers: Named(dims, sizes, buffers, block),
+        lambda *buffers: Named(dims, sizes, buffers, block, fault),
         Place(dims, (), block).of(sp).out,
-        lambda verb, sp, other: _walking(verb, sp, dims, block, other is None),
+        lambda verb, sp, other: _walking(verb, sp, dims, block, other is None, fault),
     )
 
 
@@ -109,21 +114,20 @@ def numbered(sp: Spec, at: Spec) -> Way | None:
     if at.device is not sp.device:
         return None
     row, shape, block = sp.like((sp.numel,)), tuple(sp.shape), tuple(at.shape)
-    found = each(row, (0,), at, block)
+    found = each(row, (0,), at, block, Fault(faults.NUMBER))
     dims, sizes = tuple(range(sp.ndim)), (sp.numel,)
     found.place = lambda *buffers: Numbered(dims, sizes, buffers, block, shape)
-    found.move = lambda verb, sp, other: _walking(verb, row, (0,), block, other is None)
+    found.move = lambda verb, sp, other: _walking(verb, row, (0,), block, other is None, Fault(faults.NUMBER))
     return found
 
 
 def _walking(
-    verb: str, sp: Spec, dims: tuple[int, ...], block: tuple[int, ...], one: bool
+    verb: str, sp: Spec, dims: tuple[int, ...], block: tuple[int, ...], one: bool, fault: Fault
 ) -> Callable[..., None]:
     how = Place(dims, (), block).of(sp)
-    address = _address("fill" if one and verb == "write" else verb, sp, how.points, len(dims))
     about = how.elements if verb == "read" else 1  # places may repeat, so only reads are cut over threads
-    launch = sp.backend.launch(3 + len(dims), "", about, how.elements < FEW)
-    return partial(launch, address, how.items, how.meta)
+    move = "fill" if one and verb == "write" else verb
+    return walking(move, sp, how, len(dims), about, how.elements < FEW, fault)
 
 
 # ---------------------------------------------------------------- what is run
@@ -155,6 +159,7 @@ def writing(op_function: Any, way: Way, sp: Spec, kind: Any, verb: str, dense: b
     fine, op, number = way.fine, op_function.op, type(kind) is not Spec
     to = sp.dense() if dense else clone_spec(sp)
     copy, move = copier(sp, to), way.move(verb, to, _as_read(way, kind))
+    one = number_for(sp)
     apart = (
         not number and kind.shape != way.out.shape
     )  # of a larger source a view is taken, which has a history
@@ -164,7 +169,7 @@ def writing(op_function: Any, way: Way, sp: Spec, kind: Any, verb: str, dense: b
         if not fine(*buffers):
             return None
         if number:
-            value = scalar(_as_kind(value, input), sp.dtype)
+            value = one(_as_kind(value, input), sp.dtype)
         elif apart and value._rg and state.grad:
             return None
         made: Tensor = copy(input)
@@ -180,7 +185,7 @@ def writing(op_function: Any, way: Way, sp: Spec, kind: Any, verb: str, dense: b
 
 def writing_over(way: Way, sp: Spec, kind: Any, verb: str) -> Run:
     """Of the tensor itself, where nothing is recorded."""
-    fine, number = way.fine, type(kind) is not Spec
+    fine, number, one = way.fine, type(kind) is not Spec, number_for(sp)
     move = way.move(verb, sp, _as_read(way, kind))
 
     def run(t: Tensor, indices: Sequence[Tensor], value: Any) -> Tensor | None:
@@ -188,7 +193,7 @@ def writing_over(way: Way, sp: Spec, kind: Any, verb: str) -> Run:
         if not (quiet(t, *indices) if number else quiet(t, *indices, value)) or not fine(*buffers):
             return None
         if number:
-            value = scalar(_as_kind(value, t), sp.dtype)
+            value = one(_as_kind(value, t), sp.dtype)
         move(value._buf, t._buf, *buffers)
         written(t)
         return t
@@ -302,7 +307,7 @@ def puts_at(over: bool, of_tensor: Any, adding: Any) -> Callable[[Any], Any]:
             alike = plain(at) and at.ndim and len(specs) <= sp.ndim and all([other is at for other in specs])
             alike = alike and at.device is sp.device
             if alike and sp.numel and not (over and layout.overlaps(sp.shape, sp.strides)):
-                by, verb = each(sp, range(len(specs)), at, at.shape), "add" if adds else "write"
+                by, verb = each(sp, range(len(specs)), at, at.shape, OUTSIDE), "add" if adds else "write"
                 if kind is by.out and over:
                     run = writing_over(by, sp, kind, verb)
                 elif kind is by.out:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.stanza import method
@@ -19,6 +21,8 @@ _masked_scatter = _putter("MaskedScatter", False, True)
 _put, _put_add = _putter("Put", False), _putter("Put", True)
 
 # ---------------------------------------------------------------- at indices along a dimension
+
+_copied_at = partial(vector, told=lambda sp, d: faults.COPIED)
 
 
 def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Tensor, Place]:
@@ -64,7 +68,7 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
 
 
 @method
-@puts(vector, "write", False, _index_copy)
+@puts(_copied_at, "write", False, _index_copy)
 def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
@@ -80,7 +84,7 @@ def index_copy(
 
 
 @method
-@puts(vector, "write", True, _index_copy)
+@puts(_copied_at, "write", True, _index_copy)
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     source, place = _copied(self, dim, index, source)
     return _put_(_index_copy, self, source, place, by=index)
