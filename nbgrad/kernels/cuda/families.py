@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbgrad.kernels.cuda import pointwise, reduce, rows
+from nbgrad.kernels.cuda import pointwise, reduce, rows, tiles
 from nbgrad.kernels.cuda.own import Own
 from nbgrad.kernels.cuda.spread import respelled
 from nbgrad.kernels.family import Text
@@ -15,6 +15,8 @@ from nbgrad.kernels.family import Text
 _FAMILIES: dict[str, Callable[..., Own | None]] = {
     "templates.elementwise": pointwise.elementwise,
     "cpu.reduce.reduction": reduce.reduction,
+    "cuda.products.product": tiles.product,
+    "cpu.reduce.inner": reduce.inner,
     "cpu.rows.runs": rows.runs,
     "cpu.rows.columns": rows.columns,
     "cpu.rows.short": rows.short,

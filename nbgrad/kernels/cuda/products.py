@@ -6,6 +6,7 @@ own dtype.
 
 from __future__ import annotations
 
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, halves, read, write
 
 _PRODUCT = '''"""Products of rows of x and columns of y, over the elements of the results, counted through all matrices of the batch."""
@@ -32,6 +33,7 @@ def @NAME@(start, stop, meta, o, x, y):
 '''
 
 
+@family
 def product(code: str) -> tuple[str, tuple[str, ...]]:
     """`meta` holds rows, columns and depth, and of x and y the steps from matrix to matrix, row to row and column to column."""
     kind = "f4" if code == "f2" else code

@@ -11,7 +11,7 @@ from nbgrad.base.source import fill
 from nbgrad.expr.node import Expr
 from nbgrad.kernels.cpu import reduce
 from nbgrad.kernels.cuda.own import Own
-from nbgrad.kernels.templates import SCALARS
+from nbgrad.kernels.templates import SCALARS, halves, read, write
 
 WORK = 512  # elements of columns, counted by fours, that a block takes
 
@@ -181,3 +181,54 @@ def reduction(
         result=p.result,
     )
     return Own(p.head + source, ("i8", *p.codes), WORK if columns else 0)
+
+
+_INNER = '''"""Sums of the products of two lines' elements, one for each run of `length`: a block a run."""
+import numpy as np
+{preamble}
+F = {scalar}
+
+
+def @NAME@(items, meta, o, x, y):
+    parts = cuda.shared.array(256, np.float64)
+    thread = cuda.threadIdx.x
+    n = meta[0]
+    length = meta[1]
+    x_step = meta[2]
+    y_step = meta[3]
+    for run in range(cuda.blockIdx.x, items, cuda.gridDim.x):
+        end = min(run * length + length, n)
+        total = np.float64(0)
+        k = run * length + thread
+        while k < end:
+            up = F(0)
+            last = min(k + 4096, end)
+            while k < last:
+                up = up + {x} * {y}
+                k += 256
+            total += np.float64(up)
+        parts[thread] = total
+        cuda.syncthreads()
+        for level in range(8):
+            half = 128 >> level
+            if thread < half:
+                parts[thread] = parts[thread] + parts[thread + half]
+            cuda.syncthreads()
+        if thread == 0:
+            total = parts[0]
+            o[run] = {result}
+        cuda.syncthreads()
+'''
+
+
+def inner(code: str, kind: str, out: str, contiguous: bool) -> Own:
+    """Of floats; 16 products are added up in `kind`, these in float64."""
+    x, y = ("x[k]", "y[k]") if contiguous else ("x[k * x_step]", "y[k * y_step]")
+    source = _INNER.format(
+        preamble=halves((code, out)),
+        scalar=SCALARS[kind],
+        x=read(x, code, kind, False),
+        y=read(y, code, kind, False),
+        result=write("total", out, "f8"),
+    )
+    return Own(source, ("i8", "*i8", "*" + out, "*" + code, "*" + code))
