@@ -178,6 +178,8 @@ def avg_pool2d(
     ceil_mode: _bool = False,
     count_include_pad: _bool = True,
     divisor_override: _int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 def avg_pool3d(
     input: Tensor,
@@ -187,6 +189,8 @@ def avg_pool3d(
     ceil_mode: _bool = False,
     count_include_pad: _bool = True,
     divisor_override: _int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor: ...
 def batch_norm(
     input: Tensor,

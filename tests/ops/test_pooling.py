@@ -207,3 +207,36 @@ def test_each_example_of_a_vmap_is_a_plane() -> None:
         lambda x: T.func.jvp(lambda x: T.nn.functional.max_pool2d(x, 2), (x,), (x + 1,))[1],
     ):
         assert T.equal(T.func.vmap(f)(x), T.stack([f(row) for row in x]))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dims", [2, 3])
+def test_results_lie_as_their_inputs_do(torch: ModuleType, dims: int) -> None:
+    """Channels last, where PyTorch keeps them so."""
+    order = (0, dims + 1, *range(1, dims + 1))
+    array = np.random.default_rng(0).normal(size=(2, *[5] * dims, 3))
+    found: list[Any] = []
+    for t in (T, torch):
+        x, f = t.tensor(array).permute(order), t.nn.functional
+        pooled = getattr(f, f"max_pool{dims}d")(x, 2, return_indices=True)
+        back = getattr(f, f"max_unpool{dims}d")(*pooled, 2, output_size=(5,) * dims)
+        calls = [(f"{name}_pool{dims}d", 2) for name in ("avg", "adaptive_avg", "adaptive_max")]
+        results = [*pooled, back, *(getattr(f, name)(x, n) for name, n in calls), f.interpolate(x, 4)]
+        found.append([*results, [r.stride() for r in results]])
+    assert_same(*found, f"{dims} dimensions")
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_means_written_to_out(dims: int) -> None:
+    pool = getattr(T.nn.functional, f"avg_pool{dims}d")
+    x, out = T.arange(64.0).reshape(1, *[4] * dims, -1).movedim(-1, 1), T.empty(0)
+    assert pool(x, 2, out=out) is out
+    assert T.equal(out, pool(x, 2))
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
+        pool(x, 2, out=T.empty(0, dtype=T.float64))
+
+
+def test_a_pooled_line_is_no_view() -> None:
+    y = T.nn.functional.max_pool1d(T.ones(1, 4), 2)
+    assert y._base is None
+    assert y.shape == (1, 2)

@@ -17,7 +17,7 @@ from nbgrad.dispatch.prepared import Run, prepared
 from nbgrad.kernels.cpu import pooling as templates
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
-from nbgrad.memory.layout import Ints
+from nbgrad.memory.layout import Ints, contiguous_strides
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import copier, zeros
@@ -34,12 +34,44 @@ def planes(sp: Spec, size: Ints, dtype: Any = None) -> Spec:
     return made
 
 
-def from_dense(sp: Spec, run: Run) -> Run:
-    """What reads its tensor as new ones lie."""
+def _channels_last(sp: Spec) -> bool:
+    """Whether it lies so that the channels of a place are neighbours, and not by accident of sizes that are 1."""
+    shape, strides, least = tuple(sp.shape), sp.strides, 0
+    if not strides[1]:
+        return False
+    for d in (1, *range(sp.ndim - 1, 1, -1), 0):
+        if not shape[d] or strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * shape[d]
+    return True
+
+
+def laid_as(sp: Spec, out: Spec, formats: Ints) -> Run | None:
+    """What copies a result to lie as its input did, if it has so many dimensions and its channels lie last."""
+    if sp.ndim not in formats or not out.numel or not _channels_last(sp):
+        return None
+    count, channels, *size = tuple(out.shape)
+    last = contiguous_strides((count, *size, channels))
+    return copier(out, out.like(strides=(last[0], last[-1], *last[1:-1])))
+
+
+def from_dense(sp: Spec, run: Run, outs: Sequence[Spec] = (), formats: Ints = ()) -> Run:
+    """What reads its tensor as new ones lie; of one whose channels lie last, the results do so, too, if it has as many dimensions as the
+    `formats` say."""
     if sp.contiguous:
         return run
     dense = copier(sp, sp.dense())
-    return lambda t: run(dense(t))
+    copiers = [laid_as(sp, out, formats) for out in outs]
+    if not outs or copiers[0] is None:
+        return lambda t: run(dense(t))
+
+    def laid_out(t: Tensor) -> Any:
+        got = run(dense(t))
+        if isinstance(got, Tensor):
+            return copiers[0](got)  # type: ignore[misc]
+        return tuple([copy(o) for copy, o in zip(copiers, got)])  # type: ignore[misc]
+
+    return laid_out
 
 
 # ---------------------------------------------------------------- at places of a plane
@@ -149,11 +181,17 @@ def _alike(input: Spec, geometry: Geometry) -> Run:
     address = input.backend.kernel(name, source, params).address
     numbers = [*of_three(sizes), *of_three(outs), *of_three(kernel), *of_three(stride), *of_three(padding, 0)]
     numbers += [*of_three(dilation), *_blocks(kernel[-1], step, dilation[-1])]
-    return _of_rows(input, values, places, address, numbers)
+    return _of_rows(input, values, places, address, numbers, formats=(4, 5))
 
 
 def _of_rows(
-    input: Spec, values: Spec, places: Spec, address: int, numbers: Sequence[int], samples: bool = False
+    input: Spec,
+    values: Spec,
+    places: Spec,
+    address: int,
+    numbers: Sequence[int],
+    samples: bool = False,
+    formats: Ints = (4,),
 ) -> Any:
     """What runs a kernel whose items are rows of results."""
     rows = values.numel // max(tuple(values.shape)[-1], 1)
@@ -167,7 +205,7 @@ def _of_rows(
         launch(address, rows, meta, got._buf, where._buf, t._buf, *[m._buf for m in more])
         return got, where
 
-    return run if samples else from_dense(input, run)
+    return run if samples else from_dense(input, run, (values, places), formats)
 
 
 def _max_pool(node_name: str) -> Callable[..., Any]:
@@ -280,7 +318,10 @@ def _max_unpool(node_name: str) -> Callable[..., Any]:
     def unpool(input: Tensor, indices: Tensor, *, size: Ints) -> Tensor:
         sp = input._spec
         own = prod(tuple(sp.shape)[sp.ndim - len(size) :])
-        return _moving("put", sp.dense(), planes(sp, size), prod(size), own)(_dense(input), _dense(indices))
+        out = planes(sp, size)
+        got = _moving("put", sp.dense(), out, prod(size), own)(_dense(input), _dense(indices))
+        copy = None if sp.contiguous else laid_as(sp, out, (4,))
+        return got if copy is None else copy(got)
 
     return unpool
 

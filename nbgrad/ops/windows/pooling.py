@@ -7,8 +7,10 @@ from math import inf
 from typing import Any
 
 from nbgrad.core.signatures import check
-from nbgrad.core.tensor import Tensor, requires
+from nbgrad.core.tensor import Tensor, requires, wrap
 from nbgrad.dispatch import transforms
+from nbgrad.dispatch.elementwise import into
+from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.ops import pointwise as e
@@ -87,9 +89,11 @@ def max_pool1d(
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     given = _given(kernel_size, stride, padding, dilation)
     geometry.check_line_settings(given, tuple(input.shape), bool(ceil_mode))
-    if not (requires(input) and state.grad) and not transforms.moves((input,)):
-        check_dtype("max_pool1d_impl", input.dtype, input.dtype.is_floating_point)
-    return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    if (requires(input) and state.grad) or transforms.moves((input,)):
+        return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    check_dtype("max_pool1d_impl", input.dtype, input.dtype.is_floating_point)
+    values = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return values if transforms.wrapped((values,)) else wrap(values._buf, values._spec)  # no view
 
 
 def max_pool2d_with_indices(
@@ -219,6 +223,8 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The mean of each window of the last two dimensions; settings are as in `avg_pool1d`, one number for both or one for each. Sums are
     divided by `divisor_override` if that is given.
@@ -227,7 +233,9 @@ def avg_pool2d(
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
     """
-    return _avg_pool(input, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    found = _avg_pool(input, 2, *settings)
+    return found if out is None else into("avg_pool2d", out, found, (input,), EXPECTED)
 
 
 def avg_pool3d(
@@ -238,13 +246,17 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The mean of each window of the last three dimensions; settings are as in `avg_pool2d`.
 
     >>> F.avg_pool3d(torch.arange(16.0).reshape(1, 2, 2, 4), 2)
     tensor([[[[6.5000, 8.5000]]]])
     """
-    return _avg_pool(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    found = _avg_pool(input, 3, *settings)
+    return found if out is None else into("avg_pool3d", out, found, (input,), EXPECTED)
 
 
 # ---------------------------------------------------------------- as many results as are asked for
@@ -280,7 +292,8 @@ def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Tensor:
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(shape)}")
     geometry.check_filled(f"{name}()", shape, len(shape) - 2 if dims == 2 else 1, "input has sizes {}")
-    check_dtype(name if dims == 2 else f"{name}_cpu", input.dtype, input.dtype.is_floating_point)
+    kernel = name if dims == 2 else f"{name}_cpu"
+    check_dtype(kernel, input.dtype, input.dtype.is_floating_point or (dims == 2 and not input.numel()))
     taps = tuple([averages.evenly(n, m) for n, m in zip(shape[-dims:], outs)])
     found: Tensor = averages.adaptive_avg_pool[dims](input, taps=taps)
     return found

@@ -17,6 +17,7 @@ from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import Run, prepared
 from nbgrad.kernels.cpu import resample as templates
 from nbgrad.kernels.launch import FEW
+from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import zeros
@@ -91,7 +92,7 @@ def _one(how: str) -> Taps:
     return Taps(how, 1, np.zeros(1, np.int64), np.ones(1, np.int64), numbers)
 
 
-def _summed(input: Spec, taps: tuple[Taps, ...]) -> Run:
+def _summed(input: Spec, taps: tuple[Taps, ...], formats: Ints = ()) -> Run:
     how = taps[0].how
     out = planes(input, tuple([t.outs for t in taps]))
     three = [_one(how)] * (3 - len(taps)) + list(taps)
@@ -134,7 +135,7 @@ def _summed(input: Spec, taps: tuple[Taps, ...]) -> Run:
         launch(address, rows, meta, got._buf, t._buf, *more)
         return got
 
-    return from_dense(input, run)
+    return from_dense(input, run, (out,), formats)
 
 
 _runner = cached(4096)(_summed)
@@ -155,7 +156,7 @@ def sums(node_name: str) -> Callable[..., Any]:
             input=lambda g, taps: other()(g, taps=_turned(taps)),
         )
         def op(input: Spec, *, taps: tuple[Taps, ...]) -> Run:
-            return _summed(input, taps)
+            return _summed(input, taps, (4, 5))
 
         return op
 
@@ -186,7 +187,7 @@ def sums_of_saved(node_name: str) -> Callable[..., Any]:
         input=lambda g, input, taps: back(g, input, taps=_turned(taps)),
     )
     def there(input: Spec, *, taps: tuple[Taps, ...]) -> Run:
-        return _summed(input, taps)
+        return _summed(input, taps, (4,))
 
     made: Callable[..., Any] = there
     return made
