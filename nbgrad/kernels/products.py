@@ -112,6 +112,9 @@ def alone(function: Callable[..., Any], otherwise: Callable[..., Any] | None = N
 
 # ---------------------------------------------------------------- by the tile
 
+_FEW_READ = (
+    1 << 15
+)  # numbers of a matrix that is multiplied by a vector, which are read at a few per 0.001 us
 _FEW = 64**3  # multiplications of which the lock is kept, up to 5 us
 _SHARED = 96**3  # from which threads share them, about 7 us; and items that there shall then be at least
 _ITEMS = 8
@@ -121,6 +124,15 @@ _ITEMS = 8
 # place want it, where rows are a power of two apart.
 _LARGE_Y, _OFTEN_Y = 256 << 10, 64
 _LARGE_X, _OFTEN_X = 4 << 20, 256
+
+
+class Product(NamedTuple):
+    """`launch(address, n, x, y, out, numbers)` on the buffers of the operands and of the result multiplies them."""
+
+    launch: Launch
+    address: int
+    n: int
+    numbers: Any
 
 
 class Tiled(NamedTuple):
@@ -133,17 +145,33 @@ class Tiled(NamedTuple):
     numbers: Any
 
 
-def by_tiles(m: int, n: int, integers: bool) -> bool:
-    """Whether the tile is to multiply m rows by n columns. It is quicker than BLAS but for vectors, which it reads too slowly; of integers
-    NumPy has no more than loops (256 x 256 x 256 of int64: 12 to 45 ms, the tile 0.33). Time over PyTorch's, float32, one thread of
-    a Zen 5 (rows x columns x depth: tile with AVX-512, with AVX2; BLAS):
+def by_tiles(integers: bool) -> bool:
+    """Whether the tile, or rows, are to multiply. They are quicker than BLAS, but for vectors, where BLAS's bits depend on how many threads
+    there are; of integers NumPy has no more than loops (256 x 256 x 256 of int64: 12 to 45 ms, the tile 0.33). Over PyTorch's
+    time, float32, one thread of a Zen 5 (rows x columns x depth: with AVX-512, with AVX2; BLAS):
 
     16 x 16 x 16: .33, .31; .46. 64 x 64 x 64: .39, .68; .79. 256 x 256 x 256: .42, .82; .87. 1024 x 1024 x 1024: .49, .89; .87.
-    4 x 1024 x 1024: .28, .53; .76. 32 x 10 x 512: .20, .34; .36. 64 x 1000 x 512: .44, .82; .89. 1 x 1024 x 1024: 1.78; .85.
-    1024 x 1 x 1024: 3.80; .84. NEON: not measured.
+    4 x 1024 x 1024: .28, .53; .76. 32 x 10 x 512: .20, .34; .36. 64 x 1000 x 512: .44, .82; .89. 1 x 64 x 64: .27, .20; .25.
+    1 x 1024 x 1024: .96, 1.02; .90. 64 x 1 x 64: .49, .49; .38. 1024 x 1 x 1024: .96, .93; .84. 3000 x 1 x 100: 1.37, 1.38; .77.
+    NEON: not measured.
     """
     bits = processor.vector_bits()
-    return bits is not None and (integers or found() is None or (bits >= 256 and m > 1 and n > 1))
+    return bits is not None and (integers or bits >= 256 or found() is None)
+
+
+def dots(code: str, x: Matrix, batch: int, steps: tuple[int, int]) -> Product:
+    """`batch` products of matrices, whose rows lie in steps of 1, with vectors that do."""
+    (rows, k), row = x[:2], x[2]
+    work = batch * rows * k
+    launch = launcher(4, "", work > _PARALLEL_GEMV, quick=work <= _FEW_READ)
+    numbers = np.array([rows, k, steps[0], row, steps[1]], np.int64).view(np.uint8)
+    return Product(launch, _dots_kernel(code), batch * rows, numbers)
+
+
+@cached(4)
+def _dots_kernel(code: str) -> int:
+    source, params = texts.dots(code)
+    return build.kernel(f"dots_{code}", source, params, contract=True).address
 
 
 def _counts(shape: tuple[int, int], steps: tuple[int, int]) -> tuple[int, int]:
@@ -204,15 +232,6 @@ def tile_kernel(code: str, bits: int) -> int:
 
 
 # ---------------------------------------------------------------- by BLAS
-
-
-class Product(NamedTuple):
-    """`launch(address, n, x, y, out, numbers)` on the buffers of the operands and of the result multiplies them."""
-
-    launch: Launch
-    address: int
-    n: int
-    numbers: Any
 
 
 def product(

@@ -80,7 +80,7 @@ def test_all_that_the_table_asks_for_is_spread(table: Table) -> None:
             assert str(error).startswith(f"{text.name}: ")
             refused.add(text.name)
     assert len(table) > 2000
-    assert refused == COUNTS | HOST
+    assert COUNTS < refused <= COUNTS | HOST
 
 
 def load(source: str, **names: Any) -> Any:

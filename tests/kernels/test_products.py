@@ -221,3 +221,35 @@ def test_integers_wrap(dtype: T.dtype) -> None:
     np.testing.assert_array_equal(
         T.addmm(x[0, :, :9], x[0], y[0]).numpy(), x[0].numpy() @ y[0].numpy() + x[0, :, :9].numpy()
     )
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.int64])
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 1), (1, 9), (40, 600), (300, 70), (3, 5000)])
+def test_vectors(sizes: tuple[int, int], dtype: T.dtype) -> None:
+    (rows, k), kind = sizes, str(dtype).removeprefix("torch.")
+    numbers = np.random.default_rng(0).integers(-99, 99, (2, rows, k)) / (1 if dtype is T.int64 else 8)
+    vectors = np.random.default_rng(1).integers(-99, 99, (2, k)) / (1 if dtype is T.int64 else 8)
+    for layout in LAYOUTS.values():
+        for of in (lambda v: v, lambda v: np.repeat(v, 3)[::3]):
+            x, v = T.from_numpy(layout(numbers[0].astype(kind))), T.from_numpy(of(vectors[0].astype(kind)))
+            want = numbers[0] @ vectors[0]  # exact
+            for found in (x @ v, v @ x.t(), (x @ v[:, None])[:, 0], (v[None] @ x.t())[0]):
+                np.testing.assert_array_equal(found.numpy(), want)
+    batch, each = T.from_numpy(numbers.astype(kind)), T.from_numpy(vectors.astype(kind))
+    want = np.einsum("bij,bj->bi", numbers, vectors)
+    for found in ((batch @ each[:, :, None])[:, :, 0], (each[:, None] @ batch.mT)[:, 0]):
+        np.testing.assert_array_equal(found.numpy(), want)
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64])
+def test_vectors_have_the_same_bits_for_any_number_of_threads(dtype: T.dtype) -> None:
+    x, v, w = (T.randn(shape, dtype=dtype) for shape in ((301, 1025), (1025,), (301,)))
+    before, found = T.get_num_threads(), set()
+    try:
+        for threads in (1, 2, 3):
+            T.set_num_threads(threads)
+            found.add(b"".join(r.numpy().tobytes() for r in (x @ v, w @ x, x.t() @ w, v @ x.t())))
+    finally:
+        T.set_num_threads(before)
+    assert len(found) == 1
+    assert ((w @ x) == (w.expand(2, 301) @ x)[0]).all()

@@ -1,4 +1,4 @@
-"""Products of matrices by the register tile (`kernels/tile.py`), as a kernel over tiles of rows, and of integers as plain loops.
+"""Products of matrices by the register tile (`kernels/tile.py`), as a kernel over tiles of rows; and of rows with one vector.
 
 An item is one tile's height of rows of one matrix of the batch, in one of the groups of columns that a matrix is cut into. Items
 that follow one another share what is copied: `k` is taken in parts; of each part `x` is copied first, if at all, to the items' place in
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nbgrad.kernels.tile import MORE, SHAPES
+from nbgrad.kernels.tile import LINE, MORE, SHAPES
 
 # How an operand is read: where it lies; copied along the rows of what is written; turned, or by columns.
 AS_IT_LIES, COPIED, TURNED = 0, 1, 2
@@ -64,7 +64,12 @@ def keep(x, row, along, m, k, copied, room, step):
 @register_jitable(error_model="numpy")
 def strips(x, row, along, copied, room, step, y, down, across, turned, panel, c, ldc, m, n, k, how, d, ldd):
     """Rows and columns of one matrix, for one part of k."""
-    for j in range(0, n, {wide}):
+    j = 0
+    if m == 1 and turned == {AS_IT_LIES}:
+        while n - j >= {long}:
+            {line}((k, x, row, along, y + j * across, down, c + j * {size}, ldc, 1, {long}, how, d + j * {size}, ldd))
+            j += {long}
+    while j < n:
         columns = n - j
         b = y + j * across
         ldb = down
@@ -88,6 +93,7 @@ def strips(x, row, along, copied, room, step, y, down, across, turned, panel, c,
                     rows_of(k, a, step // {high}, {size}, b, ldb, at, ldc, have, columns, how, dt, ldd)
                 else:
                     rows_of(k, a, {size}, {high} * {size}, b, ldb, at, ldc, have, columns, how, dt, ldd)
+        j += {wide}
 
 
 def @NAME@(start, stop, x, y, o, room, d, numbers):
@@ -134,6 +140,7 @@ def product(code: str, bits: int) -> tuple[str, Sequence[str]]:
     size, wide = int(code[1]), most * lanes
     of = f"{most}x{lanes}"
     functions = {
+        "line": f"outer_{code}_1x{LINE}x{lanes}",
         "outer": f"outer_{code}_{high}x{of}",
         "edge": f"edge_{code}_{high}x{of}",
         "narrow": f"edge_{code}_{high}x1x{lanes}",
@@ -146,8 +153,42 @@ def product(code: str, bits: int) -> tuple[str, Sequence[str]]:
     source = _SOURCE.format(
         **{**functions, "names": ", ".join(sorted({*functions.values()})), "code": code, "size": size},
         **{"high": high, "low": low, "few": low * ((high - 1) // low), "wide": wide, "lanes": lanes},
-        **{"panel": (PART + lanes) * wide, "block": ROWS // high},
+        **{"long": LINE * lanes, "panel": (PART + lanes) * wide, "block": ROWS // high},
         **{"first": ", ".join(numbers[:8]), "second": ", ".join(numbers[8:])},
         **{"MORE": MORE, "COPIED": COPIED, "TURNED": TURNED, "AS_IT_LIES": AS_IT_LIES},
     )
     return source, ["i8"] * 7 + ["*i8"]
+
+
+RUN = 4096  # products that are added up before they are added to others
+
+_DOTS = '''"""Rows of x with one vector y: rows start..stop, counted through all matrices of a batch."""
+from nbgrad.kernels.cpu.fold import add_up
+
+
+def @NAME@(start, stop, x, y, o, numbers):
+    rows = numbers[0]
+    k = numbers[1]
+    for item in range(start, stop):
+        matrix = item // rows
+        a = matrix * numbers[2] + (item - matrix * rows) * numbers[3]
+        b = matrix * numbers[4]
+        sums = {zero}
+        for p in range(0, k, {RUN}):
+            total = {zero}
+            for i in range(p, min(p + {RUN}, k)):
+                total = {added}
+            sums += total
+        o[item] = sums
+'''
+
+
+def dots(code: str) -> tuple[str, Sequence[str]]:
+    """`numbers` are how many rows a matrix has, their length, how far matrices and rows of x are apart, and vectors y. A row's bits depend
+    on its numbers alone."""
+    real = code[0] == "f"
+    scalar = {"f4": "np.float32(0)", "f8": "0.0"}.get(code, "0")
+    added = "add_up(total, x[a + i] * y[b + i])" if real else "total + x[a + i] * y[b + i]"
+    source = _DOTS.format(zero=scalar, RUN=RUN, added=added)
+    source = source.replace("from nbgrad", "import numpy as np\n\nfrom nbgrad", 1) if code == "f4" else source
+    return source, ["i8", "i8", f"*{code}", f"*{code}", f"*{code}", "*i8"]

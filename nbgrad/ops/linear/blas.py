@@ -66,12 +66,12 @@ def _make(a: Spec, b: Spec) -> Run:
         return _inner(a, b, out)
     if out.backend is not backend.cpu:
         return _of_elements(a, b, out)
-    reads = _as_tiles_read if _by_tile(a, b, out) else _as_blas_reads
-    read = reads(a, False), reads(b, True)
+    by_tile = _by_tile(out)
+    read = _as_tiles_read(a, b) if by_tile else (_as_blas_reads(a), _as_blas_reads(b))
     if read != (a, b):
         product = _make(*read)
         return lambda x, y: to_dtype(product(_copied(x, a, read[0]), _copied(y, b, read[1])), d)
-    if reads is _as_tiles_read:
+    if by_tile:
         return _by_tiles(a, b, out)
     return _by_blas(a, b, out) or _by_numpy(a, b, out)
 
@@ -94,12 +94,11 @@ def _of_elements(a: Spec, b: Spec, out: Spec) -> Run:
     return run
 
 
-def _by_tile(a: Spec, b: Spec, out: Spec) -> bool:
-    """Whether the tile of our own is to multiply."""
+def _by_tile(out: Spec) -> bool:
+    """Whether kernels of our own are to multiply."""
     if not out.ndim or out.dtype is dtypes.bool_:
         return False
-    rows, columns = a.shape[-2] if a.ndim > 1 else 1, b.shape[-1] if b.ndim > 1 else 1
-    return products.by_tiles(rows, columns, not out.dtype.is_floating_point)
+    return products.by_tiles(not out.dtype.is_floating_point)
 
 
 def _matrices(a: Spec, b: Spec) -> tuple[Any, Any, int, tuple[int, int]]:
@@ -115,30 +114,64 @@ def _matrices(a: Spec, b: Spec) -> tuple[Any, Any, int, tuple[int, int]]:
 
 
 def _by_tiles(a: Spec, b: Spec, out: Spec) -> Run:
-    launch, address, n, room, numbers = products.tiles(out.dtype.code, *_matrices(a, b))
+    """A vector is multiplied by rows that lie so, or as a row by lines that do."""
+    (m, k, row, along), (_, n, down, across), batch, apart = _matrices(a, b)
+    code, first, second = out.dtype.code, (m, k, row, along), (k, n, down, across)
+    rows, swapped = _rows_read(first, second)
+    if swapped:
+        first, second, apart = (n, k, across, down), (k, m, along, row), apart[::-1]
     nbytes = out.numel * out.itemsize
+    if rows:
+        launch, address, items, numbers = products.dots(code, first, batch, apart)
+        room = 0
+    else:
+        launch, address, items, room, numbers = products.tiles(code, first, second, batch, apart)
 
     def run(x: Tensor, y: Tensor) -> Tensor:
         buf = _empty(nbytes, _bytes)
-        launch(address, n, x._buf, y._buf, buf, numbers, buf, numbers)
+        launch(address, items, x._buf, y._buf, buf, numbers, buf, numbers)
         return wrap(buf, out)
+
+    def run_swapped(x: Tensor, y: Tensor) -> Tensor:
+        return run(y, x)
 
     def run_in_room(x: Tensor, y: Tensor) -> Tensor:
         buf = _empty(nbytes, _bytes)
-        launch(address, n, x._buf, y._buf, buf, _empty(room, _bytes), buf, numbers)
+        launch(address, items, x._buf, y._buf, buf, _empty(room, _bytes), buf, numbers)
         return wrap(buf, out)
 
-    return run_in_room if room else run
+    def run_rows(x: Tensor, y: Tensor) -> Tensor:
+        buf = _empty(nbytes, _bytes)
+        launch(address, items, x._buf, y._buf, buf, numbers)
+        return wrap(buf, out)
+
+    def run_columns(x: Tensor, y: Tensor) -> Tensor:
+        return run_rows(y, x)
+
+    if rows:
+        return run_columns if swapped else run_rows
+    return run_swapped if swapped else run_in_room if room else run
+
+
+def _rows_read(x: products.Matrix, y: products.Matrix) -> tuple[bool, bool]:
+    """Whether a vector is multiplied by each of the rows of a matrix; and whether that, or lines for the tile, is the second operand
+    turned. `y` is the second operand, of a column or a row `x` the first."""
+    (m, k, _, along), (_, n, down, across) = x, y
+    if n == 1 and (along == 1 or k == 1):
+        return True, False
+    if m == 1 and n > 1 and across != 1 and (down == 1 or k == 1):
+        return True, True
+    return False, n == 1 and m > 1
 
 
 def _adding(c: Spec, a: Spec, b: Spec) -> Adding | None:
     """The product with something added to each part of the result while it is in registers; None where it lies otherwise than in
     rows, or others multiply. The bits are those of an addition afterwards."""
     out = _product_of(a, b)
-    if out.backend is not backend.cpu or not (out.numel and a.shape[-1] and _by_tile(a, b, out)):
+    if out.backend is not backend.cpu or not (out.numel and a.shape[-1] and _by_tile(out)):
         return None
     _, steps = layout.expand(c.shape, c.strides, out.shape)
-    if (_as_tiles_read(a, False), _as_tiles_read(b, True)) != (a, b) or steps[-1] != 1 or out.ndim == 1:
+    if _as_tiles_read(a, b) != (a, b) or steps[-1] != 1 or 1 in out.shape[-2:] or out.ndim == 1:
         return None
     added = ((0, *steps)[-3], steps[-2])
     launch, address, n, room, numbers = products.tiles(out.dtype.code, *_matrices(a, b), added)
@@ -219,22 +252,32 @@ _WIDER = {dtypes.float16: dtypes.float32} | dict.fromkeys(
 )
 
 
-def _as_tiles_read(sp: Spec, second: bool) -> Spec:
-    """What the product reads in place of `sp`: at least 32 bits, and of the second operand rows or columns that are not strewn. A sum in
-    float16 is not rounded at each step, and of integers the low bits are the same."""
-    if sp.dtype in _WIDER:
-        sp = sp.like(dtype=_WIDER[sp.dtype])
-    if not second or sp.ndim == 1 or products.readable((*sp.shape[-2:], *sp.strides[-2:])):
-        return sp
+def _as_tiles_read(a: Spec, b: Spec) -> tuple[Spec, Spec]:
+    """What the product reads in their place: at least 32 bits (a sum in float16 is not rounded at each step, and of integers the low bits
+    are the same), and no second operand, or vector for rows, that is strewn."""
+    a, b = (sp.like(dtype=_WIDER[sp.dtype]) if sp.dtype in _WIDER else sp for sp in (a, b))
+    x, y, _, _ = _matrices(a, b)
+    rows, swapped = _rows_read(x, y)
+    if rows:
+        step, size = (x[3], x[1]) if swapped else (y[2], y[0])
+        if step == 1 or size == 1:
+            return a, b
+        return (_dense(a), b) if swapped else (a, _dense(b))
+    if swapped:
+        return (a if products.readable((*x[1::-1], *x[:1:-1])) else _dense(a)), b
+    return a, (b if products.readable(y) else _dense(b))
+
+
+def _dense(sp: Spec) -> Spec:
     return spec(sp.dtype, sp.shape, None, sp.device)
 
 
-def _as_blas_reads(sp: Spec, second: bool) -> Spec:
+def _as_blas_reads(sp: Spec) -> Spec:
     """What the product reads in place of `sp`: no BLAS has float16 (and a sum is not rounded at each step), and where it cannot
     read the strides NumPy would do without it, in 20 times the time at 256 x 256."""
     if sp.dtype is dtypes.float16:
         sp = sp.like(dtype=dtypes.float32)
-    return sp if _for_blas(sp) else spec(sp.dtype, sp.shape, None, sp.device)
+    return sp if _for_blas(sp) else _dense(sp)
 
 
 def _copied(t: Tensor, sp: Spec, read: Spec) -> Tensor:
