@@ -29,6 +29,7 @@ from nbgrad.kernels.dialect_types import (
     unified,
 )
 from nbgrad.kernels.dialect_ways import Block, Edge, Module, Ways, phi
+from nbgrad.kernels.tile import BEYOND
 
 
 class Definition:
@@ -469,6 +470,7 @@ class Function(Ways):
             given = self.on(Edge(block, 0, {}), value, kind)
             block.end = [f"ret {llvm(kind)} {given}".rstrip()]
         attributes = ' "prefer-vector-width"="512" alignstack(64)' if self.wide else ""
+        attributes += f" {BEYOND}" if self.beyond else ""
         given = ", ".join(f"{llvm(t)} %{name}" for name, t in params)
         lines = [f"define {head.format(llvm(kind))}({given}){attributes} {{"]
         self.blocks[0].lines[:0] = self.entries

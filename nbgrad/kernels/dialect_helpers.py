@@ -38,7 +38,7 @@ class Function(Writer, Protocol):
     def entry(self, type_: str, operation: str) -> Value: ...
     def label(self) -> str: ...
     def start(self, label: str) -> None: ...
-    def widen(self) -> None: ...
+    def widen(self, beyond: bool = False) -> None: ...
 
 
 Emit = Callable[..., Value]
@@ -480,6 +480,11 @@ def _tile(name: str) -> Emit:
     return emit
 
 
+def _full_width(w: Function) -> Value:
+    w.widen(beyond=True)
+    return NONE
+
+
 # ---------------------------------------------------------------- kernels/cpu/places.py, prefix.py
 
 
@@ -595,7 +600,7 @@ HELPERS: dict[str, dict[str, Emit]] = {
         **{f"gemm_{code}": _blas(code, "wwwiii1pipi0pi") for code in ("f4", "f8")},
         **{f"gemv_{code}": _blas(code, "wwii1pipi0pi") for code in ("f4", "f8")},
     },
-    "cpu.tile": {name: _tile(name) for name in tile.NAMES},
+    "cpu.tile": {name: _tile(name) for name in tile.NAMES} | {"full_width": _full_width},
     "cpu.places": {"places": _places},
     "cpu.prefix": {
         **{"running_sums": _sums(False), "running_sums_back": _sums(True)},

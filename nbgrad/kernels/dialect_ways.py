@@ -54,7 +54,7 @@ class Ways:
         self.live = True
         self.entries: list[str] = []
         self.count = 0
-        self.wide = False
+        self.wide = self.beyond = False
 
     # ------------------------------------------------------------ what takes the lines
 
@@ -79,9 +79,9 @@ class Ways:
         self.entries.append(f"%v{self.count} = {operation}")
         return Value(type_, f"%v{self.count}")
 
-    def widen(self) -> None:
-        """Asks for the machine's full vectors: `kernels/vmath.py` has why."""
-        self.wide = True
+    def widen(self, beyond: bool = False) -> None:
+        """Asks for the machine's full vectors: `kernels/vmath.py` has why. They are those of the level, unless `beyond` it."""
+        self.wide, self.beyond = True, self.beyond or beyond
 
     def label(self) -> str:
         self.count += 1

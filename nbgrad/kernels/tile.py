@@ -25,6 +25,7 @@ MORE, PLUS, FLOOR = 1, 2, 4
 LINE = 16  # vectors of the tile of one row, which reads lines of up to 1 KB: of 8 it takes a fifth longer
 _KINDS = {"f4": ("float", 32), "f8": ("double", 64), "i4": ("i32", 32), "i8": ("i64", 64)}
 _WIDE = 512  # bits of a vector that asks for more than the level that code is made for
+BEYOND = '"target-cpu"="x86-64-v4"'  # what a function says that asks so
 
 
 class Shape(NamedTuple):
@@ -155,7 +156,7 @@ class _Text:
 
     def text(self, name: str, params: tuple[str, ...]) -> str:
         wide = self.lanes * self.bits == _WIDE
-        attributes = ' "target-cpu"="x86-64-v4" "prefer-vector-width"="512"' if wide else ""
+        attributes = f' {BEYOND} "prefer-vector-width"="512"' if wide else ""
         head = f"define weak_odr hidden void @{name}({', '.join(f'i64 %{p}' for p in params)})"
         return "\n".join([f"{head} noinline nounwind{attributes} {{", "entry:", *self.lines, "ret void", "}"])
 

@@ -2,10 +2,11 @@
 
 Promises the ops that a layer is one launch forward and one backward, however many steps it has. A row of the batch needs nothing of
 the others, so no threads meet at a step; what is a product over all steps is made outside, before and after. A step is a product of the
-state with its weights, of which `WIDTH` columns at a time are summed in registers, and a loop over hidden units whose expressions a
-`Cell` gives. Sequences may end at different steps: `meta` says where the rows of each begin, the longest sequence being the first row.
+state with its weights, tile by tile (`kernels/tile.py`; a loop where vectors are not known), and a loop over hidden units whose
+expressions a `Cell` gives. Sequences may end at different steps: `meta` says where the rows of each begin, the longest sequence being
+the first row.
 
-Weights are read in panels, as `packed` leaves them: of each `WIDTH` columns (of each gate) the rows one after the other, with zeros
+Weights are read in panels, as `packed` leaves them: of each `width` columns (of each gate) the rows one after the other, with zeros
 where there are no more columns. `meta` holds: steps, rows of the batch, hidden units, elements of the state, whether the last step is
 the first, and for each step, and behind the last, at which row it begins.
 """
@@ -24,14 +25,20 @@ from nbgrad.kernels.templates import SCALARS, vmath_helpers
 
 ROWS = 8  # of the batch, of one piece of work
 HEIGHT = 4  # of those, summed at once
-WIDTH = {"f4": 16, "f8": 8}  # columns of a tile: two vectors of 256 bits
+
+
+def width(code: str, bits: int) -> int:
+    """Columns of a tile: two vectors of so many bits; 0 where the machine's are not known."""
+    return 2 * (bits or 256) // (8 * int(code[1]))
+
 
 _HEAD = '''"""{title}."""
 from math import inf, nan
 import math
 import numpy as np
-{preamble}from nbgrad.kernels.cpu.stack import stack_{code}
-F = {scalar}
+{preamble}from nbgrad.kernels.cpu.memory import address_of
+from nbgrad.kernels.cpu.stack import stack_{code}
+{tile}F = {scalar}
 
 '''
 Lines = list[Any]  # as `text_of` takes them
@@ -140,9 +147,9 @@ def @NAME@(start, stop, meta, o, w):
 '''
 
 
-def packed(code: str) -> Code:
+def packed(code: str, bits: int) -> Code:
     """`meta` holds: groups, columns of each, rows, the steps from row to row and from column to column."""
-    return _PACK.format(width=WIDTH[code]), ("i8", "i8", "*i8", f"*{code}", f"*{code}")
+    return _PACK.format(width=width(code, bits)), ("i8", "i8", "*i8", f"*{code}", f"*{code}")
 
 
 # ---------------------------------------------------------------- steps
@@ -151,25 +158,47 @@ def packed(code: str) -> Code:
 class _Writer:
     """Text for one dtype. Elements go through memory of the kernel's own: so LLVM sees that what is written is nothing that is read."""
 
-    def __init__(self, cell: Cell, code: str) -> None:
-        self.cell, self.code, self.width = cell, code, WIDTH[code]
+    def __init__(self, cell: Cell, code: str, bits: int) -> None:
+        self.cell, self.code, self.bits, self.width = cell, code, bits, width(code, bits)
+        self.size = int(code[1])
         self.preamble = vmath_helpers()  # which also tells `emit` the vectorisable spellings
-        self.stacks = {f"a{i}": self.width for i in range(HEIGHT)}
+        self.stacks = {} if bits else {f"a{i}": self.width for i in range(HEIGHT)}
+        self.named: Lines = []  # addresses
 
     def product(self, rows: str, weights: str, first: str, length: str, groups: int = 1) -> Lines:
         """`u` becomes the product of `count` rows, the first of which begins at `first`, with the next panels of weights."""
         self.stacks["u"] = max(self.stacks.get("u", 0), groups * ROWS * self.width)
+        tile = self._by_tile if self.bits else self._by_loops
+        lines = [f"for top in range(0, count, {HEIGHT}):", tile(rows, weights, first, length)]
+        return [f"for group in range({groups}):", [*lines, f"panel += {length} * {self.width}"]]
+
+    @property
+    def tile(self) -> str:
+        return f"edge_{self.code}_{HEIGHT}x2x{self.width // 2}"
+
+    def _by_tile(self, rows: str, weights: str, first: str, length: str) -> Lines:
+        names = [(f"at_{n}", f"address_of({n})") for n in (rows, weights, "u")]
+        self.named += [f"{name} = {text}" for name, text in names]
+        size, line = self.size, self.width * self.size
+        given = [
+            length,
+            f"at_{rows} + ({first} + top * {length}) * {size}",
+            f"{length} * {size}",
+            f"{size}",
+            f"at_{weights} + panel * {size}",
+            f"{line}",
+            f"at_u + (group * {ROWS} + top) * {line}",
+            f"{line}",
+            "count - top",
+            f"{self.width}, 0, 0, 0",
+        ]
+        return [f"{self.tile}(({', '.join(given)}))"]
+
+    def _by_loops(self, rows: str, weights: str, first: str, length: str) -> Lines:
         several, one = (self._tile(rows, weights, length, height) for height in (HEIGHT, 1))
         return [
-            f"for group in range({groups}):",
-            [
-                f"for top in range(0, count, {HEIGHT}):",
-                [
-                    *(f"q{i} = {first} + min(top + {i}, count - 1) * {length}" for i in range(HEIGHT)),
-                    *("if count - top > 1:", several, "else:", one),
-                ],
-                f"panel += {length} * {self.width}",
-            ],
+            *(f"q{i} = {first} + min(top + {i}, count - 1) * {length}" for i in range(HEIGHT)),
+            *("if count - top > 1:", several, "else:", one),
         ]
 
     def _tile(self, rows: str, weights: str, length: str, height: int) -> Lines:
@@ -186,7 +215,7 @@ class _Writer:
         ]
 
     def moved(self, pairs: list[tuple[str, str]]) -> Lines:
-        """Columns of one place to another: all at once where there are `WIDTH`."""
+        """Columns of one place to another: all at once where there are `width`."""
         each = lambda count: [  # noqa: E731
             line for to, source in pairs for line in (f"for j in range({count}):", [f"{to} = {source}"])
         ]
@@ -217,9 +246,13 @@ class _Writer:
             preamble=self.preamble,
             code=self.code,
             scalar=SCALARS[self.code],
+            tile=f"from nbgrad.kernels.cpu.tile import {self.tile}, full_width\n" if self.bits else "",
         )
         stacks = [f"{name} = stack_{self.code}({size})" for name, size in self.stacks.items()]
-        whole = [f"def @NAME@(start, stop, meta, {', '.join(pointers)}):", [*_BEGIN, *stacks, *body]]
+        whole = [
+            f"def @NAME@(start, stop, meta, {', '.join(pointers)}):",
+            [*_BEGIN, *["full_width()"] * (self.bits == 512), *stacks, *dict.fromkeys(self.named), *body],
+        ]
         return text_of([head, *whole]), ("i8", "i8", "*i8", *[f"*{self.code}"] * len(pointers))
 
 
@@ -259,11 +292,11 @@ def _blocks(length: str, width: int, lines: Lines) -> Lines:
 
 
 @cached(64)
-def forward(name: str, code: str, projected: bool) -> Code:
+def forward(name: str, code: str, bits: int, projected: bool) -> Code:
     """Writes the outputs of all steps, the last states, and what `backward` reads: the x become the gates, and beside each output stands
     the state before it. Where it is `projected`, the state is another product, `r`, of what the cell gives."""
     cell = cells()[name]
-    w, gates, more = _Writer(cell, code), len(cell.gates), len(cell.more)
+    w, gates, more = _Writer(cell, code, bits), len(cell.gates), len(cell.more)
     hidden = "o_m[(row + i) * n + at + j]" if projected else "o_y[(row + i) * m + at + j]"
     exprs = {f"g{k}": e for k, e in enumerate(cell.gates)} | {f"e{k}": e for k, e in enumerate(cell.more)}
     stored = {f"g{k}": f"o_gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
@@ -296,11 +329,11 @@ def forward(name: str, code: str, projected: bool) -> Code:
 
 
 @cached(64)
-def backward(name: str, code: str, projected: bool) -> Code:
+def backward(name: str, code: str, bits: int, projected: bool) -> Code:
     """Writes the gradients of what was summed for the gates (of both parts, where they differ), of the first states, and, where outputs are
     `projected`, all that arrives at each output."""
     cell = cells()[name]
-    w, gates, more = _Writer(cell, code), len(cell.gates), len(cell.more)
+    w, gates, more = _Writer(cell, code, bits), len(cell.gates), len(cell.more)
     places = {f"k{k}": f"gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
     places |= {f"m{k}": f"more[((row + i) * {more} + {k}) * n + at + j]" for k in range(more)}
     places |= {"d": "o_c[(begin + i) * n + at + j]", "h": "prev[(row + i) * m + at + j]"}

@@ -88,3 +88,17 @@ def _define(name: str) -> Callable[..., None]:
 
 
 globals().update({name: _define(name) for name in NAMES})
+
+
+def full_width() -> None:
+    """Said in a kernel that calls tiles of 512 bits: its own loops, too, are for machines that have such vectors. Numba knows its own."""
+
+
+@type_callable(full_width)
+def _nothing(context: Any) -> Any:
+    return lambda: types.void
+
+
+@lower_builtin(full_width)
+def _lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return context.get_dummy_value()

@@ -16,6 +16,7 @@ from nbgrad.core.tensor import Tensor, edge, empty, requires
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.history.backward import run_backward
+from nbgrad.kernels import processor
 from nbgrad.kernels.cpu import recurrent as loops
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
@@ -39,7 +40,7 @@ Run = Callable[..., Any]
 
 
 def _work(code: str, length: int) -> int:
-    return -(-length // loops.WIDTH[code])
+    return -(-length // loops.width(code, processor.vector_bits() or 0))
 
 
 @cached(1024)
@@ -47,8 +48,9 @@ def _panels(weights: Spec, groups: int, columns: int, rows: int, down: int, alon
     """What lays weights out as the kernels read them; steps count elements."""
     code, backend = weights.dtype.code, weights.backend
     items = groups * _work(code, columns)
-    size = items * rows * loops.WIDTH[code]
-    source, codes = loops.packed(code)
+    bits = processor.vector_bits() or 0
+    size = items * rows * loops.width(code, bits)
+    source, codes = loops.packed(code, bits)
     address = backend.kernel(f"pack_{code}", source, codes).address
     launch, out = backend.launch(3, "", size), weights.like((size,))
     meta = backend.constants([groups, columns, rows, down, along])
@@ -83,7 +85,8 @@ class _Plan:
         self.meta = backend.constants([len(starts) - 1, batch, units, length, reverse, *starts])
         self.pieces = -(-batch // loops.ROWS)
         work = rows * gates * length if batch else 0
-        made = [f(kind, code, w_hr is not None) for f in (loops.forward, loops.backward)]
+        bits = processor.vector_bits() or 0
+        made = [f(kind, code, bits, w_hr is not None) for f in (loops.forward, loops.backward)]
         self.address, self.back_address = [
             backend.kernel(
                 f"{kind}{'_projected' * (w_hr is not None)}{name}_{code}", *m, contract=True
