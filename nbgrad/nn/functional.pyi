@@ -79,6 +79,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -472,6 +473,18 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: _bool = Fa
 def leaky_relu_(input: Tensor, negative_slope: Number = 0.01) -> Tensor: ...
 def linear(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor: ...
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: _int | None = None,
+    label_smoothing: _float = 0.0,
+    options: Any = None,
 ) -> Tensor: ...
 def local_response_norm(
     input: Tensor, size: Any, alpha: Any = 0.0001, beta: Any = 0.75, k: Any = 1.0

@@ -118,6 +118,11 @@ MODULES |= {
     "CrossEntropyLoss smoothed": (lambda n: n.CrossEntropyLoss(label_smoothing=0.2), (X, CLASSES)),
     "CrossEntropyLoss of probabilities": (lambda n: n.CrossEntropyLoss(), (X, HALVES)),
     "BCELoss": (lambda n: n.BCELoss(), (HALVES, HALVES[::-1].copy())),
+    "LinearCrossEntropyLoss": (lambda n: n.LinearCrossEntropyLoss(4, 5, bias=True), (X, CLASSES)),
+    "LinearCrossEntropyLoss of several": (
+        lambda n: n.LinearCrossEntropyLoss(4, 4, out_features=(3,), ignore_index=2),
+        (X, np.stack([CLASSES] * 3, 1)),
+    ),
     "KLDivLoss": (lambda n: n.KLDivLoss(reduction="batchmean"), (X, HALVES)),
     "GaussianNLLLoss": (lambda n: n.GaussianNLLLoss(full=True), (X, HALVES, HALVES + 0.1)),
     "PoissonNLLLoss": (lambda n: n.PoissonNLLLoss(), (X, HALVES)),

@@ -1,5 +1,6 @@
 """Recurrent networks of drawn configurations beside PyTorch's: values, gradients, and gradients of those."""
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -107,3 +108,18 @@ def test_dropout_between_layers(torch: ModuleType) -> None:
 
     for kind in ("RNN", "LSTM", "GRU"):
         assert_same(found(T, kind), found(torch, kind), kind, 10.0)
+
+
+def test_a_language_model_learns_as_in_torch(torch: ModuleType) -> None:
+    text = (Path(__file__).parents[2] / "examples" / "recurrent_language_model.py").read_text(
+        encoding="utf-8"
+    )
+
+    def losses(t: ModuleType) -> Any:
+        scope: dict[str, Any] = {"torch": t, "__name__": "example"}
+        exec(text.replace("import nbgrad as torch\n", ""), scope)
+        return scope["train"](30)[1]
+
+    found = losses(T)
+    assert found[-1] < 0.1 * found[0]
+    np.testing.assert_allclose(found, losses(torch), atol=1e-5)

@@ -374,6 +374,18 @@ class functional:
         include_last_offset: _bool = False,
         padding_idx: _int | None = None,
     ) -> Tensor: ...
+    def linear_cross_entropy(
+        input: Tensor,
+        linear_weight: Tensor,
+        target: Tensor,
+        *,
+        linear_bias: Tensor | None = None,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+        ignore_index: _int | None = None,
+        label_smoothing: _float = 0.0,
+        options: Any = None,
+    ) -> Tensor: ...
     def multi_head_attention_forward(
         query: Tensor,
         key: Tensor,

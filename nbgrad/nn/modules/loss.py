@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import Device
+from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional as F
 from nbgrad.nn._reduction import told
 from nbgrad.nn.modules.distance import PairwiseDistance
+from nbgrad.nn.modules.linear import Linear
 from nbgrad.nn.modules.module import Module
 
 
@@ -346,6 +350,67 @@ class CTCLoss(_Loss):
         )
 
 
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """A `Linear` layer and the `CrossEntropyLoss` of what it gives in one. With `out_features` the scores have these dimensions
+    behind the classes.
+
+    >>> nn.LinearCrossEntropyLoss(3, 5)(torch.ones(2, 3), torch.tensor([1, 4])).shape
+    torch.Size([])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Device | None = None,
+        dtype: dtype | None = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: Any = None,
+    ) -> None:
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        super().__init__(weight=weight, reduction=reduction)
+        self.num_classes, self.out_features, self.options = num_classes, out_features, options
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        rows = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        shape, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape((*shape, self.linear.in_features)),
+            target,
+            linear_bias=None if bias is None else bias.reshape(shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        names = (
+            "num_classes",
+            "out_features",
+            "bias",
+            "reduction",
+            "ignore_index",
+            "label_smoothing",
+            "options",
+        )
+        values = vars(self) | {"bias": self.linear.bias is not None}
+        return f"in_features={self.linear.in_features}, " + ", ".join(f"{n}={values[n]}" for n in names)
+
+
 class CosineEmbeddingLoss(_Loss):
     """1 less the cosine of two vectors where the target is 1, `max(0, cosine - margin)` where that is -1. Inputs [batch, features],
     targets [batch], or without a batch; the mean by default.
@@ -497,6 +562,7 @@ __all__ = [
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
