@@ -8,6 +8,9 @@ bits are those of any other shape. Of the rows only `have` exist; those beyond a
 `columns` columns exist. `how` is a sum: `MORE`, if the chain is added to what `c` holds; `PLUS`, if then a row of `d` is; `FLOOR`, if
 what is negative becomes 0. Of integers it is sums of products, which wrap.
 
+`tabled_f4_12x2x16` is `outer` for rows of `b` that lie anywhere: at `b` and the next of the int64 that stand from the address `ldb` on;
+`lined` in its place is for rows of `a` that do, with their places at the address `row`.
+
 `move_f4_2x16(source, source_step, to, to_step, rows, columns)` copies that many columns of at most two vectors, with zeros behind.
 `turn_f4_16(source, source_step, have, to, to_step, k)` writes `k` rows of 16 numbers, of which each comes from another line; of the lines,
 too, those beyond are the last again. It writes whole blocks: up to 15 rows more.
@@ -154,6 +157,11 @@ class _Text:
             found.append(self.place(start, self.made(f"mul i64 {at}, {step}")))
         return found
 
+    def rows_at(self, start: str, table: str, count: int, have: str) -> list[str]:
+        """The same of rows that lie from `start` as far as a table of int64 says."""
+        places = self.rows_of(table, "8", count, have)
+        return [self.place(start, self.made(f"load i64, ptr {self.pointer(at)}")) for at in places]
+
     def text(self, name: str, params: tuple[str, ...]) -> str:
         wide = self.lanes * self.bits == _WIDE
         attributes = f' {BEYOND} "prefer-vector-width"="512"' if wide else ""
@@ -161,25 +169,28 @@ class _Text:
         return "\n".join([f"{head} noinline nounwind{attributes} {{", "entry:", *self.lines, "ret void", "}"])
 
 
-def _outer(w: _Text, rows: int, vectors: int, masked: bool) -> None:
+def _outer(w: _Text, rows: int, vectors: int, kind: str) -> None:
     far = w.lanes * w.size
     room = w.made(f"alloca [{rows * vectors} x {w.vector}], align 64")
     w.made(f"ptrtoint ptr {room} to i64", "%sums")
-    masks = [w.mask("%columns", j * w.lanes) if masked else "" for j in range(vectors)]
-    a = w.rows_of("%a", "%row", rows, "%have")
+    masks = [w.mask("%columns", j * w.lanes) if kind == "edge" else "" for j in range(vectors)]
+    a = w.rows_at("%a", "%row", rows, "%have") if kind == "lined" else w.rows_of("%a", "%row", rows, "%have")
     c = w.rows_of("%c", "%ldc", rows, "%have")
     cells = [(i, j) for i in range(rows) for j in range(vectors)]
     w.start("loop")
-    for counter, begin in (("n", "0"), ("pa", "0"), ("pb", "%b")):
+    for counter, begin in (("n", "0"), ("pa", "0"), ("pb", "%ldb" if kind == "tabled" else "%b")):
         w.made(f"phi i64 [ {begin}, %entry ], [ %{counter}1, %loop ]", f"%{counter}")
     for i, j in cells:
         w.made(f"phi {w.vector} [ zeroinitializer, %entry ], [ %next{i}.{j}, %loop ]", f"%sum{i}.{j}")
-    b = [w.load(w.place("%pb", j * far), masks[j]) for j in range(vectors)]
+    b_row = "%pb"
+    if kind == "tabled":
+        b_row = w.place("%b", w.made(f"load i64, ptr {w.pointer('%pb')}"))
+    b = [w.load(w.place(b_row, j * far), masks[j]) for j in range(vectors)]
     for i in range(rows):
         x = w.number(w.place(a[i], "%pa"))
         for j in range(vectors):
             w.fma(x, b[j], f"%sum{i}.{j}", f"%next{i}.{j}")
-    for counter, by in (("n", "1"), ("pa", "%along"), ("pb", "%ldb")):
+    for counter, by in (("n", "1"), ("pa", "%along"), ("pb", "8" if kind == "tabled" else "%ldb")):
         w.made(f"add i64 %{counter}, {by}", f"%{counter}1")
     w.made("icmp slt i64 %n1, %k", "%again")
     w.line("br i1 %again, label %loop, label %done")
@@ -274,8 +285,13 @@ def _named() -> Iterator[tuple[str, _Named]]:
                 ("edge", high, most),
                 ("edge", high, 1),
                 ("edge", low, most),
+                ("tabled", high, most),
+                ("tabled", high, 1),
+                ("tabled", low, most),
+                ("lined", high, most),
+                ("lined", high, 1),
             ):
-                write = partial(_outer, rows=rows, vectors=vectors, masked=kind == "edge")
+                write = partial(_outer, rows=rows, vectors=vectors, kind=kind)
                 yield f"{kind}_{code}_{rows}x{vectors}x{lanes}", _Named(OUTER, code, lanes, write)
             for vectors in {most, -(-high // lanes)}:
                 write = partial(_move, vectors=vectors)

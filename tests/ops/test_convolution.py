@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbgrad.kernels import processor
+from nbgrad.ops.windows import correlation
 from tests.compare import array, assert_same
 from tests.support import T
 
@@ -108,16 +110,43 @@ def test_the_same_bits_for_any_number_of_threads() -> None:
         assert all(T.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.float16], ids=str)
+@pytest.mark.parametrize(("stride", "groups"), [(1, 1), (2, 2)])
+def test_the_same_bits_by_vectors_of_any_width(
+    dtype: Any, stride: int, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by loops, but for the gradient by weights, whose sums loops cut otherwise."""
+    T.manual_seed(0)
+    x, w, b = (T.randn(*s).to(dtype) for s in ((3, 6, 20, 21), (26, 6 // groups, 3, 2), (26,)))
+    geometry = correlation.Geometry((stride,) * 2, (1, 2), (2, 1), groups)
+    y = F.conv2d(x, w, b, stride, (1, 2), (2, 1), groups)
+    widest = processor.vector_bits() or 0
+    found = []
+    for bits in (None, *[n for n in (128, 256, 512) if n <= widest]):
+        monkeypatch.setattr(correlation.processor, "vector_bits", lambda n=bits: n)
+        made, back = T.empty_like(y), T.empty_like(x)
+        correlation.narrow(x._spec, w._spec, b._spec, y._spec, geometry)(x, w, b, made)
+        correlation.wide(y._spec, w._spec, None, x._spec, geometry)(y, w, None, back)
+        found.append([made, back, correlation.weights(y._spec, x._spec, w._spec, geometry)(y, x)])
+    for one, other in itertools.pairwise(found):
+        assert T.equal(one[0], other[0])
+        assert T.equal(one[1], other[1])
+    for one, other in itertools.pairwise(found[1:]):
+        assert T.equal(one[2], other[2])
+    assert_same(found[0][2], found[-1][2], "", 10)
+
+
 def test_what_is_not_finite_stays_where_it_is() -> None:
     """A pixel at the end of a row is no pixel's neighbour at the beginning of the next, and margins are 0 whatever is beside them."""
-    x = T.ones(1, 1, 4, 4)
-    x[0, 0, 1, 0] = T.inf
-    w = T.ones(1, 1, 3, 3, requires_grad=True)
-    y = F.conv2d(x, w, padding=1)
-    assert y.isfinite().sum() == 16 - 6
-    y.backward(T.ones(1, 1, 4, 4))
-    assert w.grad.isinf().flatten().tolist() == [True, True, False] * 3
-    assert w.grad[0, 0, :, 2].tolist() == [9.0, 12.0, 9.0]
+    for channels in (1, 5):
+        x = T.ones(1, 1, 4, 4)
+        x[0, 0, 1, 0] = T.inf
+        w = T.ones(channels, 1, 3, 3, requires_grad=True)
+        y = F.conv2d(x, w, padding=1)
+        assert y[0, -1].isfinite().sum() == 16 - 6
+        y.backward(T.ones(1, channels, 4, 4))
+        assert w.grad[-1].isinf().flatten().tolist() == [True, True, False] * 3
+        assert w.grad[-1, 0, :, 2].tolist() == [9.0, 12.0, 9.0]
 
 
 def test_a_bias_that_is_no_line() -> None:

@@ -36,10 +36,12 @@ def _loop(name: str) -> Callable[..., None]:
         how: int, d: int, ldd: int,
     ) -> None:  # fmt: skip
         for i in range(min(have, counts[0])):
-            for j in range(width if kind == "outer" else min(columns, width)):
+            for j in range(min(columns, width) if kind == "edge" else width):
                 total = real(0).value
                 for p in range(k):
-                    x, y = at(a + i * row + p * along).value, at(b + p * ldb + j * size).value
+                    far = ctypes.c_int64.from_address(ldb + 8 * p).value if kind == "tabled" else p * ldb
+                    line = ctypes.c_int64.from_address(row + 8 * i).value if kind == "lined" else i * row
+                    x, y = at(a + line + p * along).value, at(b + far + j * size).value
                     total = real(x * y + total).value
                 place = at(c + i * ldc + j * size)
                 total = real(place.value + total).value if how & MORE else total

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nbgrad.core.tensor import Tensor, wrap
+from nbgrad.core.tensor import Tensor, empty, wrap
+from nbgrad.kernels import processor
 from nbgrad.kernels.cpu import convolution as kernels
+from nbgrad.kernels.tile import SHAPES
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
@@ -69,7 +71,7 @@ class _Room:
         self.backend = sp.backend
 
     def nbytes(self, images: int) -> int:
-        return (images * self.image + kernels.LANES) * self.dtype.itemsize
+        return (images * self.image + kernels.BEYOND) * self.dtype.itemsize
 
     def fill(self, room: Any, t: Tensor, first: int, images: int) -> None:
         self.launch(self.kernel, images * self.channels, self.meta, room, t._buf, first)
@@ -270,24 +272,23 @@ def _part(
 ) -> _Part:
     backend, code = y.backend, y.dtype.code
     channels, count = y.shape[1] // groups, len(piece.places)
-    outs = min(channels, 4)
-    taps = _taps_at_once(outs, count)
+    name, text, outs, strip, by = _summing(code, channels, count)
     blocks = -(-channels // outs)
     by_group = w.strides[0] * (w.shape[0] // groups)
     source, signature = kernels.blocks(code, outs)
     pack_kernel = backend.kernel(f"blocks_{code}_{outs}", source, signature).address
     pack_meta = [blocks, count, channels, by_group, step, int(bias is not None), *piece.weights.tolist()]
     size = groups * blocks * (count + 1) * outs
-    source, signature = kernels.sums(code, outs, taps)
-    kernel = backend.kernel(f"convolution_{code}_{outs}x{taps}", source, signature, contract=True).address
+    source, signature = text
+    kernel = backend.kernel(name, source, signature, contract=True).address
     planes, rows, columns = piece.size
     flat = (rows - 1) * room.wide + columns
-    strips = -(-flat // kernels.strip_of(outs))
+    strips = -(-flat // strip)
     begin = sum([b * s for b, s in zip(piece.begin, y.strides[2:])])
     steps = [b * s for b, s in zip(piece.step, y.strides[2:])]
     meta = [room.image, reduced * room.plane, groups, blocks, count, channels]
     meta += [planes, strips, flat, room.wide, room.sheet, columns]
-    meta += [*y.strides[:2], *steps, begin, *piece.places.tolist()]
+    meta += [*y.strides[:2], *steps, begin, *(piece.places * by).tolist()]
     units = groups * planes * strips if flat > 0 else 0
     return _Part(
         backend.launch(4, "", size),
@@ -302,6 +303,19 @@ def _part(
     )
 
 
+def _summing(code: str, channels: int, count: int) -> tuple[str, Any, int, int, int]:
+    """The kernel's name, text and parameters; how many channels it works on together, on how many pixels, and the bytes of a place in
+    its table."""
+    own, bits = kernels.SUMS.get(code, code), processor.vector_bits()
+    if bits is not None and own in ("f4", "f8") and channels >= 4:
+        high, strip = SHAPES[bits][own].rows[0], kernels.tiled_strip(own, bits)
+        return f"convolution_{code}_{bits}", kernels.tiled(code, bits), high, strip, int(own[1])
+    outs = min(channels, 4)
+    taps = _taps_at_once(outs, count)
+    strip = kernels.strip_of(outs)
+    return f"convolution_{code}_{outs}x{taps}", kernels.sums(code, outs, taps), outs, strip, 1
+
+
 def _taps_at_once(outs: int, count: int) -> int:
     """As many as there are, if few; else so that weights, pixels and sums find room in registers."""
     if outs == 1:
@@ -312,43 +326,130 @@ def _taps_at_once(outs: int, count: int) -> int:
 # ---------------------------------------------------------------- sums over pixels
 
 
+class _Sums(NamedTuple):
+    """What a gradient by weights is made from: the images and where taps lie in them, and how the gradient lies."""
+
+    room: _Room
+    table: Any
+    planes: int
+    rows: int
+    columns: int
+    each: int  # channels of the gradient in a group
+    groups: int
+    by_group: int
+
+    @property
+    def flat(self) -> int:
+        return (self.rows - 1) * self.room.wide + self.columns
+
+
 def weights(y: Spec, x: Spec, w: Spec, geometry: Geometry) -> Callable[[Tensor, Tensor], Tensor]:
     """`run(y, x)` gives the sums over pixels and images: the gradient by the weights, which lie as `w`, a new tensor."""
     g, (x, y, whole) = geometry.volume(), map(_volume, (x, y, w))
-    backend = w.backend
     outs, channels, *taps = tuple(whole.shape)
-    room, places = _room_of_wide(x, tuple(y.shape)[2:], tuple(taps), g)
     planes, rows, columns = tuple(y.shape)[2:]
-    gradient = _Room(y, (1, 1, 1), [[0]] * 3, (planes, rows, room.wide), 0)
+    room, places = _room_of_wide(x, (planes, rows, columns), tuple(taps), g)
     table = _all_channels(channels, room.plane, places)
-    count, each = len(table), outs // g.groups
-    block, at_once_taps = min(each, 4), min(count, 4) if each > 1 else min(count, 9)
-    blocks = -(-each // block)
-    parts = min(blocks, -(-UNITS // g.groups))
-    share = -(-blocks // parts) * block
-    parts = -(-each // share)
-    flat = (rows - 1) * room.wide + columns
-    meta = [room.image, channels * room.plane, g.groups, count, each, planes, flat, room.wide, room.sheet]
-    meta += [columns, gradient.image, gradient.plane, gradient.sheet, parts, share, *table.tolist()]
-    code = room.dtype.code
-    source, signature = kernels.weights(code, block, at_once_taps)
-    name = f"convolution_weights_{code}_{block}x{at_once_taps}"
-    kernel = backend.kernel(name, source, signature, contract=True).address
-    launch = backend.launch(4, "q", y.numel * count)
-    how, units = backend.constants(meta), g.groups * parts
-    made = w.dense().like(dtype=room.dtype)
+    s = _Sums(room, table, planes, rows, columns, outs // g.groups, g.groups, channels * room.plane)
+    bits, exact = processor.vector_bits(), _by_loops(y, w.dense(), s)
+    if bits is None or s.each < 4 or not y.numel or not len(table):
+        return exact
+    return _by_tiles(y, w.dense(), s, bits, exact)
+
+
+def _by_tiles(
+    y: Spec, w: Spec, s: _Sums, bits: int, exact: Callable[[Tensor, Tensor], Tensor]
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Taps are a tile's rows, channels its columns, pixels what it sums over. Where something is not finite, `exact` says what."""
+    backend, code, own, room = y.backend, y.dtype.code, s.room.dtype.code, s.room
+    (high, _), most, lanes = SHAPES[bits][own]
+    vectors = 1 if s.each <= lanes else most
+    wide, count, size = vectors * lanes, len(s.table), int(own[1])
+    panels = -(-s.each // wide)
+    sheet = (s.rows * room.wide + lanes) * wide  # with room for what is turned beyond the last row
+    gradient = s.groups * panels * s.planes * sheet
+    lines = y.strides[4] == 1 or s.columns == 1
+    copy = backend.kernel(
+        f"panels_{code}_{wide}_{lines}", *kernels.panels(code, bits, vectors, lines)
+    ).address
+    meta = [panels, s.groups, s.each, s.planes, s.rows, s.columns, *y.strides, room.wide, sheet]
+    how_copied, pieces = backend.constants(meta), s.groups * panels * s.planes
+    blocks = -(-count // high)
+    parts = min(blocks, -(-UNITS // s.groups))
+    share = -(-blocks // parts) * high
+    parts = -(-count // share)
+    meta = [
+        room.image,
+        s.by_group,
+        count,
+        s.planes,
+        s.flat,
+        room.sheet,
+        gradient,
+        sheet,
+        panels,
+        parts,
+        share,
+    ]
+    how = backend.constants([*meta, *(s.table * size).tolist()])
+    name = f"convolution_weights_{own}_{bits}_{vectors}"
+    kernel = backend.kernel(name, *kernels.weights_tiled(own, bits, vectors)).address
+    turned = backend.kernel(f"turned_{code}", *kernels.turned(code)).address
+    tall = -(-s.each // 16)
+    how_turned = backend.constants([s.each, count, panels * wide, tall])
+    sums, flag = (
+        w.like((s.groups * count * panels * wide,), dtype=room.dtype),
+        w.like((1,), dtype=dtypes.int64),
+    )
     images = y.shape[0]
+    at_once = _images_at_once(room.nbytes(1) + gradient * size, images)
+    launches = [
+        backend.launch(*of) for of in ((3, "q", y.numel), (4, "q", y.numel * count), (4, "", w.numel))
+    ]
+    copying, summing, turning = launches
+
+    def run(narrow: Tensor, wide: Tensor) -> Tensor:
+        out, total, odd = empty(w), zeros(sums), zeros(flag)
+        held, other = backend.empty(room.nbytes(at_once)), backend.empty(at_once * gradient * size)
+        for first in range(0, images, at_once):
+            several = min(at_once, images - first)
+            room.fill(held, wide, first, several)
+            copying(copy, several * pieces, how_copied, other, narrow._buf, first)
+            summing(kernel, s.groups * parts, how, total._buf, other, held, several)
+        turning(turned, s.groups * tall, how_turned, out._buf, total._buf, odd._buf)
+        if backend.holds and backend.to_host(odd._buf, flag)[0]:
+            return exact(narrow, wide)
+        return out
+
+    return run
+
+
+def _by_loops(y: Spec, w: Spec, s: _Sums) -> Callable[[Tensor, Tensor], Tensor]:
+    backend, room, count = y.backend, s.room, len(s.table)
+    gradient = _Room(y, (1, 1, 1), [[0]] * 3, (s.planes, s.rows, room.wide), 0)
+    block, taps = min(s.each, 4), min(count, 4) if s.each > 1 else min(count, 9)
+    blocks = -(-s.each // block)
+    parts = min(blocks, -(-UNITS // s.groups))
+    share = -(-blocks // parts) * block
+    parts = -(-s.each // share)
+    meta = [room.image, s.by_group, s.groups, count, s.each, s.planes, s.flat, room.wide, room.sheet]
+    meta += [s.columns, gradient.image, gradient.plane, gradient.sheet, parts, share, *s.table.tolist()]
+    how, code = backend.constants(meta), room.dtype.code
+    name = f"convolution_weights_{code}_{block}x{taps}"
+    launch = backend.launch(4, "q", y.numel * count)
+    made, images = w.like(dtype=room.dtype), y.shape[0]
     at_once = _images_at_once(room.nbytes(1) + gradient.nbytes(1), images)
     nbytes = room.nbytes(at_once), gradient.nbytes(at_once)
 
     def run(narrow: Tensor, wide: Tensor) -> Tensor:
+        kernel = backend.kernel(name, *kernels.weights(code, block, taps), contract=True).address
         out = zeros(made)
         held, other = map(backend.empty, nbytes)
         for first in range(0, images, at_once):
             several = min(at_once, images - first)
             room.fill(held, wide, first, several)
             gradient.fill(other, narrow, first, several)
-            launch(kernel, units, how, out._buf, other, held, several)
+            launch(kernel, s.groups * parts, how, out._buf, other, held, several)
         return to_dtype(out, w.dtype)
 
     return run
