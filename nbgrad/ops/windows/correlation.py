@@ -19,6 +19,7 @@ from nbgrad.kernels import processor
 from nbgrad.kernels.cpu import convolution as kernels
 from nbgrad.kernels.tile import SHAPES
 from nbgrad.memory import dtypes
+from nbgrad.memory.backend import Backend, cpu
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
@@ -272,7 +273,7 @@ def _part(
 ) -> _Part:
     backend, code = y.backend, y.dtype.code
     channels, count = y.shape[1] // groups, len(piece.places)
-    name, text, outs, strip, by = _summing(code, channels, count)
+    name, text, outs, strip, by = _summing(code, channels, count, _vector_bits(backend))
     blocks = -(-channels // outs)
     by_group = w.strides[0] * (w.shape[0] // groups)
     source, signature = kernels.blocks(code, outs)
@@ -303,10 +304,15 @@ def _part(
     )
 
 
-def _summing(code: str, channels: int, count: int) -> tuple[str, Any, int, int, int]:
+def _vector_bits(where: Backend) -> int | None:
+    """Of tiles, which only the CPU has, and where its vectors are known."""
+    return processor.vector_bits() if where is cpu else None
+
+
+def _summing(code: str, channels: int, count: int, bits: int | None) -> tuple[str, Any, int, int, int]:
     """The kernel's name, text and parameters; how many channels it works on together, on how many pixels, and the bytes of a place in
     its table."""
-    own, bits = kernels.SUMS.get(code, code), processor.vector_bits()
+    own = kernels.SUMS.get(code, code)
     if bits is not None and own in ("f4", "f8") and channels >= 4:
         high, strip = SHAPES[bits][own].rows[0], kernels.tiled_strip(own, bits)
         return f"convolution_{code}_{bits}", kernels.tiled(code, bits), high, strip, int(own[1])
@@ -351,7 +357,7 @@ def weights(y: Spec, x: Spec, w: Spec, geometry: Geometry) -> Callable[[Tensor, 
     room, places = _room_of_wide(x, (planes, rows, columns), tuple(taps), g)
     table = _all_channels(channels, room.plane, places)
     s = _Sums(room, table, planes, rows, columns, outs // g.groups, g.groups, channels * room.plane)
-    bits, exact = processor.vector_bits(), _by_loops(y, w.dense(), s)
+    bits, exact = _vector_bits(y.backend), _by_loops(y, w.dense(), s)
     if bits is None or s.each < 4 or not y.numel or not len(table):
         return exact
     return _by_tiles(y, w.dense(), s, bits, exact)
@@ -417,7 +423,7 @@ def _by_tiles(
             copying(copy, several * pieces, how_copied, other, narrow._buf, first)
             summing(kernel, s.groups * parts, how, total._buf, other, held, several)
         turning(turned, s.groups * tall, how_turned, out._buf, total._buf, odd._buf)
-        if backend.holds and backend.to_host(odd._buf, flag)[0]:
+        if backend.to_host(odd._buf, flag)[0]:
             return exact(narrow, wide)
         return out
 
