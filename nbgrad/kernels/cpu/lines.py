@@ -15,6 +15,7 @@ from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
 from nbgrad.kernels.cpu.rows import Program, Step
 from nbgrad.kernels.cpu.walk import opening
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 LANES = 32
@@ -85,6 +86,7 @@ place[o_at] = at
 
 
 @cached(64)
+@family
 def extreme(word: str, code: str, kind: str, together: bool, unit: bool) -> Source:
     """`word` is "max" or "min"; `unit` says that a line's elements are neighbours."""
     body = _EXTREME_TOGETHER if together else _EXTREME_ALONE
@@ -175,7 +177,7 @@ mean[o_at] = {mean}
 o[o_at] = {finish}
 """
 
-_FINISH = {
+FINISH = {
     "squares": "square",
     "var": "max(square, 0.0) / max(n - free, 0.0) if square == square else square",
     "std": "math.sqrt(max(square, 0.0) / max(n - free, 0.0)) if square == square else square",
@@ -183,14 +185,15 @@ _FINISH = {
 
 
 @cached(64)
+@family
 def moments(what: str, code: str, out: str, together: bool, unit: bool) -> Source:
-    """`what` is a key of _FINISH; `free` is what is taken from n in the divisor."""
+    """`what` is a key of FINISH; `free` is what is taken from n in the divisor."""
     body = _MOMENTS_TOGETHER if together else _MOMENTS_ALONE
     times = "" if unit else " * x_step"
     at = {"line": "p + j", "element": f"x_at + (k + j){times}", "tail": f"x_at + k{times}"}
     at["first"] = "x_at + j" if together else "x_at"
     body = body.format(
-        finish=write(_FINISH[what], out, "f8"),
+        finish=write(FINISH[what], out, "f8"),
         mean=write("begin + s / n", out, "f8"),
         lanes=LANES,
         **{name: read(f"x[{where}]", code, "f8", False) for name, where in at.items()},
@@ -232,7 +235,7 @@ def join_moments(what: str, out: str) -> Source:
         what=what.capitalize(),
         halves=halves((out,)),
         mean=write("middle", out, "f8"),
-        finish=write(_FINISH[what], out, "f8"),
+        finish=write(FINISH[what], out, "f8"),
     )
     return source, ("i8", "i8", "*" + out, "*" + out, "*f8", "*f8", "i8", "i8", "i8", "f8")
 
@@ -311,6 +314,7 @@ o[o_at] = R(math.log(total) + top)
 
 
 @cached(16)
+@family
 def logsumexp(code: str, out: str, together: bool, unit: bool) -> Source:
     """Codes are float32's or float64's."""
     helpers = vmath_helpers()

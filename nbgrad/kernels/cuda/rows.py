@@ -8,28 +8,11 @@ follows from the folds. Of sums over rows a block has a chunk of rows, and a thr
 from __future__ import annotations
 
 from nbgrad.kernels.cpu.rows import JOIN, START, Lines, Program, Step, Writer
+from nbgrad.kernels.cuda.lanes import BESIDE, TOGETHER, tree
 from nbgrad.kernels.cuda.own import Own
 
 _FIRST = ("items",)
-# How a block's threads are shared among rows that lie together.
-_TOGETHER = [
-    "whole = runs * n",
-    "levels = 8 if whole > 1024 else 5 if whole > 32 else 2",
-    "lanes = 1 << levels",
-    "lane = thread & (lanes - 1)",
-    "leader = thread - lane",
-    "beside = thread >> levels",
-    "abreast = 256 >> levels",
-]
-_BESIDE = [
-    "whole = n",
-    "levels = 3",
-    "lanes = 8",
-    "lane = thread >> 5",
-    "leader = thread & 31",
-    "beside = thread & 31",
-    "abreast = 32",
-]
+_WHOLE = ["whole = runs * n", *TOGETHER]
 
 
 def runs(program: Program, code: str) -> Own:
@@ -37,7 +20,7 @@ def runs(program: Program, code: str) -> Own:
     w = Writer(program, code)
     body = [*_shared(program), "row_pitch = meta[0]", "runs = meta[1]", "run_pitch = meta[2]", "n = meta[3]"]
     if not program.columns:
-        return _made(w, [*body, "rows = items", *_TOGETHER, *_over(_row(w, _along(), "begin + at"))])
+        return _made(w, [*body, "rows = items", *_WHOLE, *_over(_row(w, _along(), "begin + at"))])
     sums = [f"o_{c}[item * n + far] = F(0)" for c in program.columns]
     chunks: Lines = [
         "for item in range(cuda.blockIdx.x, items, cuda.gridDim.x):",
@@ -58,7 +41,7 @@ def short(program: Program, code: str, beside: bool = False) -> Own:
         return _side_by_side(program, code, ["n = meta[0]", "rows = meta[1]", "inner = meta[2]"])
     w = Writer(program, code)
     body = [*_shared(program), "n = meta[0]", "rows = meta[1]", "row_pitch = n", "runs = 1", "run_pitch = 0"]
-    return _made(w, [*body, *_TOGETHER, *_over(_row(w, _along(), "begin + at"))])
+    return _made(w, [*body, *_WHOLE, *_over(_row(w, _along(), "begin + at"))])
 
 
 def columns(program: Program, code: str) -> Own:
@@ -70,7 +53,14 @@ def _side_by_side(program: Program, code: str, geometry: list[str]) -> Own:
     w = Writer(program, code)
     places = ["begin = row // inner * inner * n + row % inner"], ["k = far", "q = begin + far * inner"]
     return _made(
-        w, [*_shared(program), *geometry, *_BESIDE, *_over(_row(w, places, "begin + at * inner", "32 * "))]
+        w,
+        [
+            *_shared(program),
+            *geometry,
+            "whole = n",
+            *BESIDE,
+            *_over(_row(w, places, "begin + at * inner", True)),
+        ],
     )
 
 
@@ -102,14 +92,14 @@ def _over(row: Lines) -> Lines:
     ]
 
 
-def _row(w: Writer, places: tuple[Lines, Lines], chosen: str, apart: str = "") -> Lines:
-    """What the threads of a row do; `chosen` is where an element named by an integer is, `apart` how far neighbouring lanes are."""
+def _row(w: Writer, places: tuple[Lines, Lines], chosen: str, beside: bool = False) -> Lines:
+    """What the threads of a row do; `chosen` is where an element named by an integer is, whether rows lie `beside` each other."""
     p = w.program
     begin, place = places
     lines = [*begin, *(f"s_{n} = e_{n}[min(row, rows - 1)]" for n in p.each)]
     for step in p.steps:
         lines += _walked(w, step, place)
-        lines += _joined(step, apart)
+        lines += _joined(step, beside)
         lines += w.after(step)
     ends = [f"o_{n}[row] = s_{n}" for n in p.results]
     if ends:
@@ -156,21 +146,18 @@ def _each_far(end: str, step: str, lines: Lines) -> Lines:
     return [f"far = {lane}", f"while far < {end}:", [*lines, f"far += {step}"]]
 
 
-def _joined(step: Step, apart: str) -> Lines:
+def _joined(step: Step, beside: bool) -> Lines:
     """The totals of all lanes of a row, in each of them."""
     if not step.fold:
         return []
     folds = [(k, f, kind) for k, (f, (kind, _)) in enumerate(step.fold.items())]
-    other = f"thread + {apart}half"
-    tree: Lines = []
+    joins: Lines = []
     for k, _, kind in folds:
-        tree += [f"part = parts_{k}[thread]", f"other = parts_{k}[{other}]"]
-        tree += [f"parts_{k}[thread] = {JOIN[kind].format('part', 'other')}"]
+        joins += [f"part = parts_{k}[thread]", f"u = parts_{k}[other]"]
+        joins += [f"parts_{k}[thread] = {JOIN[kind].format('part', 'u')}"]
     return [
         *(f"parts_{k}[thread] = total_{f}" for k, f, _ in folds),
-        "cuda.syncthreads()",
-        "for level in range(levels):",
-        ["half = lanes >> (level + 1)", "if lane < half:", tree, "cuda.syncthreads()"],
+        *tree(joins, beside),
         *(f"total_{f} = parts_{k}[leader]" for k, f, _ in folds),
         "cuda.syncthreads()",
     ]
