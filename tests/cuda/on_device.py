@@ -1,8 +1,9 @@
 """The case table on an emulated device, against the CPU: values, gradients, those of second order, dtypes, strides.
 
-`NBGRAD_CUDA_EMULATE=1 python -X faulthandler -m tests.cuda.on_device [--order K] [NAME ...]` prints what is wrong, a case a line, each
-before it is run, so that the last line names the one that has ended the process. In a process of its own, as a device there either
-is or is not. With `--whole`, by hand, every shape and layout in every dtype.
+`NBGRAD_CUDA_EMULATE=1 python -X faulthandler -m tests.cuda.on_device [--order K] [--whole] [NAME ...]` prints what is wrong, a case a line,
+each before it is run, so that the last line names the one that has ended the process; beside what is right stands what went over at a
+second call. Threads run in three orders, or in the K-th. `--whole`, by hand, takes every shape and layout in every dtype. In a process of
+its own, as a device there either is or is not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
@@ -19,7 +21,7 @@ from nbgrad.kernels.cuda.emulated import ORDERS
 from nbgrad.memory import backend
 from tests import derive
 from tests.cases import CASES, OpCase, Sample, samples
-from tests.compare import assert_same, leaves, outcome
+from tests.compare import array, assert_same, leaves, outcome
 from tests.support import T
 
 DEVICE = T.device("cuda", 0)
@@ -63,20 +65,25 @@ def same(got: Any, want: Any, label: str) -> None:
     assert_same(got, want, label)
 
 
-def compare(case: OpCase, dtype: str, whole: bool) -> None:
-    """Raises what is wrong with the case in its first sample, or in all."""
+def compare(case: OpCase, dtype: str, whole: bool, orders: Sequence[tuple[int, int]]) -> None:
+    """Raises what is wrong with the case in its first sample, or in all: in each order of threads the bits are the same."""
+    driver: Any = backend.of(DEVICE).driver
     backward = case.differentiable and "float" in dtype
     for sample in samples(case, dtype) if whole else [next(samples(case, dtype))]:
         want = outcome(partial(computed, case, sample, backward))
-        with DEVICE:
-            run = partial(computed, case, there(sample), backward)
-            if isinstance(want, str):
-                assert outcome(run) == want, f"{sample.label}: {outcome(run)}, not {want}"
-                continue
-            got = run()
-        assert len(got) == len(want), sample.label
-        for k, (g, w) in enumerate(zip(got, want)):
-            same(g, w, f"{sample.label}, result {k}")
+        bits = set()
+        for driver.order in orders:
+            with DEVICE:
+                run = partial(computed, case, there(sample), backward)
+                if isinstance(want, str):
+                    assert outcome(run) == want, f"{sample.label}: {outcome(run)}, not {want}"
+                    continue
+                got = run()
+            assert len(got) == len(want), sample.label
+            for k, (g, w) in enumerate(zip(got, want)):
+                same(g, w, f"{sample.label}, result {k}")
+            bits.add(b"".join([array(t.detach()).tobytes() for t in got if isinstance(t, T.Tensor)]))
+        assert len(bits) < 2, f"{sample.label}: the order of threads shows"
 
 
 def usual(case: OpCase) -> str:
@@ -84,7 +91,7 @@ def usual(case: OpCase) -> str:
 
 
 def transfers(case: OpCase, dtype: str) -> list[int]:
-    """Uploads and downloads of a call that is not the first of its kind, and of its backward."""
+    """Uploads and downloads of a call that is not the first of its kind, and those of its backward."""
     driver: Any = backend.of(DEVICE).driver
     sample, counts = there(next(samples(case, dtype))), [0, 0, 0, 0]
     backward = case.differentiable and "float" in dtype
@@ -106,23 +113,16 @@ def transfers(case: OpCase, dtype: str) -> list[int]:
 
 
 def main(*given: str) -> None:
-    driver: Any = backend.of(DEVICE).driver
-    if given[:1] == ("--transfers",):
-        for name in given[1:] or CASES:
-            case = CASES[name]
-            with suppress(NotImplementedError, TypeError):  # no kernel, or no case in this dtype
-                print(name, *transfers(case, usual(case)))
-        return
+    orders: Sequence[tuple[int, int]] = ORDERS
     if given[:1] == ("--order",):
-        driver.order = ORDERS[int(given[1])]
-        given = given[2:]
+        orders, given = [ORDERS[int(given[1])]], given[2:]
     whole = given[:1] == ("--whole",)
     for name in given[whole:] or CASES:
         case = CASES[name]
         print(name, end=" ", flush=True)
         try:
             for dtype in case.dtypes if whole else [usual(case)]:
-                compare(case, dtype, whole)
+                compare(case, dtype, whole, orders)
         except NotImplementedError as error:
             print("none" if NO_KERNEL in str(error) else f"WRONG: {error}")
         except Exception as error:
@@ -130,8 +130,11 @@ def main(*given: str) -> None:
             text = " ".join(str(error).split())[:200]
             print(f"WRONG: {type(error).__name__}: {text} at {at.filename}:{at.lineno}")
         else:
-            print("right")
-    driver.synchronize(None)
+            print("right", end=" ", flush=True)
+            with suppress(TypeError, NotImplementedError):  # a dtype that the op refuses
+                print(*transfers(case, usual(case)), end="")
+            print()
+    backend.of(DEVICE).synchronize()
 
 
 if __name__ == "__main__":

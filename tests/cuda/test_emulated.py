@@ -42,25 +42,21 @@ def test_programs() -> None:
 
 
 def test_a_case_of_each_family() -> None:
-    assert Counter(outcomes(*FEW).values()) == {"right": len(FEW)}
+    assert Counter(said.split()[0] for said in outcomes(*FEW).values()) == {"right": len(FEW)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["0", "1", "2", "deferred"])
-def test_the_table(way: str) -> None:
-    """In three orders of threads, and where nothing is done before somebody waits."""
-    found = outcomes("--order", way) if way != "deferred" else outcomes(emulate=way)
+@pytest.mark.parametrize("emulate", ["1", "deferred"])
+def test_the_table(emulate: str) -> None:
+    """In three orders of threads, and where nothing is done before somebody waits. What may go over is listed: uploads and downloads of a
+    call that is not the first of its kind, then those of its backward."""
+    found = outcomes(*["--order", "0"] * (emulate == "deferred"), emulate=emulate)
     assert found.keys() == CASES.keys()
-    assert {name: said for name, said in found.items() if said not in ("right", "none")} == {}
     assert sorted(name for name, said in found.items() if said == "none") == listed("no_kernel.txt")
-
-
-@pytest.mark.slow
-def test_what_goes_over_is_listed() -> None:
-    """Of calls that are not the first of their kind: the most uploads and downloads, then those of backward."""
-    may = {name: list(map(int, counts)) for name, *counts in map(str.split, listed("transfers.txt"))}
-    lines = run("-m", "tests.cuda.on_device", "--transfers").splitlines()
-    assert len(lines) > 600
-    for name, *counts in map(str.split, lines):
-        allowed = may.get(name, [0, 0, 0, 0])
-        assert all(int(n) <= most for n, most in zip(counts, allowed)), f"{name}: {counts}, not {allowed}"
+    may = {name: counts for name, *counts in map(str.split, listed("transfers.txt"))}
+    for name, (said, *counts) in [(name, said.split()) for name, said in found.items()]:
+        assert said in ("right", "none"), f"{name}: {found[name]}"
+        allowed = may.get(name, "0000")
+        assert all(int(n) <= int(most) for n, most in zip(counts, allowed)), (
+            f"{name}: {counts}, not {allowed}"
+        )

@@ -162,6 +162,7 @@ def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
 # ---------------------------------------------------------------- the short way
 
 _FEW = 8  # tensors that one kernel joins
+_FEW_ELEMENTS = 64  # that one thread of a device copies in the time of two launches
 _SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
 _SHORT = """
 def make(find, learn, slow):
@@ -243,7 +244,8 @@ def _maker() -> Any:
 def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...] | None:
     """The one launch that copies all pieces, and what records it: of pieces of one dtype, each in rows a constant step apart."""
     out, count = parts.out, len(specs)
-    if out.numel >= PARALLEL_FROM or not all([sp.numel and sp.dtype is out.dtype for sp in specs]):
+    most = PARALLEL_FROM if out.backend is backend.cpu else _FEW_ELEMENTS
+    if out.numel >= most or not all([sp.numel and sp.dtype is out.dtype for sp in specs]):
         return None
     meta = [out.numel]
     rows = prod(tuple(out.shape)[: parts.dim])
