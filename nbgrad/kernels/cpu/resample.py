@@ -14,6 +14,7 @@ from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import SCALARS, halves, read, write
 
 ROOM = 1024  # elements of a row that are summed side by side
+FEW = 8  # elements that a result may read to be written out
 
 _SUMS = '''"""{title}, in {kind}."""
 import math
@@ -36,28 +37,42 @@ def @NAME@(start, stop, meta, o, x{more}):
         k = y_table + item % high * {entry}
         y_first, y_last = meta[k], meta[k + 1]
         {row}
-        total = F({zero})
-        for part in range(blocks, blocks + parts * 4, 4):
-            done, end, begin = meta[part], meta[part + 1], meta[part + 2]
-            n = meta[part + 3] - begin
-            for j in range(n):
-                room[j] = {zero}
-            for z in range(z_first, z_last):
-                for y in range(y_first, y_last):
-                    at = ((plane + z) * h + y) * w + begin
-                    {line}
-                    for j in range(n):
-                        room[j] += {term}
-            for i in range(done, end):
-                k = x_table + i * {entry}
-                if meta[k] >= begin:
-                    total = F({zero})
-                {column}
-                for j in range(max(meta[k] - begin, 0), min(meta[k + 1] - begin, n)):
-                    total += {element}
-                {finish}
-                o[item * wide + i] = {write}
+        {columns}
 '''
+
+_FILL = """for j in range(n):
+    room[j] = {zero}
+for z in range(z_first, z_last):
+    for y in range(y_first, y_last):
+        at = ((plane + z) * h + y) * w + begin
+        {line}
+        for j in range(n):
+            room[j] += {term}"""
+
+_IN_PARTS = """total = F({zero})
+for part in range(blocks, blocks + parts * 4, 4):
+    done, end, begin = meta[part], meta[part + 1], meta[part + 2]
+    n = meta[part + 3] - begin
+    {fill}
+    for i in range(done, end):
+        k = x_table + i * {entry}
+        if meta[k] >= begin:
+            total = F({zero})
+        {column}
+        for j in range(max(meta[k] - begin, 0), min(meta[k + 1] - begin, n)):
+            total += {element}
+        {finish}
+        o[item * wide + i] = {write}"""
+
+# Where no result reads more than a few elements: those, and in place of those that it lacks one that is 0.
+_PICKED = """begin, n = 0, w
+{fill}
+room[n] = F(0)
+for i in range(wide):
+    k = x_table + i * {entry}
+    total = {picked}
+    {finish}
+    o[item * wide + i] = {write}"""
 
 _TITLES = {
     "plain": "Sums over windows",
@@ -68,13 +83,15 @@ _TITLES = {
 
 
 @cached(128)
-def sums(how: str, code: str, kind: str, zero: str) -> tuple[str, tuple[str, ...]]:
+def sums(how: str, code: str, kind: str, zero: str, width: int = 0) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `how` is "plain"; "mean", where results are divided by numbers in the table; "shared", where
     elements are; "weighted", where a further operand holds what elements are multiplied by. `meta`: sizes of input and result; where the
     tables of the three dimensions begin, and that of parts of a row; how many parts. A table has for each result where its window
     begins and ends, and by what it is divided or where its weights begin; of parts, which results they are and what they
-    read. `shared` has three tables more, of the elements' numbers, which stand after the number of parts."""
+    read. `shared` has three tables more, of the elements' numbers, which stand after the number of parts. With a `width`, in place of
+    the parts, for each result so many elements that it reads."""
     holes: dict[str, Any] = {name: [] for name in ("own", "row", "line", "column", "finish")}
+    picks = [f"room[meta[blocks + i * {width} + {t}]]" for t in range(width)]
     holes |= {"more": "", "entry": 2}
     term, element = read("x[at + j]", code, kind, False), "room[j]"
     result = "total"
@@ -100,8 +117,12 @@ def sums(how: str, code: str, kind: str, zero: str) -> tuple[str, tuple[str, ...
             "column": ["at = meta[k + 2] - meta[k] + begin"],
         }
         term, element = f"weight * {term}", "weights[at + j] * room[j]"
+        picks = [f"weights[meta[k + 2] + {t}] * {pick}" for t, pick in enumerate(picks)]
         if code == "u1":  # to the nearest
             result = "min(max(math.floor(total + F(0.5)), 0), 255)"
+    holes |= {"zero": zero, "term": term, "element": element, "picked": " + ".join(picks)}
+    holes["write"] = write(result, code, kind)
+    holes["fill"] = fill(_FILL, **holes).split("\n")
     source = fill(
         _SUMS,
         title=_TITLES[how],
@@ -109,11 +130,8 @@ def sums(how: str, code: str, kind: str, zero: str) -> tuple[str, tuple[str, ...
         kind=kind,
         scalar=SCALARS[kind],
         ROOM=ROOM,
-        zero=zero,
-        term=term,
-        element=element,
-        write=write(result, code, kind),
-        **holes,
+        columns=fill(_PICKED if width else _IN_PARTS, **holes).split("\n"),
+        **{name: holes[name] for name in ("more", "own", "entry", "row")},
     )
     pointer = f"*{code}"
     return source, ("i8", "i8", "*i8", pointer, pointer, *([f"*{kind}"] if how == "weighted" else []))

@@ -85,6 +85,14 @@ class Taps:
             k = end
         return found
 
+    def picks(self) -> _Array | None:
+        """For each result what it reads, if that is little; what it lacks is read behind the end."""
+        width = int(np.max(self.last - self.first, initial=0))
+        if not 0 < width <= templates.FEW or self.size >= templates.ROOM:
+            return None
+        elements = self.first[:, None] + np.arange(width)
+        return np.where(elements < self.last[:, None], elements, self.size)
+
 
 def _one(how: str) -> Taps:
     """A dimension that is missing."""
@@ -101,8 +109,10 @@ def _summed(input: Spec, taps: tuple[Taps, ...], formats: Ints = ()) -> Run:
         kind = "f4" if how == "weighted" else "i8"
     # What is only copied keeps the sign of a zero.
     copied = how == "plain" and kind[0] == "f" and all([(t.last > t.first).all() for t in three])
-    source, params = templates.sums(how, code, kind, "-0.0" if copied else "0")
-    name = f"window_{how}_{code}{'_signed' * copied}"
+    picks = three[2].picks()
+    width = 0 if picks is None else picks.shape[1]
+    source, params = templates.sums(how, code, kind, "-0.0" if copied else "0", width)
+    name = f"window_{how}_{code}{'_signed' * copied}{f'_of{width}' if width else ''}"
     address = input.backend.kernel(name, source, params).address
     tables, before, weights = [], 0, []
     for t in three:
@@ -110,8 +120,8 @@ def _summed(input: Spec, taps: tuple[Taps, ...], formats: Ints = ()) -> Run:
         if how == "weighted" and t.numbers is not None:
             weights.append(t.numbers.reshape(-1))
             before += weights[-1].size
-    parts = three[2].parts()
-    blocks = [t.reshape(-1) for t in tables] + [np.array(parts, np.int64)]
+    parts = np.array(three[2].parts(), np.int64) if picks is None else picks.reshape(-1)
+    blocks = [t.reshape(-1) for t in tables] + [parts]
     if how == "shared":
         blocks += [t.numbers for t in three if t.numbers is not None]
     places, at = [], 14
