@@ -121,6 +121,7 @@ def _by_tiles(a: Spec, b: Spec, out: Spec) -> Run:
     if swapped:
         first, second, apart = (n, k, across, down), (k, m, along, row), apart[::-1]
     nbytes = out.numel * out.itemsize
+    backend.check_size(nbytes)
     if rows:
         launch, address, items, numbers = products.dots(code, first, batch, apart)
         room = 0
