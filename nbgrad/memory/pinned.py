@@ -1,15 +1,20 @@
 """Memory of the host that a GPU reads and writes by itself, kept as the device's is: to pin pages takes longer than to copy them.
 
-Promises `empty(nbytes)`, an array of bytes whose memory goes back to the pool with the last that looks at it, and `is_pinned(array)`.
+Promises `empty(nbytes)`, an array of bytes whose memory goes back to the pool with the last that looks at it and when no copy is under
+way, `is_pinned(array)`, and `cross`, the copies between devices: what is pinned is not waited for inside of `hurrying()`.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 
 from nbgrad.kernels.cuda.driver import Device
+from nbgrad.kernels.cuda.launch import streams
 from nbgrad.memory import gpu
 from nbgrad.memory.device import device
 from nbgrad.memory.pool import Pool
@@ -49,7 +54,7 @@ class _Memory:
     """A block as NumPy takes it."""
 
     def __init__(self, address: int, nbytes: int) -> None:
-        self._block = address, nbytes
+        self.block = address, nbytes
         self.__array_interface__ = {
             "data": (address, False),
             "shape": (nbytes,),
@@ -58,7 +63,44 @@ class _Memory:
         }
 
     def __del__(self) -> None:
-        pool.free(*self._block, 0)
+        pool.free(*self.block, 0)
+
+
+class _Hurry(threading.local):
+    """Whether a thread's copies between pinned memory and a device are not waited for."""
+
+    on = False
+
+
+_hurry: Final = _Hurry()
+
+
+@contextmanager
+def hurrying() -> Iterator[None]:
+    before, _hurry.on = _hurry.on, True
+    try:
+        yield
+    finally:
+        _hurry.on = before
+
+
+def cross(to: Any, buffer: Any, source: Any, values: Any, nbytes: int) -> None:
+    """Copy the first bytes of what one backend has made to what another has."""
+    if _hurry.on and isinstance(to, gpu.CUDA) and is_pinned(values):
+        to.driver.send(buffer.address, values[:nbytes], streams.current)
+        _used(values)
+    elif _hurry.on and isinstance(source, gpu.CUDA) and is_pinned(buffer):
+        source.driver.fetch(buffer[:nbytes], values.address, streams.current)
+        _used(buffer)
+    else:
+        to.write(buffer, source.bytes_of(values, nbytes))
+
+
+def _used(array: Any) -> None:
+    """What lies there stays until the current stream has come by."""
+    while not isinstance(array, _Memory):
+        array = array.base
+    pool.used_by(array.block[0], streams.current)
 
 
 _host: Any = _Host()
@@ -72,6 +114,6 @@ def empty(nbytes: int) -> Array:
 
 def is_pinned(array: Array) -> bool:
     """Whether it begins in such memory."""
-    return gpu.started() and gpu.of(device("cuda", 0)).driver.pinned(
-        int(array.__array_interface__["data"][0])
-    )
+    if not (gpu.started() and isinstance(array, np.ndarray)):
+        return False
+    return gpu.of(device("cuda", 0)).driver.pinned(int(array.__array_interface__["data"][0]))

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from nbgrad.kernels.cuda.driver import Device, OutOfMemoryError
@@ -22,7 +23,18 @@ SMALL: Final = 1 << 20  # bytes up to which a block is small, as PyTorch's
 UNIT: Final = 512
 LARGE_UNIT: Final = 2 << 20
 KEPT: Final = 8  # lists may hold one part in so many of the device
-Lists = defaultdict[int, list[int]]  # by the size of their blocks
+
+
+class Lists(dict[int, list[int]]):
+    """Addresses of free blocks by their size. Threads that ask for a new list at once get the same."""
+
+    def __missing__(self, size: int) -> list[int]:
+        return self.setdefault(size, [])
+
+
+class _ByStream(dict[int, Lists]):
+    def __missing__(self, stream: int) -> Lists:
+        return self.setdefault(stream, Lists())
 
 
 def size_of(nbytes: int) -> int:
@@ -92,7 +104,7 @@ class Private:
     """The blocks of a graph, which its launches write to again and again: nobody else gets them while `graphs` have it."""
 
     def __init__(self) -> None:
-        self.lists = Lists(list)
+        self.lists = Lists()
         self.graphs = 0
 
 
@@ -124,7 +136,7 @@ class Pool:
         self.small, self.large, self.all = Kind(), Kind(), Kind()
         self.retries = self.refused = 0
         self.fraction = 1.0
-        self._lists: dict[int, Lists] = defaultdict(_lists)
+        self._lists = _ByStream()
         self._odd: dict[int, Odd] = {}
         self._freed_odd: deque[tuple[int, int]] = deque()
         self._waiting: list[Waiting] = []
@@ -287,7 +299,8 @@ class Pool:
                     continue
                 for waits in list(lists.values()):
                     while waits:
-                        self._return(waits.pop(), stream)
+                        with suppress(IndexError):  # another thread has taken the last
+                            self._return(waits.pop(), stream)
 
     def empty(self) -> None:
         """All that nobody needs, to the device."""
@@ -402,10 +415,6 @@ class Pool:
             },
             "blocks": [block],
         }
-
-
-def _lists() -> Lists:
-    return Lists(list)
 
 
 def _said(nbytes: int) -> str:

@@ -113,6 +113,9 @@ view = StridedMemoryView.from_dlpack(x, stream_ptr=-1)
 assert view.ptr == x.data_ptr() and view.shape == (4, 3) and view.strides == (1, 4) and view.device_id == 0
 assert StridedMemoryView.from_cuda_array_interface(x, stream_ptr=-1).ptr == x.data_ptr()
 assert numbas.as_cuda_array(x).strides == (4, 16)
+again = torch.as_tensor(numbas.as_cuda_array(x))
+assert again.data_ptr() == x.data_ptr() and again.stride() == (1, 4)
+del again
 back = torch.from_dlpack(view)
 assert back.data_ptr() == x.data_ptr() and back.stride() == (1, 4) and back.device == x.device
 lent = torch.cuda.memory_allocated()

@@ -136,6 +136,32 @@ assert cuda.host_memory_stats()["reserved_bytes.all.current"] == 0
     )
 
 
+def test_copies_of_pinned_memory_need_not_be_waited_for() -> None:
+    for emulate in ("1", "deferred"):
+        run(
+            "-c",
+            BEGIN
+            + """
+from nbgrad.utils.data import DataLoader, TensorDataset
+p = torch.arange(6.0).reshape(2, 3).pin_memory()
+x = p.to("cuda", non_blocking=True)
+y = p.t().cuda(non_blocking=True)
+z = torch.empty(2, 3).pin_memory()
+z.copy_(x * 2, non_blocking=True)
+assert z.is_pinned() and not x.is_pinned()
+del p
+cuda.synchronize()
+assert cuda.host_memory_stats()["allocation.all.current"] == 1
+assert torch.equal(z, torch.arange(6.0).reshape(2, 3) * 2) and torch.equal(y.cpu(), z.t() / 2)
+loader = DataLoader(TensorDataset(torch.arange(6.0), torch.arange(6)), batch_size=3, pin_memory=True)
+for part, numbers in loader:
+    assert part.is_pinned() and numbers.is_pinned()
+    assert part.cuda(non_blocking=True).sum().item() == numbers.sum()
+""",
+            emulate=emulate,
+        )
+
+
 def test_generators() -> None:
     run(
         "-c",

@@ -179,6 +179,7 @@ class Real:
         if _here.device is not self:
             self._enter()
         kernel = self._core.ObjectCode.from_cubin(code, name=name).get_kernel(entry)
+        self._ask(self._cuda.cuKernelGetFunction(kernel.handle))  # now, as a capture must not wait for it
         self._names[kernel] = name
         return kernel
 
@@ -226,7 +227,7 @@ class Real:
         return int(answer[0]) != _NOT_READY and self._ask(answer) is None
 
     def event(self, timing: bool) -> Any:
-        return _Event(self._cuda, self._call("cuEventCreate", 0 if timing else _NO_TIMES))
+        return _Owned(self._cuda.cuEventDestroy, self._call("cuEventCreate", 0 if timing else _NO_TIMES))
 
     def record(self, event: Any, stream: int) -> None:
         self._call("cuEventRecord", event.handle, stream)
@@ -250,7 +251,7 @@ class Real:
 
     def end(self, stream: int) -> Any:
         graph = self._call("cuStreamEndCapture", stream)
-        made = _Graph(self._cuda, self._call("cuGraphInstantiate", graph, 0))
+        made = _Owned(self._cuda.cuGraphExecDestroy, self._call("cuGraphInstantiate", graph, 0))
         self._call("cuGraphDestroy", graph)
         return made
 
@@ -291,22 +292,13 @@ class Real:
 class _Owned:
     """What CUDA made, and takes back with its last user."""
 
-    __slots__ = ("_cuda", "handle")
-    _ENDS = ""
+    __slots__ = ("_end", "handle")
 
-    def __init__(self, cuda: Any, handle: Any) -> None:
-        self._cuda, self.handle = cuda, handle
+    def __init__(self, end: Callable[[Any], Any], handle: Any) -> None:
+        self._end, self.handle = end, handle
 
     def __del__(self) -> None:
-        getattr(self._cuda, self._ENDS)(self.handle)
-
-
-class _Event(_Owned):
-    _ENDS = "cuEventDestroy"
-
-
-class _Graph(_Owned):
-    _ENDS = "cuGraphExecDestroy"
+        self._end(self.handle)
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:

@@ -16,8 +16,10 @@ from nbgrad.core import tensor as _core
 from nbgrad.core.arguments import before_guard
 from nbgrad.core.tensor import Tensor, storage_of, wrap
 from nbgrad.core.tensor import empty as _empty
-from nbgrad.memory import backend, dtypes
+from nbgrad.kernels.cuda.launch import streams
+from nbgrad.memory import backend, dtypes, gpu
 from nbgrad.memory.device import cpu, elsewhere
+from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
 from nbgrad.memory.storage import Spec, spec
@@ -364,7 +366,23 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         t = lent(data)
         where = placed(device)
         return t if dtype is None and where is cpu else t.to(dtype=dtype, device=where)
+    if hasattr(type(data), "__cuda_array_interface__"):
+        return _of_interface(data).to(dtype=dtype, device=device)
     return tensor(data, dtype=dtype, device=device)
+
+
+def _of_interface(data: Any) -> Tensor:
+    """A tensor over the memory on a GPU that another library's array shows."""
+    has, serves = data.__cuda_array_interface__, gpu.of(_device("cuda"))
+    d = dtypes.from_numpy_dtype(np.dtype(has["typestr"]))
+    strides = has.get("strides")
+    elements = None if strides is None else tuple([s // d.itemsize for s in strides])
+    sp = spec(d, tuple(has["shape"]), elements, serves.device)
+    if has.get("stream") not in (None, 1, streams.current or 1):
+        serves.driver.synchronize(has["stream"])
+    t = wrap(serves.foreign(has["data"][0], sp.nbytes, data), sp)
+    storage_of(t).lent = True
+    return t
 
 
 def asarray(

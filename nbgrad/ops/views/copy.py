@@ -25,7 +25,7 @@ from nbgrad.expr.node import var
 from nbgrad.expr.prims import ne
 from nbgrad.history.record import written_by
 from nbgrad.kernels.launch import PARALLEL_FROM
-from nbgrad.memory import dtypes, layout
+from nbgrad.memory import dtypes, layout, pinned
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.device import settled as settled_device
 from nbgrad.memory.dtypes import dtype
@@ -73,11 +73,12 @@ def _crossing(to: Spec, source: Spec) -> Callable[..., None]:
     """Bytes go over as they lie; what is to lie otherwise, or to be cast, is so where it goes to."""
     there, gives, takes = source.on(to.device), source.backend, to.backend
     if there is to and layout.is_dense(to.shape, to.strides):
-        return lambda _, n, buf, values: takes.write(buf, gives.bytes_of(values, source.nbytes))
+        return lambda _, n, buf, values: pinned.cross(takes, buf, gives, values, source.nbytes)
     k = copying(to, there)
 
     def launch(_: int, n: int, buf: Any, values: Any) -> None:
-        over = takes.from_host(gives.bytes_of(values, source.nbytes))
+        over = takes.empty(source.nbytes)
+        pinned.cross(takes, over, gives, values, source.nbytes)
         k.launch(k.address, k.n, buf, over)
 
     return launch
@@ -302,7 +303,11 @@ def to(
             dtype = dtype if k else dtypes.float64 if isinstance(a, float) else dtypes.bool_
         elif a is not None:
             dtype = a
-    copy = copy or any(flags[1:])
+    if non_blocking or any(flags[:1]):
+        with pinned.hurrying():
+            return to(
+                input, dtype=dtype, device=device, copy=copy or any(flags[1:]), memory_format=memory_format
+            )
     d = input._spec.dtype if dtype is None else dtypes.to_dtype(dtype)
     out = _cast(input, d, memory_format, None if device is None else settled_device(_device(device)))
     return clone(input, memory_format=memory_format) if copy and out is input else out
@@ -398,12 +403,15 @@ def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
 def cuda(
     self: Tensor, device: Any = None, non_blocking: bool = False, *, memory_format: Any = None
 ) -> Tensor:
-    """The tensor in the memory of a GPU, of which this release has none: it is refused in PyTorch's words.
+    """The tensor in the memory of a GPU, the current one unless it is named; where there is none it is refused in PyTorch's words.
 
     >>> torch.ones(2).cuda()
     Traceback (most recent call last):
     AssertionError: Torch not compiled with CUDA enabled
     """
+    if non_blocking:
+        with pinned.hurrying():
+            return cuda(self, device, memory_format=memory_format)
     where = _device("cuda", device) if isinstance(device, int) else _device(device or "cuda")
     if where.type != "cuda":
         raise RuntimeError("Invalid device, must be cuda device")
@@ -494,6 +502,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     tensor([[1., 2.],
             [1., 2.]])
     """
+    if non_blocking:
+        with pinned.hurrying():
+            return copy_(self, src)
     if not isinstance(src, Tensor):
         if number_type(src) is None:
             raise TypeError(

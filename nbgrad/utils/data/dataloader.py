@@ -8,11 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
+from nbgrad.memory import gpu
 from nbgrad.ops.make.generator import Generator
 from nbgrad.utils.data._fetch import Fetcher
 from nbgrad.utils.data.collate import default_collate, default_convert
@@ -164,7 +165,8 @@ class _Batches:
         self.seed = draw_seed(
             loader.generator
         )  # for the workers; PyTorch draws it where there are none as well
-        if loader.pin_memory:
+        self.pins = loader.pin_memory and gpu.device_count() > 0
+        if loader.pin_memory and not self.pins:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
                 "used.",
@@ -202,6 +204,7 @@ class _Batches:
         else:
             batch = self._of_workers(self.workers)
         self.fetched += 1
+        batch = _pinned(batch) if self.pins else batch
         if (
             self.told is not None
             and self.fetched > self.told
@@ -230,6 +233,19 @@ class _Batches:
                 "examples."
             )
         return text
+
+
+def _pinned(batch: Any) -> Any:
+    """The same with its tensors in memory that is locked for copies to a GPU."""
+    if hasattr(batch, "pin_memory"):  # a tensor, or what knows its own
+        return batch.pin_memory()
+    if isinstance(batch, Mapping):
+        return {key: _pinned(part) for key, part in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*map(_pinned, batch))
+    if isinstance(batch, tuple | list):
+        return type(batch)(map(_pinned, batch))
+    return batch
 
 
 def _check_workers(workers: int, timeout: float, prefetch: int | None, persistent: bool) -> None:
