@@ -44,7 +44,9 @@ def error(number: int, value: int, size: int, dim: int) -> Exception:
     return kind(words.format(value=value, size=size, dim=dim))
 
 
-def tell(number: str | int, value: str, size: str, dim: str) -> Lines:
-    """Lines of a kernel that set its `flag`, unless it is set."""
-    first = [f"flag[1] = {value}", f"flag[2] = {size}", f"flag[3] = {dim}", f"flag[0] = {number}"]
-    return ["if flag[0] == 0:", first]
+def tell(number: str | int, value: str, size: str, dim: str, many: bool = False) -> Lines:
+    """Lines of a kernel that set its `flag`, unless it is set; with `many`, where threads may meet, which import `claimed`."""
+    more = [f"flag[1] = {value}", f"flag[2] = {size}", f"flag[3] = {dim}"]
+    if many:
+        return [f"if claimed(flag, 0, {number}):", more]
+    return ["if flag[0] == 0:", [*more, f"flag[0] = {number}"]]

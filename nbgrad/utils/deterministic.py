@@ -1,6 +1,6 @@
 """PyTorch's switches for scripts that are to give the same bits in each run.
 
-All of nbgrad's functions do, so that nothing is refused or warned of; what is set is kept and can be asked.
+All of nbgrad's functions do on the CPU, and on a GPU once it is asked for here, so that nothing is refused or warned of.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ import sys
 from types import ModuleType
 from typing import Any, Final
 
+from nbgrad.base.switches import determinism
+
 _MODES: Final = ("default", "warn", "error")
-
-
-class _Mode:
-    """0 anything, 1 with a warning, 2 refused where the bits may differ."""
-
-    level = 0
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -32,7 +28,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise TypeError(
                 f"_set_deterministic_algorithms(): argument {name} must be bool, not {type(value).__name__}"
             )
-    _Mode.level = (1 if warn_only else 2) if mode else 0
+    determinism.level = (1 if warn_only else 2) if mode else 0
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -41,7 +37,7 @@ def are_deterministic_algorithms_enabled() -> bool:
     >>> torch.are_deterministic_algorithms_enabled()
     False
     """
-    return _Mode.level > 0
+    return determinism.level > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
@@ -50,7 +46,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     >>> torch.is_deterministic_algorithms_warn_only_enabled()
     False
     """
-    return _Mode.level == 1
+    return determinism.level == 1
 
 
 def get_deterministic_debug_mode() -> int:
@@ -59,7 +55,7 @@ def get_deterministic_debug_mode() -> int:
     >>> torch.get_deterministic_debug_mode()
     0
     """
-    return _Mode.level
+    return determinism.level
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -80,7 +76,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         debug_mode = _MODES.index(debug_mode)
     if debug_mode not in (0, 1, 2):
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
-    _Mode.level = int(debug_mode)
+    determinism.level = int(debug_mode)
 
 
 fill_uninitialized_memory = True

@@ -9,8 +9,10 @@ from nbgrad.expr import loops, prims
 from nbgrad.expr.node import trace, var
 from nbgrad.expr.prims import exp, sigmoid
 from nbgrad.kernels import templates
-from nbgrad.kernels.cpu import reduce
+from nbgrad.kernels.cpu import index, reduce
+from nbgrad.kernels.cuda import philox
 from nbgrad.kernels.cuda.compile import compiled
+from nbgrad.kernels.cuda.spread import spread
 from nbgrad.kernels.templates import Operand
 
 pytestmark = pytest.mark.cuda
@@ -66,3 +68,18 @@ def test_reduce() -> None:
     )
     assert ".entry" in text
     assert "add.f64" in text or "add.rn.f64" in text  # sums are taken in float64
+
+
+@pytest.mark.parametrize(("code", "kind"), [("f4", "f32"), ("f8", "f64"), ("i4", "u32"), ("i8", "u64")])
+def test_what_meets_is_added_in_one_go(code: str, kind: str) -> None:
+    """And of indices that lead nowhere the first is told."""
+    text = ptx(*spread("index_add", *index.walk("add", code, False, 1, True)))
+    assert f"atom.global.add.{kind}" in text and "atom.global.cas.b64" in text
+    alone = ptx(*spread("index_add", *index.walk("add", "f2", False, 1, True)))
+    assert "atom.global.add" not in alone
+
+
+def test_random_numbers() -> None:
+    """In float32, but for the slow path of a sine."""
+    text = ptx(*spread("uniform", *philox.source("uniform", "f4")))
+    assert ".entry" in text and not re.search(r"(mul|add|fma)[.\w]*\.f64", text)

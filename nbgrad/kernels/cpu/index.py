@@ -11,8 +11,6 @@ is -1, and nothing is moved there.
 
 from __future__ import annotations
 
-from textwrap import indent
-
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.faults import NUMBER, tell
@@ -28,7 +26,7 @@ _COMBINED = {
 _WALK = '''"""{title}."""
 {imports}
 
-def @NAME@(start, stop, meta, {flag}o, x, {names}):
+def @NAME@(start, stop, meta, o, x, {names}):
     d_out = meta[0]
     places = meta[1]
     d_in = meta[2]
@@ -57,11 +55,36 @@ def @NAME@(start, stop, meta, {flag}o, x, {names}):
 '''
 
 # With indices, what is told of one out of bounds, if negative ones count from the end, and the first one's dimension follow as numbers.
-_GUARD = """\
-        q = item * rows * n
+_EACH = '''"""{title}, an element an item."""
+{imports}
+
+def @NAME@(start, stop, meta, {flag}o, x, {names}):
+    d_out = meta[0]
+    places = meta[1]
+    d_in = meta[2]
+    rows = meta[3]
+    n = meta[4]
+    step = meta[5]
+{settled}    for q in range(start, stop):
+        p = (q % n) * step
+        rest = q // n
+        inner = rest % rows
+        rest //= rows
+        b = rest % places
+        rest //= places
+        for e in range(d_out):
+            size = meta[6 + e]
+            p += (rest % size) * meta[6 + d_out + e]
+            rest //= size
+        for e in range(d_in):
+            size = meta[6 + 2 * d_out + e]
+            p += (inner % size) * meta[6 + 2 * d_out + d_in + e]
+            inner //= size
         {spot}
         if spot >= 0:
-"""
+            p += spot
+            {move}
+'''
 
 
 def _looked_at(indices: int) -> Lines:
@@ -76,7 +99,7 @@ def _looked_at(indices: int) -> Lines:
             f"if (i >= -size{k} * negative) & (i < size{k}):",
             ["if spot >= 0:", [add]],
         ]
-        lines += ["else:", ["spot = -1", *tell("fault", "i", f"size{k}", f"dim + {k}")]]
+        lines += ["else:", ["spot = -1", *tell("fault", "i", f"size{k}", f"dim + {k}", True)]]
     return lines
 
 
@@ -114,9 +137,11 @@ _INDEX = """\
 """
 
 
-def _statement(move: str, code: str, at: str) -> tuple[str, str]:
+def _statement(move: str, code: str, at: str, guarded: bool = False) -> tuple[str, str]:
     """A title and the line that moves an element."""
     title, statement = _MOVES[move]
+    if guarded and move == "add" and code in AT_ONCE:
+        return title, f"add_at(x, {at}, o[q])"
     kind = "f4" if code == "f2" else code
     both = {"a": read(f"x[{at}]", code, kind, False), "b": read("o[q]", code, kind, False)}
     total = write(_COMBINED.get(move, ("", ""))[1].format(**both), code, kind)
@@ -130,23 +155,43 @@ def walk(
     """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
     `points` there are no inner dimensions, which halves the time of a scatter. In place of offsets there may be so many `indices`, of
     which negative ones count from the end."""
+    if guarded:
+        return _guarded(move, code, indices)
     title, statement = _statement(move, code, "p" if points else "p + j * step")
     every = range(indices)
     names = [f"at{k}" for k in every] or ["at"]
     spot = " + ".join(f"(at{k}[b] + (size{k} if at{k}[b] < 0 else 0)) * step{k}" for k in every) or "at[b]"
-    inner = (_POINTS if points else _ROWS).format(move=statement, spot="spot" if guarded else spot)
-    looks = guarded and indices > 0
     source = _WALK.format(
         title=title,
         imports=halves((code,)),
-        flag="flag, " * looks,
-        names=", ".join([*names, *["fault", "negative", "dim"] * looks]),
+        names=", ".join(names),
         settled="".join(_INDEX.format(k=k, even=2 * k) for k in every),
-        inner=fill(_GUARD, spot=_looked_at(indices)) + indent(inner, "    ") if guarded else inner,
+        inner=(_POINTS if points else _ROWS).format(move=statement, spot=spot),
     )
     pointer = "*" + code
-    given = (*["*i8"] * looks, pointer, pointer, *["*i8"] * len(names), *["i8"] * (3 * looks))
+    return source, ("i8", "i8", "*i8", pointer, pointer, *["*i8"] * len(names))
+
+
+def _guarded(move: str, code: str, indices: int) -> tuple[str, tuple[str, ...]]:
+    title, statement = _statement(move, code, "p", True)
+    names, looks = [f"at{k}" for k in range(indices)] or ["at"], indices > 0
+    source = fill(
+        _EACH,
+        title=title,
+        imports=halves((code,)) + _ATOMICS,
+        flag="flag, " * looks,
+        names=", ".join([*names, *["fault", "negative", "dim"] * looks]),
+        settled="".join(_INDEX.format(k=k, even=2 * k) for k in range(indices)),
+        spot=_looked_at(indices),
+        move=statement,
+    )
+    given = (*["*i8"] * looks, *["*" + code] * 2, *["*i8"] * len(names), *["i8"] * (3 * looks))
     return source, ("i8", "i8", "*i8", *given)
+
+
+_ATOMICS = "from nbgrad.kernels.cpu.atomic import add_at, claimed\n"
+# What is added in one go where an item may meet another.
+AT_ONCE = ("f4", "f8", "i4", "i8")
 
 
 _GRID = '''"""{title}, which an index for each element of o says along one dimension."""
@@ -178,11 +223,11 @@ def @NAME@(start, stop, meta, {flag}o, x, at):
 def grid(move: str, code: str, guarded: bool = False) -> tuple[str, tuple[str, ...]]:
     """The same where each element has an index of its own; `meta` is that of a rows kernel (`places.py`), then the step that an index of 1
     makes in x; of a `guarded` one also the size and the number of the dimension, and what is told of an index out of bounds."""
-    title, statement = _statement(move, code, "p + at[a] * step")
+    title, statement = _statement(move, code, "p + at[a] * step", guarded)
     source = fill(
         _GRID,
         title=title,
-        imports=halves((code,)),
+        imports=halves((code,)) + _ATOMICS * guarded,
         flag="flag, " if guarded else "",
         bounds=["size, dim, fault = meta[end + 4], meta[end + 5], meta[end + 6]"] if guarded else [],
         move=_within("at[a]", "0", "fault", "dim", [statement]) if guarded else [statement],
@@ -192,11 +237,16 @@ def grid(move: str, code: str, guarded: bool = False) -> tuple[str, tuple[str, .
 
 def _within(index: str, low: str, fault: str, dim: str, lines: Lines) -> Lines:
     """Lines for an index within bounds; of any other it is told."""
-    return [f"if ({index} >= {low}) & ({index} < size):", lines, "else:", tell(fault, index, "size", dim)]
+    return [
+        f"if ({index} >= {low}) & ({index} < size):",
+        lines,
+        "else:",
+        tell(fault, index, "size", dim, True),
+    ]
 
 
 _OFFSETS = '''"""The offset of each place, which {count} indices name."""
-from nbgrad.kernels.cpu.places import places
+{imports}from nbgrad.kernels.cpu.places import places
 
 
 def @NAME@(start, stop, meta, {flag}o, {names}):
@@ -238,9 +288,10 @@ def offsets(count: int, guarded: bool = False) -> tuple[str, tuple[str, ...]]:
             added += [f"i = at{k}[a{k}]", *add]
             continue
         added += [f"i = at{k}[a{k}]", f"if (i >= low{k}) & (i < size{k}):", ["if total >= 0:", add], "else:"]
-        added += [["total = -1", *tell(f"fault{k}", "i", f"size{k}", f"dim{k}")]]
+        added += [["total = -1", *tell(f"fault{k}", "i", f"size{k}", f"dim{k}", True)]]
     source = fill(
         _OFFSETS,
+        imports=_ATOMICS * guarded,
         count=count,
         flag="flag, " if guarded else "",
         names=", ".join(f"at{k}" for k in every),

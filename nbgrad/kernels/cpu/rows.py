@@ -393,6 +393,7 @@ def @NAME@(start, stop, o, x, at, n):
 '''
 
 _TAKE_NAMED_ROWS = '''"""The rows of x that indices name, one after the other; an element an item; who names none is told."""
+from nbgrad.kernels.cpu.atomic import claimed
 
 
 def @NAME@(start, stop, flag, o, x, at, n, rows):
@@ -412,7 +413,7 @@ def within() -> tuple[str, tuple[str, ...]]:
 
 def take_named_rows(code: str) -> tuple[str, tuple[str, ...]]:
     """Where nobody waits for a check."""
-    text = fill(_TAKE_NAMED_ROWS, told=faults.tell(faults.ROW, "row", "rows", "0"))
+    text = fill(_TAKE_NAMED_ROWS, told=faults.tell(faults.ROW, "row", "rows", "0", True))
     return text, ("i8", "i8", "*i8", "*" + code, "*" + code, "*i8", "i8", "i8")
 
 

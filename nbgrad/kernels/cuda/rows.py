@@ -70,7 +70,7 @@ def _made(w: Writer, body: Lines) -> Own:
 
 
 def _shared(program: Program) -> list[str]:
-    most = max(len(step.fold) for step in program.steps)
+    most = max([len(step.fold) for step in program.steps], default=0)
     return [f"parts_{k} = cuda.shared.array(256, np.float64)" for k in range(most)]
 
 

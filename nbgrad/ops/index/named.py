@@ -187,7 +187,7 @@ def _reading(sp: Spec, dims: Ints, at: Spec) -> Reader:
     sizes = tuple([tuple.__getitem__(sp.shape, d) for d in dims])
     fine = [checking(at.backend, at.numel, -n, n) for n in sizes]
     how = Place(dims, (), block).of(sp)
-    move = walking("read", sp, how, len(dims), how.elements, how.elements < FEW, OUTSIDE)
+    move = walking("read", sp, how, len(dims), how.elements < FEW, OUTSIDE)
     out, held = how.out, at.nbytes
 
     def run(input: Tensor, given: Sequence[Tensor]) -> Tensor | None:
@@ -210,7 +210,7 @@ def _writing(sp: Spec, dims: Ints, at: Spec) -> Writer:
     fine = [checking(at.backend, at.numel, -n, n) for n in [tuple.__getitem__(sp.shape, d) for d in dims]]
     how = Place(dims, (), tuple(at.shape)).of(sp)
     quick, out, one = how.elements < FEW, how.out, number_for(sp)
-    moves = [walking(move, sp, how, len(dims), 1, quick, OUTSIDE) for move in ("write", "fill")]
+    moves = [walking(move, sp, how, len(dims), quick, OUTSIDE) for move in ("write", "fill")]
 
     def run(t: Tensor, given: Sequence[Tensor], value: Any) -> bool:
         number = value.__class__ is not Tensor

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nbgrad.base.switches import determinism
 from nbgrad.base.tables import PLANS, Table, cached
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
@@ -367,30 +368,53 @@ def _run(move: str, memory: Tensor, other: Any, place: Place, how: Geometry) -> 
     if not how.items:
         return
     sp = memory._spec
-    # Places may repeat, so only reads are cut over threads.
-    about = how.elements if move == "read" else 1
     if type(place) is Grid:
-        moving(move, sp, place.dim, place.at, how.out, about)(other, memory._buf, place.buffer)
+        moving(move, sp, place.dim, place.at, how.out)(other, memory._buf, place.buffer)
         return
     as_they_lie = type(place) is Named or (type(place) is Numbered and sp.contiguous)
     buffers = place.buffers if as_they_lie else (place.offsets(sp),)  # type: ignore[attr-defined]
-    if as_they_lie and not sp.backend.prompt:
-        walking(move, sp, how, len(buffers), about, False, place.fault)(other, memory._buf, *buffers)
-        return
-    address = _address(move, sp, how.points, len(buffers) if as_they_lie else 0)
-    launch = sp.backend.launch(3 + len(buffers), "", about)
-    launch(address, how.items, how.meta, other, memory._buf, *buffers)
+    if sp.backend.prompt:
+        address = _address(move, sp, how.points, len(buffers) if as_they_lie else 0)
+        launch = sp.backend.launch(3 + len(buffers), "", how.elements if move == "read" else 1)
+        launch(address, how.items, how.meta, other, memory._buf, *buffers)
+    elif as_they_lie:
+        walking(move, sp, how, len(buffers), False, place.fault)(other, memory._buf, *buffers)
+    else:
+        launch = _launching(move, sp, 4, "", how.elements)
+        launch(_address(move, sp, True, 0), how.elements, how.meta, other, memory._buf, *buffers)
+
+
+def _launching(
+    move: str, sp: Spec, buffers: int, numbers: str, n: int, quick: bool = False
+) -> Callable[..., None]:
+    """The launcher of a move of `n` elements. Places may repeat, so writes are not cut over threads, but on a device what is added in one
+    go, and what is written over, of which any may stay, unless results are to be the same each time."""
+    launch = sp.backend.launch
+    if move == "read":
+        return launch(buffers, numbers, n, quick)
+    alone = launch(buffers, numbers, 1, quick)
+    if sp.backend.prompt or not (
+        move in ("write", "fill") or (move == "add" and sp.dtype.code in _kernels.AT_ONCE)
+    ):
+        return alone
+    many = launch(buffers, numbers, n, quick)
+
+    def either(*args: Any) -> None:
+        (alone if determinism.level else many)(*args)
+
+    return either
 
 
 def walking(
-    move: str, sp: Spec, how: Geometry, indices: int, about: int, quick: bool, fault: Fault
+    move: str, sp: Spec, how: Geometry, indices: int, quick: bool, fault: Fault
 ) -> Callable[..., None]:
     """What makes a move between some memory and a tensor that lies as `sp`, where so many indices say: a function of these."""
     address = _address(move, sp, how.points, indices)
     if sp.backend.prompt:
-        return partial(sp.backend.launch(3 + indices, "", about, quick), address, how.items, how.meta)
-    launch, told = sp.backend.launch(4 + indices, "qqq", about), sp.backend.told
-    items, meta = how.items, how.meta
+        launch = _launching(move, sp, 3 + indices, "", how.elements, quick)
+        return partial(launch, address, how.items, how.meta)
+    launch, told = _launching(move, sp, 4 + indices, "qqq", how.elements), sp.backend.told
+    items, meta = how.elements, how.meta
 
     def run(*memories: Any) -> None:
         launch(address, items, meta, told.flag[0], *memories, *fault)
@@ -401,10 +425,10 @@ def walking(
 _grids: Table[Any, Callable[..., None]] = Table("ops.index.place.grids", 4096)
 
 
-def moving(move: str, sp: Spec, dim: int, at: Spec, other: Spec, about: int) -> Callable[..., None]:
+def moving(move: str, sp: Spec, dim: int, at: Spec, other: Spec) -> Callable[..., None]:
     """What makes a move between `other` and a tensor laid out as `sp`, where indices that lie as `at` say along `dim`: a function of the
     memory of the three."""
-    key = (move, sp, dim, at, other, about)
+    key = (move, sp, dim, at, other)
     found = _grids.get(key)
     if found is not None:
         return found
@@ -417,7 +441,7 @@ def moving(move: str, sp: Spec, dim: int, at: Spec, other: Spec, about: int) -> 
     told = [] if sp.backend.prompt else [tuple.__getitem__(sp.shape, dim), dim, GRID.number]
     how = sp.backend.constants([*meta, sp.strides[dim], *told])
     address = _address(move, sp, True, -1)
-    launch = sp.backend.launch(4 + bool(told), "", about)
+    launch = _launching(move, sp, 4 + bool(told), "", at.numel)
     items, flag = rows if d else at.numel, sp.backend.told
 
     def run(other: Any, memory: Any, indices: Any) -> None:

@@ -75,7 +75,7 @@ def grid(sp: Spec, dim: int, at: Spec) -> Way | None:
 
     def move(verb: str, sp: Spec, other: Spec | None) -> Callable[..., None]:
         other = sp.like(at.shape, (0,) * at.ndim) if other is None else other
-        return moving(verb, sp, d, at, other, out.numel if verb == "read" else 1)
+        return moving(verb, sp, d, at, other)
 
     fine = checking(at.backend, at.extent, 0, tuple.__getitem__(sp.shape, d))
     return Way(fine, at.nbytes, lambda buffer: Grid(d, buffer, at), out, move)
@@ -125,9 +125,8 @@ def _walking(
     verb: str, sp: Spec, dims: tuple[int, ...], block: tuple[int, ...], one: bool, fault: Fault
 ) -> Callable[..., None]:
     how = Place(dims, (), block).of(sp)
-    about = how.elements if verb == "read" else 1  # places may repeat, so only reads are cut over threads
     move = "fill" if one and verb == "write" else verb
-    return walking(move, sp, how, len(dims), about, how.elements < FEW, fault)
+    return walking(move, sp, how, len(dims), how.elements < FEW, fault)
 
 
 # ---------------------------------------------------------------- what is run
