@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from importlib import metadata, util
 from typing import NamedTuple
 
 from nbgrad.base.tables import cached
@@ -49,6 +48,8 @@ def refusal() -> Exception | None:
     missing = [name for name in _NEEDED if not _is_there(name)]
     if missing:
         return AssertionError(f"{_NO_BUILD}: there is a driver, but no {', '.join(missing)}; {_INSTALL}")
+    from importlib import metadata  # only now, as it reads files as mails are read
+
     version = metadata.version("numba-cuda")
     if tuple(map(int, version.split(".")[:2])) != _COMPILER:
         wanted = ".".join(map(str, _COMPILER))
@@ -64,6 +65,8 @@ def refusal() -> Exception | None:
 
 
 def _is_there(name: str) -> bool:
+    from importlib import util
+
     try:
         return util.find_spec(name) is not None
     except ModuleNotFoundError:  # not even its package
