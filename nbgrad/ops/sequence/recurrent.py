@@ -220,9 +220,9 @@ _LAYERS = {
     "rnn_relu": "Stack",
 }
 _STEPS = {"lstm": "Mul", "gru": "Add", "rnn_tanh": "Tanh", "rnn_relu": "Relu"}
-_layers, _single = (
+_layers, _packed, _single = (
     {kind: differentiable(node, all=_rule)(_layer) for kind, node in named.items()}
-    for named in (_LAYERS, _STEPS)
+    for named in (_LAYERS, dict.fromkeys(_LAYERS, "Cat"), _STEPS)
 )
 
 
@@ -232,7 +232,7 @@ def layer(
     """`input`, [rows, features], has the steps one below the other, those of step t from row `starts[t]` on; h is [batch, state]. Gives
     the outputs, their rows shaped as `shape` says, the last state, and what an LSTM carries beside it (of others, a tensor without
     elements)."""
-    outputs, last, carried, *_ = _layers[kind](
+    outputs, last, carried, *_ = (_layers if shape else _packed)[kind](
         *tensors, kind=kind, starts=starts, reverse=reverse, shape=shape
     )
     return outputs, last, carried
