@@ -242,4 +242,4 @@ def is_current_stream_capturing() -> bool:
     'none'
     """
     placeholder("_cuda_isCurrentStreamCapturing")
-    return gpu.started() and served().driver.capturing(current_stream().cuda_stream)
+    return gpu.capturing()

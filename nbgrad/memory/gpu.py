@@ -322,6 +322,11 @@ def started() -> bool:
     return bool(_served)
 
 
+def capturing() -> bool:
+    """Whether this thread's work is written down, and not done."""
+    return bool(streams.current) and of(device("cuda")).pool.captures(streams.current)
+
+
 def choose(index: int) -> int:
     """Let this thread use a device where none is named, and say which it was."""
     if index >= device_count():

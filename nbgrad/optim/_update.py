@@ -19,7 +19,7 @@ from nbgrad.core.tensor import Tensor, storage_of
 from nbgrad.core.writes import check_write
 from nbgrad.expr.node import as_expr, free_vars, parameters, var
 from nbgrad.kernels.cpu import optim as _kernels
-from nbgrad.memory import dtypes, layout
+from nbgrad.memory import dtypes, gpu, layout
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.make.filled import zeros_like
@@ -222,7 +222,7 @@ class _There(_Batch):
         """What the device has of an array, uploaded anew where that has changed."""
         data, known = array.tobytes(), self.uploaded.get(name)
         if known is None or known[0] != data:
-            made = self.kind.served.from_host(array.reshape(-1).view(np.uint8))
+            made = self.kind.served.constants(array.reshape(-1).view(np.int64).tolist())
             known = self.uploaded[name] = data, made
         return known[1]
 
@@ -326,6 +326,11 @@ class RuleOptimizer(Optimizer):
             if closure is not None:
                 with enable_grad():
                     loss = closure()
+            if gpu.capturing() and not all([group.get("capturable") for group in self.param_groups]):
+                raise RuntimeError(
+                    f"Attempting CUDA graph capture of step() for an instance of {type(self).__name__} but param_groups' capturable is "
+                    "False."
+                )
             for number, group in enumerate(self.param_groups):
                 self._step_group(number, group)
         return loss
