@@ -319,7 +319,7 @@ def _place(t: Tensor, indices: Sequence[Tensor | None], kept: bool) -> Place:
 def _inside(x: Tensor, t: Tensor, size: int, number: int, kept: bool) -> Tensor:
     """The index of a dimension of `t`, the `number`-th that has one, if it is within bounds."""
     fault = OUTSIDE if size else Fault(faults.NOWHERE)
-    return checked(_own_index(x, t, kept), size, fault, number)
+    return checked(_own_index(x, t, kept, True), size, fault, number)
 
 
 def _where_marked(mask: Tensor, t: Tensor) -> Named:

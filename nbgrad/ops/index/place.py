@@ -486,12 +486,12 @@ def _write(memory: Tensor, value: Tensor, place: Place, move: str) -> None:
         and value._storage.memory is memory._storage.memory
     )
     if shared or value._buf is memory._buf or value._spec is not how.out:
-        whole = empty(how.out)
-        if (
-            value._spec.ndim == 0 and value._spec.device is not how.out.device
-        ):  # a number, which goes with the launch
+        whole, there = empty(how.out), how.out.device
+        if value._spec.device is not there and value._spec.ndim == 0:  # a number, which goes with the launch
             fill_memory(whole, value.item())
         else:
+            if value._spec.device is not there and how.out.backend.holds:
+                backend.same((there, value._spec.device))
             copy_memory(whole, value)
         value = whole
     _run(move, memory, value._buf, place, how)
@@ -831,12 +831,19 @@ def checked(index: Tensor, size: int, fault: Fault, number: int = 0) -> Tensor:
     return index
 
 
-def _own_index(t: Tensor, of: Tensor, kept: bool) -> Tensor:
+def _own_index(t: Tensor, of: Tensor, kept: bool, anywhere: bool = False) -> Tensor:
     """An index of `of` as kernels take it there; a copy if a graph will keep it, as its owner may write to it. Those of all examples in a
-    vmap."""
+    vmap. With `anywhere` the CPU's are brought there."""
     t, where = innermost(t), of._spec.device
-    if t._spec.device.type != "cpu":
-        backend.same((where, t._spec.device))
+    at = t._spec.device
+    if at is not where and at.type != "cpu":
+        if anywhere and at.type == "cuda":
+            raise RuntimeError(
+                f"indices should be either on cpu or on the same device as the indexed tensor ({where})"
+            )
+        backend.same((where, at))
+    elif at is not where and not anywhere and where.type == "cuda":
+        backend.same((where, at))
     made = contiguous(moved(t, dtypes.int64, where))
     buf = held_copy(made._buf, made._spec.nbytes) if kept and made._buf is t._buf else made._buf
     return wrap(buf, made._spec.plain)

@@ -205,7 +205,7 @@ def _fits(way: Way, elements: bool, source: Spec) -> bool:
     if not elements:
         return source is way.out
     larger = source.ndim == way.out.ndim and all([n >= m for n, m in zip(source.shape, way.out.shape)])
-    return larger and source.dtype is way.out.dtype
+    return larger and source.dtype is way.out.dtype and source.device is way.out.device
 
 
 def _never(*_: Any) -> None:
