@@ -92,6 +92,11 @@ class _Count:
         return int(number)
 
 
+_EARLIER: Final = (
+    " (in an earlier call: errors of kernels on a device are raised by the next call that waits for it)"
+)
+
+
 class _Told:
     """What kernels tell the host. One flag is all of the device's: it lies in memory of the host that kernels write to, so that calls
     which have waited read it without another copy."""
@@ -115,17 +120,12 @@ class _Told:
         buffer = self._serves.empty(8)
         return buffer, _Count(self._serves, buffer)
 
-    def look(self) -> None:
+    def look(self, earlier: str = _EARLIER) -> None:
         """Raise what a kernel told that has run by now."""
         if self._words is not None and self._words[0]:
             error = faults.error(*self._words)
             self._words[0] = 0
-            raise type(error)(f"{error}{_EARLIER}")
-
-
-_EARLIER: Final = (
-    " (in an earlier call: errors of kernels on a device are raised by the next call that waits for it)"
-)
+            raise type(error)(f"{error}{earlier}")
 
 
 class CUDA:
@@ -208,7 +208,19 @@ class CUDA:
         if n == 0:
             return _nothing
         key = buffers, numbers, n <= 1, 1 << (n - 1).bit_length()
-        return self._launchers.get(key) or self._launchers.setdefault(key, launcher(self.driver, *key))
+        return self._launchers.get(key) or self._launchers.setdefault(key, self._launcher(*key))
+
+    def _launcher(self, *key: Any) -> Launch:
+        made = launcher(self.driver, *key)
+        if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") in ("", "0"):
+            return made
+
+        def waiting(*args: Any) -> None:
+            made(*args)
+            self.driver.synchronize(None)
+            self.told.look("")
+
+        return waiting
 
     def copy(self, to: Any, source: Any, nbytes: int) -> None:
         if nbytes:

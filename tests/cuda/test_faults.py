@@ -1,5 +1,7 @@
 """What a kernel on a device could not do is raised by the next call that waits, in the words of the CPU. In processes of their own."""
 
+import pytest
+
 from tests.cuda.test_emulated import run
 
 _PROGRAM = """
@@ -88,3 +90,71 @@ else:
 def test_a_class_or_a_row_that_is_none_is_told_to_who_waits() -> None:
     for emulate in "1", "deferred":
         assert run("-c", _LOSSES, emulate=emulate) == ""
+
+
+_BLOCKING = """
+import nbgrad as torch
+
+x = torch.ones(3, device="cuda")
+try:
+    x[torch.tensor([4], device="cuda")]
+except IndexError as error:
+    print(error)
+"""
+
+
+def test_a_launch_that_is_waited_for_raises_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    assert (
+        run("-c", _BLOCKING, emulate="deferred") == "index 4 is out of bounds for dimension 0 with size 3\n"
+    )
+
+
+_ALIKE = """
+import nbgrad as torch
+from nbgrad.kernels.cuda.emulated import ORDERS
+from nbgrad.memory import backend
+
+torch.manual_seed(0)
+at, values = torch.randint(4, (500,)), torch.randn(500)
+want = torch.zeros(4).index_add(0, at, values)
+there = [t.to("cuda") for t in (torch.zeros(4), at, values)]
+torch.use_deterministic_algorithms(True)
+for backend.of(torch.device("cuda", 0)).driver.order in ORDERS:
+    got = there[0].index_add(0, there[1], there[2])
+    assert torch.equal(got.cpu(), want)
+torch.use_deterministic_algorithms(False)
+assert torch.allclose(there[0].index_add(0, there[1], there[2]).cpu(), want, atol=1e-5)
+"""
+
+
+def test_sums_are_the_same_each_time_where_that_is_wanted() -> None:
+    assert run("-c", _ALIKE) == ""
+
+
+_APART = """
+import nbgrad as torch
+
+x, at = torch.arange(12.0).reshape(3, 4), torch.tensor([0, 1])
+there, at_there = x.to("cuda"), at.to("cuda")
+assert there[at].equal(there[at_there]) and there[x > 3].numel() == 8
+there.clone()[at] = x[0, 0]
+for call, words in (
+    (lambda: x[at_there], "indices should be either on cpu or on the same device as the indexed tensor (cpu)"),
+    (lambda: there.gather(0, at[None]), "Expected all tensors to be on the same device"),
+    (lambda: there.index_select(0, at), "Expected all tensors to be on the same device"),
+    (lambda: there.index_add(0, at_there, x[:2]), "Expected all tensors to be on the same device"),
+    (lambda: there.masked_select(x > 0), "Expected all tensors to be on the same device"),
+    (lambda: there.__setitem__(at, x[:2]), "Expected all tensors to be on the same device"),
+):
+    try:
+        call()
+    except RuntimeError as error:
+        assert words in str(error), error
+    else:
+        print("not refused:", words)
+"""
+
+
+def test_indices_between_brackets_may_be_on_the_cpu() -> None:
+    assert run("-c", _APART) == ""
