@@ -176,7 +176,7 @@ class _Transposed(_Convolution):
         if output_size is None:
             return self.output_padding
         before = input.dim() - self.dims if input.dim() == self.dims + 2 else 1
-        sizes = list(output_size)
+        sizes = output_size
         if len(sizes) == before + self.dims:
             sizes = sizes[before:]
         if len(sizes) != self.dims:

@@ -273,3 +273,9 @@ def convolution(
         return (out,)
 
     return convolve
+
+
+# PyTorch's names of what its node keeps.
+_record: Any = convolution.op  # type: ignore[attr-defined]
+_record.public = {**_record.public, "input": "input"}
+_record.shown = {"output_padding": lambda **settings: settings["output_padding"]}
