@@ -29,36 +29,41 @@ from nbgrad.kernels.cpu.half import from_half
 def @NAME@(start, stop, meta, o, x, first):
     channels, plane = meta[0], meta[1]
     step_n, step_c, step_d, step_h, step_w = meta[2], meta[3], meta[4], meta[5], meta[6]
-    size_d, size_h, size_w = meta[7], meta[8], meta[9]
+    size_d, size_h = meta[7], meta[8]
     by_d, by_h, by_w = meta[10], meta[11], meta[12]
     deep, high, wide = meta[13], meta[14], meta[15]
     many_d, many_h, many_w = meta[16], meta[17], meta[18]
     along = by_w * step_w
+    rows = 19 + many_d + many_h
     for u in range(start, stop):
         source = (first + u // channels) * step_n + u % channels * step_c
-        for row in range(many_d * many_h * many_w * deep * high):
-            q = u * plane + row * wide
-            phase = row // (deep * high)
-            d = row // high % deep * by_d + meta[19 + phase // (many_h * many_w)]
-            h = row % high * by_h + meta[19 + many_d + phase // many_w % many_h]
-            begin = meta[19 + many_d + many_h + phase % many_w]
-            left, right = wide, wide
-            if d >= 0 and d < size_d and h >= 0 and h < size_h:
-                left = min(wide, max(0, (by_w - 1 - begin) // by_w))
-                right = max(left, min(wide, (size_w - 1 - begin) // by_w + 1))
-            p = source + d * step_d + h * step_h + begin * step_w
-            for j in range(left):
-                o[q + j] = 0
-            if along == 1:
-                for j in range(left, right):
-                    o[q + j] = {plain}
-            else:
-                for j in range(left, right):
-                    o[q + j] = {apart}
-            for j in range(right, wide):
-                o[q + j] = 0
-        for j in range(many_d * many_h * many_w * deep * high * wide, plane):
-            o[u * plane + j] = 0
+        q = u * plane
+        for phase in range(many_d * many_h * many_w):
+            begin_d = meta[19 + phase // (many_h * many_w)]
+            begin_h = meta[19 + many_d + phase // many_w % many_h]
+            place = rows + phase % many_w
+            begin, low, top = meta[place], meta[place + many_w], meta[place + 2 * many_w]
+            for i in range(deep):
+                d = i * by_d + begin_d
+                for k in range(high):
+                    h = k * by_h + begin_h
+                    left, right = wide, wide
+                    if d >= 0 and d < size_d and h >= 0 and h < size_h:
+                        left, right = low, top
+                    p = source + d * step_d + h * step_h + begin * step_w
+                    for j in range(left):
+                        o[q + j] = 0
+                    if along == 1:
+                        for j in range(left, right):
+                            o[q + j] = {plain}
+                    else:
+                        for j in range(left, right):
+                            o[q + j] = {apart}
+                    for j in range(right, wide):
+                        o[q + j] = 0
+                    q += wide
+        for j in range(q, (u + 1) * plane):
+            o[j] = 0
 '''
 
 _BLOCKS = '''"""Lay weights out in blocks of {outs} channels that are computed together: their biases, then tap by tap."""
@@ -319,7 +324,7 @@ def @NAME@(start, stop, meta, o, x, odd):
 @cached(16)
 def margins(code: str) -> tuple[str, tuple[str, ...]]:
     """Of images into a room; `first` is the image that the room begins with. `meta` ends with where each phase begins in an image, in
-    each dimension."""
+    each dimension, and between which of its columns those of phases have elements of the image."""
     read = "from_half({})" if code == "f2" else "{}"
     plain, apart = read.format("x[p + j]"), read.format("x[p + j * along]")
     text = fill(_MARGINS, plain=plain, apart=apart)

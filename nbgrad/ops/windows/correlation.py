@@ -65,7 +65,10 @@ class _Room:
         self.dtype = dtypes.float32 if sp.dtype is dtypes.float16 else sp.dtype
         meta = [self.channels, self.plane, *sp.strides, *tuple(sp.shape)[2:], *by]
         meta += [self.deep, self.high, self.wide, *map(len, begins)]
-        self.meta = sp.backend.constants([*meta, *(b for of in begins for b in of)])
+        meta += [b for of in begins for b in of]
+        ends = [(-b, sp.shape[4] - b) for b in begins[2]]  # of the image, counted from where a phase begins
+        meta += [min(max(-(-end // by[2]), 0), self.wide) for pair in zip(*ends) for end in pair]
+        self.meta = sp.backend.constants(meta)
         source, signature = kernels.margins(sp.dtype.code)
         self.kernel = sp.backend.kernel(f"margins_{sp.dtype.code}", source, signature).address
         self.launch = sp.backend.launch(3, "q", sp.numel)
