@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from nbgrad.kernels import build, faults
+from nbgrad.kernels import build, faults, processor
 from nbgrad.kernels import launch as _launch
 from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
 from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
@@ -312,6 +312,11 @@ def valueless(name: str) -> NotImplementedError:
     return NotImplementedError(
         f"aten::{name}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered."
     )
+
+
+def vector_bits(serves: Backend) -> int | None:
+    """Of the tiles of products, which only the CPU has, and where its vectors are known."""
+    return processor.vector_bits() if serves is cpu else None
 
 
 def same(devices: Iterable[device]) -> None:

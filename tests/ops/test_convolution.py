@@ -123,7 +123,7 @@ def test_the_same_bits_by_vectors_of_any_width(
     widest = processor.vector_bits() or 0
     found = []
     for bits in (None, *[n for n in (128, 256, 512) if n <= widest]):
-        monkeypatch.setattr(correlation.processor, "vector_bits", lambda n=bits: n)
+        monkeypatch.setattr(processor, "vector_bits", lambda n=bits: n)
         made, back = T.empty_like(y), T.empty_like(x)
         correlation.narrow(x._spec, w._spec, b._spec, y._spec, geometry)(x, w, b, made)
         correlation.wide(y._spec, w._spec, None, x._spec, geometry)(y, w, None, back)

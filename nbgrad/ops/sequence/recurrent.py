@@ -16,8 +16,8 @@ from nbgrad.core.tensor import Tensor, edge, empty, requires
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.history.backward import run_backward
-from nbgrad.kernels import processor
 from nbgrad.kernels.cpu import recurrent as loops
+from nbgrad.memory.backend import vector_bits
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
@@ -39,17 +39,14 @@ Run = Callable[..., Any]
 # ---------------------------------------------------------------- kernels
 
 
-def _work(code: str, length: int) -> int:
-    return -(-length // loops.width(code, processor.vector_bits() or 0))
-
-
 @cached(1024)
 def _panels(weights: Spec, groups: int, columns: int, rows: int, down: int, along: int) -> Run:
     """What lays weights out as the kernels read them; steps count elements."""
     code, backend = weights.dtype.code, weights.backend
-    items = groups * _work(code, columns)
-    bits = processor.vector_bits() or 0
-    size = items * rows * loops.width(code, bits)
+    bits = vector_bits(backend) or 0
+    width = loops.width(code, bits)
+    items = groups * -(-columns // width)
+    size = items * rows * width
     source, codes = loops.packed(code, bits)
     address = backend.kernel(f"pack_{code}", source, codes).address
     launch, out = backend.launch(3, "", size), weights.like((size,))
@@ -85,7 +82,7 @@ class _Plan:
         self.meta = backend.constants([len(starts) - 1, batch, units, length, reverse, *starts])
         self.pieces = -(-batch // loops.ROWS)
         work = rows * gates * length if batch else 0
-        bits = processor.vector_bits() or 0
+        bits = vector_bits(backend) or 0
         made = [f(kind, code, bits, w_hr is not None) for f in (loops.forward, loops.backward)]
         self.address, self.back_address = [
             backend.kernel(

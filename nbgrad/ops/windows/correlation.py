@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.core.tensor import Tensor, empty, wrap
-from nbgrad.kernels import processor
 from nbgrad.kernels.cpu import convolution as kernels
 from nbgrad.kernels.tile import SHAPES
 from nbgrad.memory import dtypes
-from nbgrad.memory.backend import Backend, cpu
+from nbgrad.memory.backend import vector_bits
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.views.copy import copy_memory, to_dtype, zeros
@@ -276,7 +275,7 @@ def _part(
 ) -> _Part:
     backend, code = y.backend, y.dtype.code
     channels, count = y.shape[1] // groups, len(piece.places)
-    name, text, outs, strip, by = _summing(code, channels, count, _vector_bits(backend))
+    name, text, outs, strip, by = _summing(code, channels, count, vector_bits(backend))
     blocks = -(-channels // outs)
     by_group = w.strides[0] * (w.shape[0] // groups)
     source, signature = kernels.blocks(code, outs)
@@ -305,11 +304,6 @@ def _part(
         units,
         backend.constants(meta),
     )
-
-
-def _vector_bits(where: Backend) -> int | None:
-    """Of tiles, which only the CPU has, and where its vectors are known."""
-    return processor.vector_bits() if where is cpu else None
 
 
 def _summing(code: str, channels: int, count: int, bits: int | None) -> tuple[str, Any, int, int, int]:
@@ -360,7 +354,7 @@ def weights(y: Spec, x: Spec, w: Spec, geometry: Geometry) -> Callable[[Tensor, 
     room, places = _room_of_wide(x, (planes, rows, columns), tuple(taps), g)
     table = _all_channels(channels, room.plane, places)
     s = _Sums(room, table, planes, rows, columns, outs // g.groups, g.groups, channels * room.plane)
-    bits, exact = _vector_bits(y.backend), _by_loops(y, w.dense(), s)
+    bits, exact = vector_bits(y.backend), _by_loops(y, w.dense(), s)
     if bits is None or s.each < 4 or not y.numel or not len(table):
         return exact
     return _by_tiles(y, w.dense(), s, bits, exact)
