@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.family import family
 from nbgrad.kernels.faults import NUMBER, tell
 from nbgrad.kernels.templates import halves, read, write
 
@@ -137,27 +138,29 @@ _INDEX = """\
 """
 
 
-def _statement(move: str, code: str, at: str, guarded: bool = False) -> tuple[str, str]:
-    """A title and the line that moves an element."""
+def _statement(move: str, code: str, at: str, guarded: bool = False, owned: bool = False) -> tuple[str, str]:
+    """A title and the line that moves an element; `owned`, if the place is one of those that are `mine`, of `many` owners."""
     title, statement = _MOVES[move]
+    whose = f"if np.uint64({at}) % np.uint64(many) == np.uint64(mine): " if owned else ""
     if guarded and move == "add" and code in AT_ONCE:
-        return title, f"add_at(x, {at}, o[q])"
+        return title, f"{whose}add_at(x, {at}, o[q])"
     kind = "f4" if code == "f2" else code
     both = {"a": read(f"x[{at}]", code, kind, False), "b": read("o[q]", code, kind, False)}
     total = write(_COMBINED.get(move, ("", ""))[1].format(**both), code, kind)
-    return title, statement.format(p=at, sum=total)
+    return title, whose + statement.format(p=at, sum=total)
 
 
 @cached(64)
+@family
 def walk(
-    move: str, code: str, points: bool, indices: int = 0, guarded: bool = False
+    move: str, code: str, points: bool, indices: int = 0, guarded: bool = False, owned: bool = False
 ) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `code` is the element's, of which plain moves need only the size. With
     `points` there are no inner dimensions, which halves the time of a scatter. In place of offsets there may be so many `indices`, of
     which negative ones count from the end."""
     if guarded:
-        return _guarded(move, code, indices)
-    title, statement = _statement(move, code, "p" if points else "p + j * step")
+        return _guarded(move, code, indices, owned)
+    title, statement = _statement(move, code, "p" if points else "p + j * step", owned=owned)
     every = range(indices)
     names = [f"at{k}" for k in every] or ["at"]
     spot = " + ".join(f"(at{k}[b] + (size{k} if at{k}[b] < 0 else 0)) * step{k}" for k in every) or "at[b]"
@@ -172,8 +175,8 @@ def walk(
     return source, ("i8", "i8", "*i8", pointer, pointer, *["*i8"] * len(names))
 
 
-def _guarded(move: str, code: str, indices: int) -> tuple[str, tuple[str, ...]]:
-    title, statement = _statement(move, code, "p", True)
+def _guarded(move: str, code: str, indices: int, owned: bool) -> tuple[str, tuple[str, ...]]:
+    title, statement = _statement(move, code, "p", True, owned)
     names, looks = [f"at{k}" for k in range(indices)] or ["at"], indices > 0
     source = fill(
         _EACH,
@@ -220,10 +223,11 @@ def @NAME@(start, stop, meta, {flag}o, x, at):
 
 
 @cached(64)
-def grid(move: str, code: str, guarded: bool = False) -> tuple[str, tuple[str, ...]]:
+@family
+def grid(move: str, code: str, guarded: bool = False, owned: bool = False) -> tuple[str, tuple[str, ...]]:
     """The same where each element has an index of its own; `meta` is that of a rows kernel (`places.py`), then the step that an index of 1
     makes in x; of a `guarded` one also the size and the number of the dimension, and what is told of an index out of bounds."""
-    title, statement = _statement(move, code, "p + at[a] * step", guarded)
+    title, statement = _statement(move, code, "p + at[a] * step", guarded, owned)
     source = fill(
         _GRID,
         title=title,

@@ -450,6 +450,7 @@ def @NAME@(start, stop, meta, o, g, at, share):
 '''
 
 
+@family
 def add_rows(code: str) -> tuple[str, tuple[str, ...]]:
     """`meta` holds: indices, length of a row, the row that gets nothing (-1: none), whether what arrives is divided by `share`, and
     how many rows there are."""

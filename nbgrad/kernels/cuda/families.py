@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbgrad.kernels.cuda import lines, pointwise, reduce, rows, tiles
+from nbgrad.kernels.cuda import index, lines, pointwise, reduce, rows, tiles
 from nbgrad.kernels.cuda.own import Own
 from nbgrad.kernels.cuda.spread import respelled
 from nbgrad.kernels.family import Text
@@ -17,6 +17,9 @@ _FAMILIES: dict[str, Callable[..., Own | None]] = {
     "cpu.reduce.reduction": reduce.reduction,
     "cuda.products.product": tiles.product,
     "cpu.reduce.inner": reduce.inner,
+    "cpu.index.walk": index.walk,
+    "cpu.index.grid": index.grid,
+    "cpu.rows.add_rows": index.add_rows,
     "cpu.lines.extreme": lines.extreme,
     "cpu.lines.moments": lines.moments,
     "cpu.lines.logsumexp": lines.logsumexp,

@@ -43,9 +43,9 @@ class Kernel:
         from nbgrad.kernels.cuda.spread import Unspreadable, spread  # which takes Python's parser along
 
         made = own(self.name, self.source)
-        if made is not None and (made.alone or not alone):
+        if made is not None and (made.alone if alone else made.many):
             code = self.driver.load(self.name, made.source, made.params)
-            return Entry(code, 1, MOST, made.work)
+            return Entry(code, 1, made.most, made.work)
         try:
             text, params = spread(self.name, self.source, self.params, alone)
         except Unspreadable:

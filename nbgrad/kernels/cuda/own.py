@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 
 class Own(NamedTuple):
-    """`work` is how many elements a block takes, 0 if it takes an item. `alone` says that it also serves where the CPU has one thread,
-    which may be since there is one item, or since items write to the same memory."""
+    """`work` is how many elements a block takes, 0 if it takes an item. It serves where the CPU has `many` threads, and where it has one
+    `alone`: since there is one item, or since items write to the same memory. `most` bounds the blocks."""
 
     source: str
     params: tuple[str, ...]
     work: int = 0
+    many: bool = True
     alone: bool = True
+    most: int = 1 << 14
