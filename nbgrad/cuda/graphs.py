@@ -1,7 +1,7 @@
 """PyTorch's `torch.cuda.graphs`: work recorded once and launched again and again, which needs a GPU.
 
 A graph writes to the memory it was recorded with, which therefore is nobody else's as long as it lives. Numbers that the CPU gave to
-kernels stay what they were: what is drawn in a graph is drawn again, the same.
+kernels stay what they were; random numbers are new at each launch.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class CUDAGraph:
 
     _graph: Any  # and the constants that its kernels read
     _private: Private | None
+    _recording: gpu.Recording
     _stream: Stream
 
     def __new__(cls, keep_graph: bool = False) -> Any:
@@ -50,10 +51,12 @@ class CUDAGraph:
         serves = served(self._stream.device)
         serves.driver.begin(self._stream.cuda_stream)
         serves.pool.begin(self._stream.cuda_stream, self._private)
+        self._recording = serves.recordings[self._stream.cuda_stream] = gpu.Recording(serves)
 
     def capture_end(self) -> None:
         """What was asked until now is the graph."""
         serves = served(self._stream.device)
+        del serves.recordings[self._stream.cuda_stream]
         serves.pool.end(self._stream.cuda_stream)
         self._graph = serves.driver.end(self._stream.cuda_stream), serves.held()
 
@@ -65,6 +68,7 @@ class CUDAGraph:
         if self._graph is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         graph, _ = self._graph
+        self._recording.go_on()
         served(self._stream.device).driver.replay(graph, current_stream().cuda_stream)
 
     def reset(self) -> None:

@@ -22,6 +22,7 @@ from nbgrad.kernels import faults
 from nbgrad.kernels.cuda import probe
 from nbgrad.kernels.cuda.driver import AcceleratorError, Device
 from nbgrad.kernels.cuda.launch import Kernel, Launch, launcher, streams
+from nbgrad.memory import philox
 from nbgrad.memory.device import device, gpus
 from nbgrad.memory.pool import Pool
 
@@ -128,6 +129,26 @@ class _Told:
             raise type(error)(f"{error}{earlier}")
 
 
+class Recording:
+    """Of a graph, how far each launch of it goes in random streams. Kernels read where those stand in memory of the device."""
+
+    def __init__(self, serves: CUDA) -> None:
+        self._serves = serves
+        self._drawn: dict[philox.Philox, tuple[Buffer, int]] = {}
+
+    def take(self, stream: philox.Philox, steps: int) -> tuple[Buffer, int]:
+        """Where that is, and what a kernel's own steps begin with."""
+        stood, so_far = self._drawn.get(stream) or (self._serves.beside(np.zeros(16, np.uint8)), 0)
+        self._drawn[stream] = stood, so_far + steps
+        return stood, so_far
+
+    def go_on(self) -> None:
+        """Before each launch."""
+        for stream, (stood, steps) in self._drawn.items():
+            words = np.array(stream.take(steps), np.uint64)
+            self._serves.write(stood, words.view(np.uint8))
+
+
 class CUDA:
     """Tensors of one device."""
 
@@ -137,6 +158,7 @@ class CUDA:
     def __init__(self, index: int, driver: Device, keeps: bool = True) -> None:
         self.device, self.driver = device("cuda", index), driver
         self.pool, self.told = Pool(driver, index, keeps), _Told(self)
+        self.recordings: dict[int, Recording] = {}  # by the stream that is captured
         self._constants: WeakValueDictionary[tuple[int, ...], Buffer] = WeakValueDictionary()
         self._kernels: Table[tuple[str, str, tuple[str, ...]], Kernel] = Table("memory.gpu.kernels", None)
         self._launchers: Table[tuple[int, str, bool, int], Launch] = Table("memory.gpu.launchers", None)
@@ -179,11 +201,11 @@ class CUDA:
         key = tuple(numbers)
         found = self._constants.get(key)
         if found is None:
-            make = self._beside if self.pool.captures(streams.current) else self.from_host
+            make = self.beside if self.pool.captures(streams.current) else self.from_host
             found = self._constants[key] = make(np.array(key, np.int64).view(_bytes))
         return found
 
-    def _beside(self, array: Any) -> Buffer:
+    def beside(self, array: Any) -> Buffer:
         """On the default stream, done when this returns: a graph begins with what was there before."""
         captured, streams.current = streams.current, 0
         try:
@@ -192,6 +214,10 @@ class CUDA:
         finally:
             streams.current = captured
         return made
+
+    def recording(self) -> Recording | None:
+        """The graph that this thread's work is written down for."""
+        return self.recordings.get(streams.current) if self.recordings else None
 
     def held(self) -> list[Buffer]:
         """All constants that somebody has now."""

@@ -227,6 +227,11 @@ def record():
 assert "launches" not in null.asked(record)
 assert null.asked(graph.replay) == {"launches": 2, "graphs": 1}
 assert null.asked(graph.replay) == {"launches": 2, "graphs": 1}
+torch.rand(8, device="cuda")
+random = torch.cuda.CUDAGraph()
+with torch.cuda.graph(random):
+    z = torch.rand(8, device="cuda") + torch.randn(8, device="cuda")
+assert null.asked(random.replay) == {"launches": 3, "graphs": 1, "uploads": 1}  # of where the stream stands
 """
     )
 

@@ -224,6 +224,31 @@ assert before - cuda.memory_allocated() >= 3 * 512 and cuda.memory_reserved() ==
         )
 
 
+def test_graphs_draw_on() -> None:
+    """As the same calls without a graph."""
+    for emulate in ("1", "deferred"):
+        run(
+            "-c",
+            BEGIN
+            + """
+def draw():
+    return torch.rand(5, device="cuda"), torch.randn(700, device="cuda"), torch.randint(0, 9, (3,), device="cuda")
+
+torch.manual_seed(3)
+want = [[t.tolist() for t in draw()] for _ in range(3)]
+graph = cuda.CUDAGraph()
+with cuda.graph(graph):
+    drawn = draw()
+torch.manual_seed(3)
+for numbers in want:
+    graph.replay()
+    assert [t.tolist() for t in drawn] == numbers
+assert torch.rand(1, device="cuda").item() != want[0][0][0]
+""",
+            emulate=emulate,
+        )
+
+
 def test_a_graphed_module_trains() -> None:
     run(
         "-c",

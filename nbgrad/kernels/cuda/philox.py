@@ -19,16 +19,16 @@ W = np.uint64
 F = np.{real}
 
 
-def @NAME@(start, stop, o, n, threads, turns, seed, offset{operands}):
+def @NAME@(start, stop, o{stood}, n, threads, turns, seed, offset{operands}):
     for t in range(start, stop):
         for turn in range(turns):
-            at = offset // 4 + turn
+            at = {offset} // 4 + turn
             c0 = U(at & 0xFFFFFFFF)
             c1 = U(at >> 32)
             c2 = U(t)
             c3 = U(0)
-            k0 = U(seed & 0xFFFFFFFF)
-            k1 = U((seed >> 32) & 0xFFFFFFFF)
+            k0 = U({seed} & 0xFFFFFFFF)
+            k1 = U(({seed} >> 32) & 0xFFFFFFFF)
             for a_round in range(10):
                 one = W(0xD2511F53) * W(c0)
                 two = W(0xCD9E8D57) * W(c2)
@@ -102,8 +102,9 @@ def _drawn(kind: str, code: str) -> Lines:
 
 
 @cached(64)
-def source(kind: str, code: str, close: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes of a distribution's elements in a dtype."""
+def source(kind: str, code: str, close: bool = False, captured: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes of a distribution's elements in a dtype. In a graph the kernel reads at each launch where the stream
+    stands, as a second operand: the seed, and what is to be added to its own offset."""
     real, count = ("float64" if code == "f8" else "float32"), unroll(kind, code)
     made, letters = _MADE[kind]
     number = "i8" if kind in INTEGERS else "b1" if kind == "bernoulli" else "f8" if code == "f8" else "f4"
@@ -121,12 +122,15 @@ def source(kind: str, code: str, close: bool = False) -> tuple[str, tuple[str, .
         title=kind,
         imports=halves((code,)),
         real=real,
+        stood=", stood" * captured,
+        seed="stood[0]" if captured else "seed",
+        offset="(offset + stood[1])" if captured else "offset",
         operands="".join(f", n{k}" for k in range(len(letters))),
         values=_drawn(kind, code),
         stores=stores,
     )
     given = ["f8" if letter == "d" else "i8" for letter in letters]
-    return text, ("i8", "i8", "*" + code, *["i8"] * 5, *given)
+    return text, ("i8", "i8", "*" + code, *["*i8"] * captured, *["i8"] * 5, *given)
 
 
 def _stored(number: str, code: str) -> str:

@@ -51,17 +51,20 @@ def _most(served: Any) -> int:
 
 
 @cached(PLANS)
-def _drawing(served: Any, kind: str, code: str, n: int, close: bool) -> tuple[Callable[..., None], int]:
-    """What draws `n` elements into a buffer, and how far that takes a stream."""
+def _drawing(
+    served: Any, kind: str, code: str, n: int, close: bool, captured: bool
+) -> tuple[Callable[..., None], int]:
+    """What draws `n` elements into a buffer, or in a graph into the first of two, and how far that takes a stream."""
     threads = _THREADS * min(-(-n // _THREADS), _most(served))
     turns = (n - 1) // (threads * templates.unroll(kind, code)) + 1
     address = served.kernel(
-        f"philox_{kind}_{code}{'_close' * close}", *templates.source(kind, code, close)
+        f"philox_{kind}_{code}{'_close' * close}{'_captured' * captured}",
+        *templates.source(kind, code, close, captured),
     ).address
-    launch = served.launch(1, "qqqqq" + templates.numbers(kind), threads)
+    launch = served.launch(1 + captured, "qqqqq" + templates.numbers(kind), threads)
 
-    def run(made: Any, seed: int, offset: int, *numbers: float) -> None:
-        launch(address, threads, made, n, threads, turns, seed, offset, *numbers)
+    def run(made: tuple[Any, ...], seed: int, offset: int, *numbers: float) -> None:
+        launch(address, threads, *made, n, threads, turns, seed, offset, *numbers)
 
     return run, 4 * turns
 
@@ -70,9 +73,15 @@ def _draw(t: Tensor, generator: Any, kind: str, *numbers: float, close: bool = F
     """Fill a tensor that lies contiguous."""
     sp = t._spec
     if sp.numel:
-        run, steps = _drawing(sp.backend, kind, sp.dtype.code, sp.numel, close)
-        seed, offset = stream_of(generator, sp).take(steps)
-        run(t._buf, _random._signed(seed), offset, *numbers)
+        served: Any = sp.backend
+        stream, graph = stream_of(generator, sp), served.recording()
+        run, steps = _drawing(served, kind, sp.dtype.code, sp.numel, close, graph is not None)
+        if graph is None:
+            seed, offset = stream.take(steps)
+            run((t._buf,), _random._signed(seed), offset, *numbers)
+        else:
+            stood, offset = graph.take(stream, steps)
+            run((t._buf, stood), 0, offset, *numbers)
     return t
 
 
