@@ -14,6 +14,7 @@ from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
 from nbgrad.kernels.cpu.walk import opening
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, halves, read, vmath_helpers, write
 
 WIDTH = 8  # neighbours that `prefix.py`, which imports Numba, takes at a time
@@ -57,6 +58,7 @@ def @NAME@(start, stop, meta, o, x{more}):
 
 
 @cached(256)
+@family
 def scan(
     kind: str, code: str, accumulator: str, out: str, width: int, together: bool
 ) -> tuple[str, tuple[str, ...]]:
@@ -107,6 +109,7 @@ _NEIGHBOURS = {"cumsum": ("running_sums", "u + v"), "cumprod": ("running_product
 
 
 @cached(64)
+@family
 def along(
     kind: str, code: str, accumulator: str, out: str, reverse: bool, runs: bool = False
 ) -> tuple[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbgrad.kernels.cuda import index, lines, pointwise, reduce, rows, tiles
+from nbgrad.kernels.cuda import index, lines, pointwise, reduce, rows, scan, tiles
 from nbgrad.kernels.cuda.own import Own
 from nbgrad.kernels.cuda.spread import respelled
 from nbgrad.kernels.family import Text
@@ -20,6 +20,8 @@ _FAMILIES: dict[str, Callable[..., Own | None]] = {
     "cpu.index.walk": index.walk,
     "cpu.index.grid": index.grid,
     "cpu.rows.add_rows": index.add_rows,
+    "cpu.scan.scan": scan.scan,
+    "cpu.scan.along": scan.along,
     "cpu.lines.extreme": lines.extreme,
     "cpu.lines.moments": lines.moments,
     "cpu.lines.logsumexp": lines.logsumexp,
