@@ -16,13 +16,25 @@ pytestmark = pytest.mark.gpu
 
 
 def on_device(*names: str, under: tuple[str, ...] = ()) -> dict[str, str]:
-    """What is said of each case, in a process of its own, as an error of a kernel ends all that uses the device."""
-    command = [*under, sys.executable, "-X", "faulthandler", "-m", "tests.cuda.on_device", *names]
+    """What is said of each case in a word, or all of it if that is bad; in a process of its own, as an error of a kernel ends all that
+    uses the device."""
+    command = [
+        *under,
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-m",
+        "tests.cuda.on_device",
+        "--order",
+        "0",
+        *names,
+    ]
     env = {k: v for k, v in os.environ.items() if k != "NBGRAD_CUDA_EMULATE"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     lines = [line for line in done.stdout.splitlines() if not line.startswith("=====")]
-    return dict(line.split(" ", 1) for line in lines)
+    said = dict(line.split(" ", 1) for line in lines)
+    return {name: text if text.startswith("WRONG") else text.split()[0] for name, text in said.items()}
 
 
 def test_smoke() -> None:

@@ -59,6 +59,8 @@ class _Made(dict[int, Any]):
 
 
 class Real:
+    """`uploads` and `downloads` count what went over."""
+
     def __init__(self, index: int) -> None:
         probe.check()
         if index >= probe.devices():
@@ -70,6 +72,7 @@ class Real:
         self._names: Table[Any, str] = Table("kernels.cuda.real.names", None)
         self._last: Any = None
         self._told = False
+        self.uploads = self.downloads = 0
         self._pinned: dict[int, int] = {}
         self._device = core.Device(index)
         self._enter()
@@ -143,6 +146,7 @@ class Real:
             self.synchronize(stream)
 
     def send(self, to: int, array: Any, stream: int) -> None:
+        self.uploads += 1
         self._call("cuMemcpyHtoDAsync", to, _address(array), array.nbytes, stream)
 
     def download(self, array: Any, source: int, stream: int) -> None:
@@ -150,6 +154,7 @@ class Real:
         self.synchronize(stream)
 
     def fetch(self, array: Any, source: int, stream: int) -> None:
+        self.downloads += 1
         self._call("cuMemcpyDtoHAsync", _address(array), source, array.nbytes, stream)
 
     def pin(self, nbytes: int) -> int:
