@@ -149,6 +149,38 @@ def test_what_is_not_finite_stays_where_it_is() -> None:
         assert w.grad[-1, 0, :, 2].tolist() == [9.0, 12.0, 9.0]
 
 
+@pytest.mark.oracle
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_channels_lie_last_where_pytorchs_do(torch: ModuleType, dims: int, transposed: bool) -> None:
+    sizes = [
+        (2, 4, 6, 3, 1),
+        (1, 4, 6, 1, 1),
+        (2, 1, 6, 3, 1),
+        (2, 4, 4, 3, 4),
+        (1, 1, 1, 3, 1),
+        (2, 4, 6, 3, 2),
+    ]
+    order = (0, dims + 1, *range(1, dims + 1))
+
+    def found(t: ModuleType, of: Any, dtype: str, x_last: bool, w_last: bool) -> Any:
+        count, before, after, taps, groups = of
+        shapes = (count, before, *(5,) * dims), (after, before // groups, *(taps,) * dims)
+        if transposed:
+            shapes = shapes[0], (before, after // groups, *(taps,) * dims)
+        operands = []
+        for shape, last in zip(shapes, (x_last, w_last), strict=True):
+            n, c, *size = shape
+            values = t.ones(*((n, *size, c) if last else shape), dtype=getattr(t, dtype))
+            operands.append(values.permute(order) if last else values)
+        name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
+        y = getattr(t.nn.functional, name)(*operands, groups=groups)
+        return y.stride(), y.sum().item()
+
+    for of in itertools.product(sizes, ["float32", "float64"], [False, True], [False, True]):
+        assert found(T, *of) == found(torch, *of), of
+
+
 def test_a_bias_that_is_no_line() -> None:
     x, w = T.arange(12.0).view(1, 1, 3, 4), T.ones(3, 1, 2, 2)
     wide = T.arange(6.0)

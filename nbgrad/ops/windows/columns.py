@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from nbgrad.core.op import LINEAR
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.tensor import Tensor, wrap
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
@@ -64,7 +64,7 @@ def _columns(input: Tensor, *, kernel_size: Ints, dilation: Ints, padding: Ints,
     shown = window.view(constant_pad_nd(input, (wide, wide, high, high)), blocks)
     *images, channels = tuple(input.shape)[:-2]
     got = reshape(clone(shown), (*images, channels * prod(kernel_size), prod(blocks)))
-    return got.contiguous()
+    return wrap(got._buf, got._spec)  # a copy, and no view of one
 
 
 @differentiable(

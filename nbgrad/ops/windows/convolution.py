@@ -14,7 +14,8 @@ from nbgrad.core.op import PRODUCT
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import prepared_several
-from nbgrad.memory.layout import Ints
+from nbgrad.memory.dtypes import float32
+from nbgrad.memory.layout import Ints, contiguous_strides
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.pointwise.operators import add
 from nbgrad.ops.reduce import sums as r
@@ -23,6 +24,8 @@ from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
 from nbgrad.ops.windows import correlation
 from nbgrad.ops.windows.correlation import Geometry
+from nbgrad.ops.windows.extremes import _channels_last
+from nbgrad.ops.windows.refusals import Settings, by_library
 
 # ---------------------------------------------------------------- the three sums
 
@@ -160,6 +163,14 @@ def _result(
     return (input.shape[0], channels if input.shape[1] else 0, *sizes)
 
 
+def _channels_lie_last(input: Spec, weight: Spec, s: Settings) -> bool:
+    """As PyTorch chooses: where those of the images do, or of the weights; of volumes, if its library computes them."""
+    volume = input.ndim == 5
+    if input.ndim < 4 or (volume and not (input.dtype is float32 and by_library(input, weight, s))):
+        return False
+    return _channels_last(input) or _channels_last(weight)
+
+
 def _each_convolution(
     has: Any, input: Tensor, weight: Tensor, bias: Tensor | None, **settings: Any
 ) -> tuple[Tensor]:
@@ -261,6 +272,11 @@ def convolution(
     """Operands having been checked."""
     geometry = Geometry(stride, padding, dilation, groups)
     made = input.like(_result(input, weight, geometry, transposed, output_padding))
+    settings = Settings(stride, padding, dilation, transposed, output_padding, groups)
+    if made.numel and _channels_lie_last(input, weight, settings):
+        count, channels, *size = tuple(made.shape)
+        last = contiguous_strides((count, *size, channels))
+        made = made.like(strides=(last[0], last[-1], *last[1:-1]))
     if not made.numel:
         return lambda *_: (empty(made),)
     cast = bias is not None and bias.dtype is not made.dtype

@@ -164,18 +164,18 @@ def _named(word: str, values: Sequence[int], fill: int = 1) -> str:
 
 def _check_types(input: Spec, weight: Spec, bias: Spec | None, s: Settings) -> None:
     d = input.dtype
-    lacking = _lacking(d, input.ndim == 5, s)
+    lacking = _lacking(d, tuple(weight.shape)[2:], s)
     if lacking:
         raise NotImplementedError(f"\"{lacking}\" not implemented for '{d.scalar_name}'")
     if weight.dtype is not d:
-        if d is dtypes.float32 and _by_library(input, weight, s):
+        if d is dtypes.float32 and by_library(input, weight, s):
             raise RuntimeError(_other_types(d, "weight", weight.dtype))
         raise RuntimeError(f"expected scalar type {d.scalar_name} but found {weight.dtype.scalar_name}")
-    if bias is not None and bias.dtype is not d and d is dtypes.float32 and _by_library(input, weight, s):
+    if bias is not None and bias.dtype is not d and d is dtypes.float32 and by_library(input, weight, s):
         raise RuntimeError(_other_types(d, "bias", bias.dtype))
 
 
-def _by_library(input: Spec, weight: Spec, s: Settings) -> bool:
+def by_library(input: Spec, weight: Spec, s: Settings) -> bool:
     """Whether PyTorch leaves a convolution of float32 to a library, which has words of its own."""
     batch, (*_, high, wide) = input.shape[0], (1, *tuple(weight.shape)[2:])
     small = high == wide == 1 and batch < 16 and max(*s.stride, *s.dilation) == 1 and get_num_threads() == 1
@@ -184,15 +184,18 @@ def _by_library(input: Spec, weight: Spec, s: Settings) -> bool:
     )
 
 
-def _lacking(d: dtype, volume: bool, s: Settings) -> str:
+def _lacking(d: dtype, taps: Ints, s: Settings) -> str:
     """The kernel of PyTorch's that does not know this dtype."""
+    volume = len(taps) == 3
     if d.is_floating_point or d is dtypes.int64:
         return ""
     if s.transposed:
         return f"slow_conv_transpose{3 if volume else 2}d_out_cpu"
     if max(s.dilation) > 1:
         return "slow_conv_dilated<>"
-    return ("compute_columns3d" if volume else "slow_conv2d_cpu") if d is dtypes.bool_ else ""
+    if d is not dtypes.bool_:
+        return ""
+    return "compute_columns3d" if volume and max(taps) > 1 else f"slow_conv{3 if volume else 2}d_cpu"
 
 
 def _other_types(d: dtype, word: str, other: dtype) -> str:
