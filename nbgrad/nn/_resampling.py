@@ -123,7 +123,7 @@ def interpolate(
             check("adaptive_avg_pool1d", (input, outs), {})
         return _AREA[input.ndim](input, outs)
     _check_mode(input, mode, bool(align_corners), antialias)
-    return _resampled(input, mode, outs, factors, bool(align_corners), antialias)
+    return _resampled(input, mode, outs, factors, bool(align_corners), bool(antialias))
 
 
 def _resampled(

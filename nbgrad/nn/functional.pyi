@@ -351,7 +351,7 @@ def fold(
     stride: Sequence[_int] | _int = 1,
 ) -> Tensor: ...
 def fractional_max_pool2d(
-    input: Tensor,
+    input: Any,
     kernel_size: Any,
     output_size: Any | None = None,
     output_ratio: Any | None = None,
@@ -359,7 +359,7 @@ def fractional_max_pool2d(
     _random_samples: Any | None = None,
 ) -> Tensor: ...
 def fractional_max_pool2d_with_indices(
-    input: Tensor,
+    input: Any,
     kernel_size: Any,
     output_size: Any | None = None,
     output_ratio: Any | None = None,
@@ -367,7 +367,7 @@ def fractional_max_pool2d_with_indices(
     _random_samples: Any | None = None,
 ) -> Tensor: ...
 def fractional_max_pool3d(
-    input: Tensor,
+    input: Any,
     kernel_size: Any,
     output_size: Any | None = None,
     output_ratio: Any | None = None,
@@ -375,7 +375,7 @@ def fractional_max_pool3d(
     _random_samples: Any | None = None,
 ) -> Tensor: ...
 def fractional_max_pool3d_with_indices(
-    input: Tensor,
+    input: Any,
     kernel_size: Any,
     output_size: Any | None = None,
     output_ratio: Any | None = None,

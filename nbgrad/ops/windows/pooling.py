@@ -276,7 +276,7 @@ def _with_default(output_size: Any, input: Tensor) -> Any:
 def _outs(name: str, output_size: Any, input: Tensor) -> Ints:
     wanted = _with_default(output_size, input)
     check(f"inner.{name}", (input, wanted), {})
-    return sizes(wanted)
+    return (wanted,) * int(name[-2]) if isinstance(wanted, int) else tuple(wanted)
 
 
 def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Tensor:
@@ -300,9 +300,9 @@ def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Tensor:
 
 
 def _all_of(name: str, outs: Ints, dims: int, words: str) -> Ints:
-    if len(outs) not in (1, dims):
+    if len(outs) != dims:
         raise RuntimeError(f"{name}{words} must be {dims}")
-    return outs * dims if len(outs) == 1 else outs
+    return outs
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
@@ -435,6 +435,7 @@ def _lp_pool(input: Tensor, dims: int, norm_type: float, kernel: Any, stride: An
         return max_pool(e.abs(input), kernel, stride, 0, 1, ceil)
     if norm_type == -inf:
         return e.neg(max_pool(e.neg(e.abs(input)), kernel, stride, 0, 1, ceil))
+    check(f"nn.functional.avg_pool{dims}d", (input, kernel, stride, 0, ceil), {})
     out = avg_pool(e.pow(input, norm_type), kernel, stride, 0, ceil)
     return e.pow(e.mul(e.mul(e.sign(out), relu(e.abs(out))), count), 1.0 / norm_type)
 
