@@ -124,6 +124,8 @@ def _check_dimensions(input: Tensor, p: int, out: Tensor | None) -> None:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input.dtype is dtypes.bool_:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
+    if p * input.itemsize >= 1 << 63:  # of which PyTorch makes a list first
+        raise RuntimeError(f"Storage size calculation overflowed with sizes=[{p}]")
     if out is not None and not out.dtype.is_floating_point:
         result = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
         words = f"{input.dtype.scalar_name} can't be cast to the desired output type {result.scalar_name}"
