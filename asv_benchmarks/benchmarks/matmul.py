@@ -1,4 +1,4 @@
-"""Products: square matrices from 4 to 1024, and the other forms that a product takes, alone and with their gradients."""
+"""Products: square matrices from 4 to 1024, long and thin ones however they lie, and the other forms that a product takes."""
 
 from __future__ import annotations
 
@@ -30,6 +30,54 @@ class Square:
         self.T.autograd.grad(self.leaves[0] @ self.leaves[1], self.leaves, self.ones)
 
 
+# Rows, columns and depth.
+SHAPES = (
+    (64, 10, 128),
+    (1, 1024, 1024),
+    (1024, 1, 1024),
+    (4, 1024, 1024),
+    (64, 1000, 512),
+    (4096, 128, 128),
+    (128, 128, 4096),
+)
+
+
+class Shapes:
+    """The second operand is turned in `nt`, the first in `tn`."""
+
+    params = (
+        LIBS,
+        some("x".join(map(str, shape)) for shape in SHAPES),
+        some(("nn", "nt", "tn")),
+        some(("float32", "float64")),
+    )
+    param_names = ("lib", "shape", "way", "dtype")
+
+    def setup(self, lib: str, shape: str, way: str, dtype: str) -> None:
+        T = library(lib)
+        m, n, k = map(int, shape.split("x"))
+        kind = getattr(T, dtype)
+        self.a = T.randn(k, m, dtype=kind).t() if way == "tn" else T.randn(m, k, dtype=kind)
+        self.b = T.randn(n, k, dtype=kind).t() if way == "nt" else T.randn(k, n, dtype=kind)
+        self.time_alone(lib, shape, way, dtype)
+
+    def time_alone(self, lib: str, shape: str, way: str, dtype: str) -> None:
+        self.a @ self.b
+
+
+class Integers:
+    params = (LIBS, some((256, 16)), some(("int64", "int32", "uint8")))
+    param_names = ("lib", "n", "dtype")
+
+    def setup(self, lib: str, n: int, dtype: str) -> None:
+        T = library(lib)
+        self.a, self.b = (T.randint(0, 9, (n, n), dtype=getattr(T, dtype)) for _ in range(2))
+        self.time_alone(lib, n, dtype)
+
+    def time_alone(self, lib: str, n: int, dtype: str) -> None:
+        self.a @ self.b
+
+
 # name: (the product, the shapes of its operands)
 FORMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "dot": (lambda T, x, y: T.dot(x, y), ((1000,), (1000,))),
@@ -41,8 +89,14 @@ FORMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "every_second_row": (lambda T, x, y: x[::2] @ y, ((256, 128), (128, 128))),
     "addmm": (lambda T, x, y, z: T.addmm(z, x, y), ((32, 64), (64, 64), (64,))),
     "linear": (lambda T, x, w, b: T.nn.functional.linear(x, w, b), ((32, 64), (64, 64), (64,))),
+    "linear_wide": (
+        lambda T, x, w, b: T.nn.functional.linear(x, w, b),
+        ((256, 784), (512, 784), (512,)),
+    ),
     "linear_3d": (lambda T, x, w, b: T.nn.functional.linear(x, w, b), ((8, 64, 128), (128, 128), (128,))),
     "bmm": (lambda T, x, y: T.bmm(x, y), ((64, 32, 32), (64, 32, 32))),
+    "bmm_64": (lambda T, x, y: T.bmm(x, y), ((64, 64, 64), (64, 64, 64))),
+    "bmm_turned": (lambda T, x, y: T.bmm(x, y.mT), ((64, 64, 64), (64, 64, 64))),
     "bmm_4x4": (lambda T, x, y: T.bmm(x, y), ((1000, 4, 4), (1000, 4, 4))),
     "batch_with_matrix": (lambda T, x, y: x @ y, ((64, 32, 128), (128, 128))),
     "batch_broadcast": (lambda T, x, y: x @ y, ((8, 1, 32, 32), (8, 32, 32))),
