@@ -600,7 +600,7 @@ HELPERS: dict[str, dict[str, Emit]] = {
         **{f"gemm_{code}": _blas(code, "wwwiii1pipi0pi") for code in ("f4", "f8")},
         **{f"gemv_{code}": _blas(code, "wwii1pipi0pi") for code in ("f4", "f8")},
     },
-    "cpu.tile": {name: _tile(name) for name in tile.NAMES} | {"full_width": _full_width},
+    "cpu.tile": {name: _tile(name) for name in tile.functions()} | {"full_width": _full_width},
     "cpu.places": {"places": _places},
     "cpu.prefix": {
         **{"running_sums": _sums(False), "running_sums_back": _sums(True)},

@@ -146,13 +146,13 @@ class Tiled(NamedTuple):
 
 
 def by_tiles(integers: bool) -> bool:
-    """Whether the tile, or rows, are to multiply. They are quicker than BLAS, but for vectors, where BLAS's bits depend on how many threads
-    there are; of integers NumPy has no more than loops (256 x 256 x 256 of int64: 12 to 45 ms, the tile 0.33). Over PyTorch's
+    """Whether the tile, or rows, are to multiply. They are quicker than BLAS, or as quick with vectors, where BLAS's bits depend on how
+    many threads there are; of integers NumPy has no more than loops (256 x 256 x 256 of int64: 12 to 45 ms, the tile 0.33). Over PyTorch's
     time, float32, one thread of a Zen 5 (rows x columns x depth: with AVX-512, with AVX2; BLAS):
 
     16 x 16 x 16: .33, .31; .46. 64 x 64 x 64: .39, .68; .79. 256 x 256 x 256: .42, .82; .87. 1024 x 1024 x 1024: .49, .89; .87.
     4 x 1024 x 1024: .28, .53; .76. 32 x 10 x 512: .20, .34; .36. 64 x 1000 x 512: .44, .82; .89. 1 x 64 x 64: .27, .20; .25.
-    1 x 1024 x 1024: .96, 1.02; .90. 64 x 1 x 64: .49, .49; .38. 1024 x 1 x 1024: .96, .93; .84. 3000 x 1 x 100: 1.37, 1.38; .77.
+    1 x 1024 x 1024: .96, 1.02; .90. 64 x 1 x 64: .38; .39. 1024 x 1 x 1024: .92; .81. 3000 x 1 x 100: .82; .78. 1 x 1 x 100000: 1.17; 1.06.
     NEON: not measured.
     """
     bits = processor.vector_bits()
@@ -161,17 +161,17 @@ def by_tiles(integers: bool) -> bool:
 
 def dots(code: str, x: Matrix, batch: int, steps: tuple[int, int]) -> Product:
     """`batch` products of matrices, whose rows lie in steps of 1, with vectors that do."""
-    (rows, k), row = x[:2], x[2]
+    (rows, k), row, size = x[:2], x[2], int(code[1])
     work = batch * rows * k
     launch = launcher(4, "", work > _PARALLEL_GEMV, quick=work <= _FEW_READ)
-    numbers = np.array([rows, k, steps[0], row, steps[1]], np.int64).view(np.uint8)
-    return Product(launch, _dots_kernel(code), batch * rows, numbers)
+    numbers = [rows, k, size * steps[0], size * row, size * steps[1]]
+    return Product(launch, _dots_kernel(code), batch * rows, np.array(numbers, np.int64).view(np.uint8))
 
 
 @cached(4)
 def _dots_kernel(code: str) -> int:
     source, params = texts.dots(code)
-    return build.kernel(f"dots_{code}", source, params, contract=True).address
+    return build.kernel(f"dots_{code}", source, params, unrolled=None if code[0] == "f" else True).address
 
 
 def _counts(shape: tuple[int, int], steps: tuple[int, int]) -> tuple[int, int]:

@@ -14,6 +14,8 @@ what is negative becomes 0. Of integers it is sums of products, which wrap.
 `move_f4_2x16(source, source_step, to, to_step, rows, columns)` copies that many columns of at most two vectors, with zeros behind.
 `turn_f4_16(source, source_step, have, to, to_step, k)` writes `k` rows of 16 numbers, of which each comes from another line; of the lines,
 too, those beyond are the last again. It writes whole blocks: up to 15 rows more.
+`dots_f4_4x2x8(k, a, row, b, have, to)` multiplies each of 4 rows by one vector: a row's sum is that of 16 chains, which meet in pairs. That
+shape is the same on all machines, since bits depend on it.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ SHAPES: dict[int, dict[str, Shape]] = {
 
 OUTER = ("k", "a", "row", "along", "b", "ldb", "c", "ldc", "have", "columns", "how", "d", "ldd")
 MOVE = ("source", "source_step", "to", "to_step", "rows", "columns")
+DOTS = ("k", "a", "row", "b", "have", "to")
 TURN = ("source", "source_step", "have", "to", "to_step", "k")
 
 
@@ -269,6 +272,47 @@ def _turn(w: _Text) -> None:
     _again(w, "%k")
 
 
+def _dots(w: _Text) -> None:
+    rows, n, v = 4, w.lanes, w.vector
+    far, cells = n * w.size, [(i, j) for i in range(rows) for j in range(2)]
+    a = w.rows_of("%a", "%row", rows, "%have")
+    to = w.rows_of("%to", str(w.size), rows, "%have")
+    w.made(f"and i64 %k, {-2 * n}", "%whole")
+    w.made("icmp slt i64 0, %whole", "%some")
+    w.line("br i1 %some, label %loop, label %tail")
+
+    def added(at: str, sums: str, names: str, masks: tuple[str, str]) -> None:
+        for j, mask in enumerate(masks):
+            there = w.place(at, j * far)
+            y = w.load(w.place("%b", there), mask)
+            for i in range(rows):
+                w.fma(w.load(w.place(a[i], there), mask), y, f"{sums}{i}.{j}", f"{names}{i}.{j}")
+
+    w.line("loop:")
+    for counter in ("n", "at"):
+        w.made(f"phi i64 [ 0, %entry ], [ %{counter}1, %loop ]", f"%{counter}")
+    for i, j in cells:
+        w.made(f"phi {v} [ zeroinitializer, %entry ], [ %next{i}.{j}, %loop ]", f"%sum{i}.{j}")
+    added("%at", "%sum", "%next", ("", ""))
+    w.made(f"add i64 %n, {2 * n}", "%n1")
+    w.made(f"add i64 %at, {2 * far}", "%at1")
+    w.made("icmp slt i64 %n1, %whole", "%again")
+    w.line("br i1 %again, label %loop, label %tail")
+    w.line("tail:")
+    w.made("phi i64 [ 0, %entry ], [ %at1, %loop ]", "%behind")
+    for i, j in cells:
+        w.made(f"phi {v} [ zeroinitializer, %entry ], [ %next{i}.{j}, %loop ]", f"%so_far{i}.{j}")
+    w.made("sub i64 %k, %whole", "%rest")
+    added("%behind", "%so_far", "%all", (w.mask("%rest", 0), w.mask("%rest", n)))
+    for i in range(rows):
+        total, apart = w.made(f"fadd {v} %all{i}.0, %all{i}.1"), n // 2
+        while apart:
+            total = w.made(f"fadd {v} {total}, {w.shuffled(total, total, [k ^ apart for k in range(n)])}")
+            apart //= 2
+        one = w.made(f"extractelement {v} {total}, i32 0")
+        w.line(f"store {w.kind} {one}, ptr {w.pointer(to[i])}, align {w.size}")
+
+
 class _Named(NamedTuple):
     params: tuple[str, ...]
     code: str
@@ -297,20 +341,24 @@ def _named() -> Iterator[tuple[str, _Named]]:
                 write = partial(_move, vectors=vectors)
                 yield f"move_{code}_{vectors}x{lanes}", _Named(MOVE, code, lanes, write)
             yield f"turn_{code}_{lanes}", _Named(TURN, code, lanes, _turn)
+    for code, lanes in (("f4", 8), ("f8", 4)):
+        yield f"dots_{code}_4x2x{lanes}", _Named(DOTS, code, lanes, _dots)
 
 
-_WRITERS = dict(_named())
-NAMES = tuple(_WRITERS)
+@cached(1)
+def functions() -> dict[str, _Named]:
+    """What there is, by name."""
+    return dict(_named())
 
 
 def params(name: str) -> tuple[str, ...]:
-    return _WRITERS[name].params
+    return functions()[name].params
 
 
 @cached(None)
 def definitions(name: str) -> dict[str, str]:
     """The function and the intrinsics that it calls, by name."""
-    names, code, lanes, write = _WRITERS[name]
+    names, code, lanes, write = functions()[name]
     w = _Text(code, lanes)
     write(w)
     return w.declared | {name: w.text(name, names)}

@@ -26,7 +26,10 @@ from tests.support import T
 
 # What counts along, and so is for one thread; what the host does.
 COUNTS = {"bounds", "count_b1", "nonzero_b1"}
-HOST = {f"{by}_{code}" for by in ("product", "tiles") for code in ("f4", "f8", "i4", "i8")}
+HOST = {f"{by}_{code}" for by in ("product", "tiles") for code in ("f4", "f8", "i4", "i8")} | {
+    "dots_f4",
+    "dots_f8",
+}
 DTYPES = {
     **{"f2": np.uint16, "f4": np.float32, "f8": np.float64, "b1": np.bool_, "u1": np.uint8, "u4": np.uint32},
     **{"i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64},

@@ -142,6 +142,18 @@ def test_un_jitted_it_is_the_same_product(code: str) -> None:
     np.testing.assert_allclose(out, x @ y + row, 1e-5 if code == "f4" else 1e-13)
 
 
+@pytest.mark.parametrize("code", ["f4", "f8", "i8"])
+def test_un_jitted_rows_are_the_same(code: str) -> None:
+    source, params = texts.dots(code)
+    body: Any = build.load_source("body", source.replace("@NAME@", "body"), "<test>")
+    x, v, out = drawn((7, 9), code), drawn((1, 9), code), np.zeros(7, code)
+    numbers = products.dots(code, matrix(x), 1, (0, 0)).numbers.view(np.int64)
+    given = (x.reshape(-1), v[0], out) if params[2][0] == "*" else map(address, (x, v, out))
+    with np.errstate(over="ignore"):
+        body(0, 7, *given, numbers)
+    np.testing.assert_allclose(out, x @ v[0], 1e-5 if code == "f4" else 1e-13)
+
+
 @pytest.mark.slow
 def test_numba_makes_the_same_of_it() -> None:
     source, params = texts.product("f4", WIDTHS[-1])
@@ -154,6 +166,12 @@ def test_numba_makes_the_same_of_it() -> None:
         *(0, found.n, address(x), address(y), address(out), 0, address(out), found.numbers.view(np.int64)),
     )
     assert out.tobytes() == multiplied(x, y, WIDTHS[-1]).tobytes()
+    source, params = texts.dots("f8")
+    x, v, sums = drawn((6, 45), "f8"), drawn((1, 45), "f8"), np.zeros(6)
+    numbers = products.dots("f8", matrix(x), 1, (0, 0)).numbers.view(np.int64)
+    given = (0, 6, *map(address, (x, v, sums)), numbers)
+    assert_same_bits(source.replace("@NAME@", "kernel"), tuple(params), *given)
+    np.testing.assert_allclose(sums, x @ v[0], 1e-13)
 
 
 def test_threads_and_other_rows_change_no_bit() -> None:

@@ -162,33 +162,51 @@ def product(code: str, bits: int) -> tuple[str, Sequence[str]]:
 
 RUN = 4096  # products that are added up before they are added to others
 
-_DOTS = '''"""Rows of x with one vector y: rows start..stop, counted through all matrices of a batch."""
-from nbgrad.kernels.cpu.fold import add_up
+_DOTS = '''"""Rows of x with one vector y: rows start..stop, counted through all matrices of a batch, four at a time."""
+from nbgrad.kernels.cpu.memory import address_of, at_{code}
+from nbgrad.kernels.cpu.stack import stack_{code}
+from nbgrad.kernels.cpu.tile import {dots}
 
 
 def @NAME@(start, stop, x, y, o, numbers):
-    rows = numbers[0]
-    k = numbers[1]
+    rows, k, x_matrix, row, y_matrix = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    out = at_{code}(o)
+    more = stack_{code}(4)
+    item = start
+    while item < stop:
+        matrix = item // rows
+        first = item - matrix * rows
+        have = min(4, rows - first, stop - item)
+        a = x + matrix * x_matrix + first * row
+        b = y + matrix * y_matrix
+        {dots}((min({RUN}, k), a, row, b, have, o + item * {size}))
+        for p in range({RUN}, k, {RUN}):
+            {dots}((min({RUN}, k - p), a + p * {size}, row, b + p * {size}, have, address_of(more)))
+            for e in range(have):
+                out[item + e] += more[e]
+        item += have
+'''
+_INTEGER_DOTS = '''"""Rows of x with one vector y: rows start..stop, counted through all matrices of a batch."""
+
+
+def @NAME@(start, stop, x, y, o, numbers):
+    rows, k, x_matrix, row, y_matrix = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
     for item in range(start, stop):
         matrix = item // rows
-        a = matrix * numbers[2] + (item - matrix * rows) * numbers[3]
-        b = matrix * numbers[4]
-        sums = {zero}
-        for p in range(0, k, {RUN}):
-            total = {zero}
-            for i in range(p, min(p + {RUN}, k)):
-                total = {added}
-            sums += total
-        o[item] = sums
+        a = (matrix * x_matrix + (item - matrix * rows) * row) // {size}
+        b = matrix * y_matrix // {size}
+        total = 0
+        for p in range(k):
+            total += x[a + p] * y[b + p]
+        o[item] = total
 '''
 
 
 def dots(code: str) -> tuple[str, Sequence[str]]:
-    """`numbers` are how many rows a matrix has, their length, how far matrices and rows of x are apart, and vectors y. A row's bits depend
-    on its numbers alone."""
-    real = code[0] == "f"
-    scalar = {"f4": "np.float32(0)", "f8": "0.0"}.get(code, "0")
-    added = "add_up(total, x[a + i] * y[b + i])" if real else "total + x[a + i] * y[b + i]"
-    source = _DOTS.format(zero=scalar, RUN=RUN, added=added)
-    source = source.replace("from nbgrad", "import numpy as np\n\nfrom nbgrad", 1) if code == "f4" else source
-    return source, ["i8", "i8", f"*{code}", f"*{code}", f"*{code}", "*i8"]
+    """`numbers` are how many rows a matrix has, their length, and in bytes how far matrices and rows of x are apart, and vectors y. A row's
+    bits depend on its numbers alone."""
+    size = int(code[1])
+    if code[0] == "i":
+        return _INTEGER_DOTS.format(size=size), ["i8", "i8", *["*" + code] * 3, "*i8"]
+    name = f"dots_{code}_4x2x{32 // size}"
+    return _DOTS.format(code=code, dots=name, RUN=RUN, size=size), ["i8"] * 5 + ["*i8"]

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import lower_builtin, type_callable
 
 from nbgrad.kernels import tile
-from nbgrad.kernels.tile import FLOOR, MORE, NAMES, PLUS
+from nbgrad.kernels.tile import FLOOR, MORE, PLUS, functions
 
 _REALS: dict[str, Any] = {
     **{"f4": ctypes.c_float, "f8": ctypes.c_double, "i4": ctypes.c_int32, "i8": ctypes.c_int64},
@@ -62,7 +62,14 @@ def _loop(name: str) -> Callable[..., None]:
                 )
                 at(to + p * to_step + i * size).value = there
 
-    return {"move": move, "turn": turn}.get(kind, outer)
+    def dots(k: int, a: int, row: int, b: int, have: int, to: int) -> None:
+        for i in range(min(have, counts[0])):
+            total = real(0).value
+            for p in range(k):
+                total = real(at(a + i * row + p * size).value * at(b + p * size).value + total).value
+            at(to + i * size).value = total
+
+    return {"move": move, "turn": turn, "dots": dots}.get(kind, outer)
 
 
 def _define(name: str) -> Callable[..., None]:
@@ -89,7 +96,7 @@ def _define(name: str) -> Callable[..., None]:
     return call
 
 
-globals().update({name: _define(name) for name in NAMES})
+globals().update({name: _define(name) for name in functions()})
 
 
 def full_width() -> None:
