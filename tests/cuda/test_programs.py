@@ -151,6 +151,14 @@ def test_a_number_of_the_cpu_goes_with_all(x: Any) -> None:
     assert two.grad.is_cpu and two.grad.item() == 15.0
 
 
+def test_whole_numbers_are_those_of_the_cpu() -> None:
+    here, there = T.tensor([1, 2]), T.tensor([1, 2], device="cuda")
+    assert (there + 2**63).tolist() == (here + 2**63).tolist()
+    assert (there + True).tolist() == [2, 3]
+    with pytest.raises(OverflowError, match="int too big to convert"):
+        there + 2**64
+
+
 def test_gradients_go_back(x: Any, c: Any) -> None:
     for start, other in ((c, "cuda"), (x, "cpu")):
         leaf = start.clone().requires_grad_()

@@ -83,11 +83,18 @@ def launch({parameters}):
 """
 
 
+def _whole(n: int) -> int:
+    """Refused at the call, as by the CPU's launchers, if it is none of 64 bits."""
+    if not -(2**63) <= n < 2**63:
+        raise OverflowError("int too big to convert")
+    return int(n)
+
+
 def launcher(driver: Driver, buffers: int, numbers: str, alone: bool, elements: int) -> Launch:
     """For about so many elements. `numbers` holds one letter per number after the buffers: d for float64, q for int64. No driver is
     given a bool, which is one byte."""
     taken = [f"b{k}" for k in range(buffers)]
-    given = {f"n{k}": "float" if kind == "d" else "int" for k, kind in enumerate(numbers)}
+    given = {f"n{k}": "float" if kind == "d" else "whole" for k, kind in enumerate(numbers)}
     addresses = [f"{b}.address" for b in taken]
     text = fill(
         _LAUNCH,
@@ -95,6 +102,6 @@ def launcher(driver: Driver, buffers: int, numbers: str, alone: bool, elements: 
         way="alone" if alone else "many",
         arguments=", ".join(["n", *addresses, *[f"{kind}({n})" for n, kind in given.items()]]),
     )
-    scope = dict(run=driver.launch, streams=streams, elements=elements)
+    scope = dict(run=driver.launch, streams=streams, elements=elements, whole=_whole)
     made: Launch = function("launch", text, scope, "launcher of CUDA's kernels", f"{buffers} {numbers}", True)
     return made
