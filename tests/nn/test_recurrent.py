@@ -1,12 +1,16 @@
 """Recurrent networks: the kernels against the same steps in ops, modules as objects, packed sequences."""
 
 import copy
+import itertools
 import pickle
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+from nbgrad.kernels import processor, tile
+from nbgrad.kernels.cpu import recurrent as loops
 from nbgrad.ops.sequence import recurrent
 from tests.compare import array, assert_same
 from tests.support import T
@@ -78,6 +82,25 @@ def test_any_number_of_threads_gives_the_same_bits(kind: str) -> None:
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("bits", "hidden"), [(None, 11), (256, 13)])
+def test_other_vectors(bits: int | None, hidden: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of machines that have narrower ones, or that are not known; no other test has kernels of these sizes."""
+    monkeypatch.setattr(processor, "vector_bits", lambda: bits)
+    for kind in KINDS:
+        tensors = operands(kind, 27, 9, hidden)
+        got, want = (f(tensors, kind, starts([9] * 3), False)[:2] for f in (recurrent.layer, recurrent.steps))
+        assert_same(got, want, kind, 10.0)
+        wrt = [t for t in tensors if t is not None]
+        by = [T.autograd.grad((y * y).sum() + h.sum(), wrt) for y, h in (got, want)]
+        assert_same(*by, kind, 10.0)
+
+
+def test_each_machine_has_the_tiles_that_kernels_name() -> None:
+    for bits, code in itertools.product((128, 256, 512), ("f4", "f8")):
+        source, _ = loops.backward("lstm", code, bits, 8, True)
+        assert {*re.findall(r"edge_\w+", source)} <= {*tile.NAMES}
 
 
 def test_some_gradients_only() -> None:

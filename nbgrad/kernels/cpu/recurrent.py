@@ -1,4 +1,4 @@
-"""Recurrent layers as source: eight rows of a batch taken through all steps by one piece of work.
+"""Recurrent layers as source: some rows of a batch taken through all steps by one piece of work.
 
 Promises the ops that a layer is one launch forward and one backward, however many steps it has. A row of the batch needs nothing of
 the others, so no threads meet at a step; what is a product over all steps is made outside, before and after. A step is a product of the
@@ -22,14 +22,22 @@ from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, free_vars, var
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
+from nbgrad.kernels.tile import SHAPES
 
-ROWS = 8  # of the batch, of one piece of work
-HEIGHT = 4  # of those, summed at once
+HEIGHT = 4  # rows that are summed at once, where tiles have no say
+_CACHED = 1 << 18  # bytes of weights that stay near while eight rows take a step
 
 
 def width(code: str, bits: int) -> int:
-    """Columns of a tile: two vectors of so many bits; 0 where the machine's are not known."""
-    return 2 * (bits or 256) // (8 * int(code[1]))
+    """Columns of a tile of so many bits; 0 where the machine's are not known."""
+    _, vectors, lanes = SHAPES[bits or 256][code]
+    return vectors * lanes
+
+
+def rows_of(weights: int) -> int:
+    """How many rows of the batch one piece of work takes through the steps, the weights having so many bytes. It is the same for any
+    number of threads: more let fewer work, fewer read large weights too often."""
+    return 8 if weights <= _CACHED else 16
 
 
 _HEAD = '''"""{title}."""
@@ -158,8 +166,8 @@ def packed(code: str, bits: int) -> Code:
 class _Writer:
     """Text for one dtype. Elements go through memory of the kernel's own: so LLVM sees that what is written is nothing that is read."""
 
-    def __init__(self, cell: Cell, code: str, bits: int) -> None:
-        self.cell, self.code, self.bits, self.width = cell, code, bits, width(code, bits)
+    def __init__(self, cell: Cell, code: str, bits: int, piece: int) -> None:
+        self.cell, self.code, self.bits, self.width, self.piece = cell, code, bits, width(code, bits), piece
         self.size = int(code[1])
         self.preamble = vmath_helpers()  # which also tells `emit` the vectorisable spellings
         self.stacks = {} if bits else {f"a{i}": self.width for i in range(HEIGHT)}
@@ -167,14 +175,15 @@ class _Writer:
 
     def product(self, rows: str, weights: str, first: str, length: str, groups: int = 1) -> Lines:
         """`u` becomes the product of `count` rows, the first of which begins at `first`, with the next panels of weights."""
-        self.stacks["u"] = max(self.stacks.get("u", 0), groups * ROWS * self.width)
-        tile = self._by_tile if self.bits else self._by_loops
-        lines = [f"for top in range(0, count, {HEIGHT}):", tile(rows, weights, first, length)]
+        self.stacks["u"] = max(self.stacks.get("u", 0), groups * self.piece * self.width)
+        lines = (self._by_tile if self.bits else self._by_loops)(rows, weights, first, length)
         return [f"for group in range({groups}):", [*lines, f"panel += {length} * {self.width}"]]
 
     @property
-    def tile(self) -> str:
-        return f"edge_{self.code}_{HEIGHT}x2x{self.width // 2}"
+    def tiles(self) -> list[str]:
+        """The high one and the low one."""
+        heights, vectors, lanes = SHAPES[self.bits][self.code]
+        return [f"edge_{self.code}_{height}x{vectors}x{lanes}" for height in heights]
 
     def _by_tile(self, rows: str, weights: str, first: str, length: str) -> Lines:
         names = [(f"at_{n}", f"address_of({n})") for n in (rows, weights, "u")]
@@ -187,25 +196,34 @@ class _Writer:
             f"{size}",
             f"at_{weights} + panel * {size}",
             f"{line}",
-            f"at_u + (group * {ROWS} + top) * {line}",
+            f"at_u + (group * {self.piece} + top) * {line}",
             f"{line}",
             "count - top",
             f"{self.width}, 0, 0, 0",
         ]
-        return [f"{self.tile}(({', '.join(given)}))"]
+        (high, low), *_ = SHAPES[self.bits][self.code]
+        many, few = (
+            [f"{tile}(({', '.join(given)}))", f"top += {n}"] for tile, n in zip(self.tiles, (high, low))
+        )
+        return [
+            "top = 0",
+            "while top < count:",
+            [f"if count - top > {low * ((high - 1) // low)}:", many, "else:", few],
+        ]
 
     def _by_loops(self, rows: str, weights: str, first: str, length: str) -> Lines:
         several, one = (self._tile(rows, weights, length, height) for height in (HEIGHT, 1))
+        starts = [f"q{i} = {first} + min(top + {i}, count - 1) * {length}" for i in range(HEIGHT)]
         return [
-            *(f"q{i} = {first} + min(top + {i}, count - 1) * {length}" for i in range(HEIGHT)),
-            *("if count - top > 1:", several, "else:", one),
+            f"for top in range(0, count, {HEIGHT}):",
+            [*starts, "if count - top > 1:", several, "else:", one],
         ]
 
     def _tile(self, rows: str, weights: str, length: str, height: int) -> Lines:
         """Of the rows those beyond the last are that again."""
         columns, every = f"for j in range({self.width}):", range(height)
         sums = [f"v = {weights}[at_w + j]", *(f"a{i}[j] += f{i} * v" for i in every)]
-        place = f"u[(group * {ROWS} + top + {{i}}) * {self.width} + j] = a{{i}}[j]"
+        place = f"u[(group * {self.piece} + top + {{i}}) * {self.width} + j] = a{{i}}[j]"
         return [
             *(line for i in every for line in (columns, [f"a{i}[j] = F(0)"])),
             "at_w = panel",
@@ -225,7 +243,7 @@ class _Writer:
         """Expressions of the hidden units of one row from `at` on, of what lies at `places` (`u`s are at hand), stored where it says."""
         used = free_vars(*exprs.values())
         read = {n: place for n, place in places.items() if n in used}
-        at_hand = {n: f"u[({n[1:]} * {ROWS} + i) * {self.width} + j]" for n in used - read.keys()}
+        at_hand = {n: f"u[({n[1:]} * {self.piece} + i) * {self.width} + j]" for n in used - read.keys()}
         for name in (*(f"i_{n}" for n in read), *(f"made_{n}" for n in exprs)):
             self.stacks[name] = self.width
         names = {n: f"v_{n}" for n in used}
@@ -246,7 +264,9 @@ class _Writer:
             preamble=self.preamble,
             code=self.code,
             scalar=SCALARS[self.code],
-            tile=f"from nbgrad.kernels.cpu.tile import {self.tile}, full_width\n" if self.bits else "",
+            tile=f"from nbgrad.kernels.cpu.tile import {', '.join(self.tiles)}, full_width\n"
+            if self.bits
+            else "",
         )
         stacks = [f"{name} = stack_{self.code}({size})" for name, size in self.stacks.items()]
         whole = [
@@ -264,14 +284,14 @@ def _rows(to: str, source: str, length: str, first: str = "begin", count: str = 
     return [f"for k in range({count} * {length}):", [f"{to}[{first} * {length} + k] = {source}"]]
 
 
-def _stepping(turned: bool, start: Lines, step: Lines) -> Lines:
+def _stepping(turned: bool, piece: int, start: Lines, step: Lines) -> Lines:
     """The loops over pieces of work and steps, from the last on where that is `turned`."""
     last, first = "steps - 1 - step", "step"
     return [
         "for piece in range(start, stop):",
         [
-            f"begin = piece * {ROWS}",
-            f"rows = min({ROWS}, batch - begin)",
+            f"begin = piece * {piece}",
+            f"rows = min({piece}, batch - begin)",
             *start,
             "for step in range(steps):",
             [
@@ -292,11 +312,11 @@ def _blocks(length: str, width: int, lines: Lines) -> Lines:
 
 
 @cached(64)
-def forward(name: str, code: str, bits: int, projected: bool) -> Code:
+def forward(name: str, code: str, bits: int, piece: int, projected: bool) -> Code:
     """Writes the outputs of all steps, the last states, and what `backward` reads: the x become the gates, and beside each output stands
     the state before it. Where it is `projected`, the state is another product, `r`, of what the cell gives."""
     cell = cells()[name]
-    w, gates, more = _Writer(cell, code, bits), len(cell.gates), len(cell.more)
+    w, gates, more = _Writer(cell, code, bits, piece), len(cell.gates), len(cell.more)
     hidden = "o_m[(row + i) * n + at + j]" if projected else "o_y[(row + i) * m + at + j]"
     exprs = {f"g{k}": e for k, e in enumerate(cell.gates)} | {f"e{k}": e for k, e in enumerate(cell.more)}
     stored = {f"g{k}": f"o_gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
@@ -325,15 +345,15 @@ def forward(name: str, code: str, bits: int, projected: bool) -> Code:
     start = _rows("o_h", "h[begin * m + k]", "m")
     start += _rows("o_c", "c[begin * n + k]", "n") if cell.carried is not None else []
     pointers = ["o_y", "o_h", "o_c", "o_gates", "o_more", "o_prev", "o_m", "h", "c", "w", "b", "r"]
-    return w.source("all steps", pointers, _stepping(False, start, step))
+    return w.source("all steps", pointers, _stepping(False, piece, start, step))
 
 
 @cached(64)
-def backward(name: str, code: str, bits: int, projected: bool) -> Code:
+def backward(name: str, code: str, bits: int, piece: int, projected: bool) -> Code:
     """Writes the gradients of what was summed for the gates (of both parts, where they differ), of the first states, and, where outputs are
     `projected`, all that arrives at each output."""
     cell = cells()[name]
-    w, gates, more = _Writer(cell, code, bits), len(cell.gates), len(cell.more)
+    w, gates, more = _Writer(cell, code, bits, piece), len(cell.gates), len(cell.more)
     places = {f"k{k}": f"gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
     places |= {f"m{k}": f"more[((row + i) * {more} + {k}) * n + at + j]" for k in range(more)}
     places |= {"d": "o_c[(begin + i) * n + at + j]", "h": "prev[(row + i) * m + at + j]"}
@@ -368,4 +388,4 @@ def backward(name: str, code: str, bits: int, projected: bool) -> Code:
     start = _rows("o_h", "g_h[begin * m + k]", "m")
     start += _rows("o_c", "g_c[begin * n + k]", "n") if cell.carried is not None else []
     pointers = ["o_x", "o_u", "o_h", "o_c", "o_t", "g_y", "g_h", "g_c", "gates", "more", "prev", "w", "r"]
-    return w.source("all steps backwards", pointers, _stepping(True, start, step))
+    return w.source("all steps backwards", pointers, _stepping(True, piece, start, step))

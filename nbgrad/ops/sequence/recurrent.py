@@ -80,10 +80,11 @@ class _Plan:
         self.hidden = none if w_hr is None else h.like((rows, units), None)
         self.arrived = none if w_hr is None else self.before
         self.meta = backend.constants([len(starts) - 1, batch, units, length, reverse, *starts])
-        self.pieces = -(-batch // loops.ROWS)
+        piece = loops.rows_of(w_hh.numel * w_hh.itemsize)
+        self.pieces = -(-batch // piece)
         work = rows * gates * length if batch else 0
         bits = vector_bits(backend) or 0
-        made = [f(kind, code, bits, w_hr is not None) for f in (loops.forward, loops.backward)]
+        made = [f(kind, code, bits, piece, w_hr is not None) for f in (loops.forward, loops.backward)]
         self.address, self.back_address = [
             backend.kernel(
                 f"{kind}{'_projected' * (w_hr is not None)}{name}_{code}", *m, contract=True
