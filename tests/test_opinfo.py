@@ -33,6 +33,7 @@ NAMES = (
         "linalg.solve",
     ),
     *("nn.functional.layer_norm", "nn.functional.gelu", "histogram", "linalg.qr", "empty_permuted"),
+    "nn.functional.grid_sample",
 )
 # How the results of a gradient lie, and which of several nodes is shown, is not promised.
 TOLD = ("strides of gradient", "history of", "view, offset of", "moved")
