@@ -83,3 +83,8 @@ def test_random_numbers() -> None:
     """In float32, but for the slow path of a sine."""
     text = ptx(*spread("uniform", *philox.source("uniform", "f4")))
     assert ".entry" in text and not re.search(r"(mul|add|fma)[.\w]*\.f64", text)
+
+
+def test_a_text_may_define_functions_beside_its_kernel() -> None:
+    text = "def twice(x):\n    return x + x\n\n\ndef @NAME@(n, o):\n    for i in range(n):\n        o[i] = twice(o[i])\n"
+    assert "add.f32" in ptx(text, ("i8", "*f4")) or "add.rn.f32" in ptx(text, ("i8", "*f4"))

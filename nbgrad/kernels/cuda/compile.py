@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,10 +110,18 @@ def compiled(name: str, source: str, params: Sequence[str], capability: Capabili
             warnings.simplefilter(
                 "ignore"
             )  # numba-cuda's of versions, NVVM's of what it does for old devices
-            ptx, _ = cuda.compile_ptx(
-                build.load_source(name, source, f"<{name}>"), types.void(*passed), cc=capability
-            )
+            kernel = _with_its_functions(build.load_source(name, source, f"<{name}>"), cuda)
+            ptx, _ = cuda.compile_ptx(kernel, types.void(*passed), cc=capability)
     return Compiled(name, source, capability, str(ptx))
+
+
+def _with_its_functions(kernel: Callable[..., None], cuda: Any) -> Callable[..., None]:
+    """What the text defines beside the kernel, as what a kernel can call."""
+    names = kernel.__globals__
+    for name, value in list(names.items()):
+        if isinstance(value, FunctionType) and value is not kernel and value.__globals__ is names:
+            names[name] = cuda.jit(device=True)(value)
+    return kernel
 
 
 @contextmanager
