@@ -7,7 +7,7 @@ from nbgrad.kernels import build, calls
 from nbgrad.kernels.cuda.emulate import Unemulable, emulated
 from nbgrad.kernels.cuda.spread import spread
 from tests.cuda.emulation import alike, kinds
-from tests.cuda.texts import HOST, Table, alone, given, kept, one_in
+from tests.cuda.texts import Table, alone, given, kept, of_host, one_in
 
 HEAD = "from numba import cuda\n"
 
@@ -55,7 +55,7 @@ def test_what_is_refused_is_named(body: str, says: str) -> None:
 @pytest.mark.cuda
 def test_all_that_is_spread_is_emulated(table: Table) -> None:
     for text in table:
-        if text.name not in HOST:
+        if not of_host(text):
             source, params = spread(text.name, text.source, text.params, alone(text, table[text]))
             emulated(text.name, source, params)
 
@@ -63,7 +63,7 @@ def test_all_that_is_spread_is_emulated(table: Table) -> None:
 @pytest.mark.cuda
 def test_a_grid_writes_what_the_cpu_writes(table: Table, whole: bool) -> None:
     """To the bit, in every order, with as many blocks as hold all items and with fewer."""
-    launched = [text for text, launch in table.items() if launch is not None and text.name not in HOST]
+    launched = [text for text, launch in table.items() if launch is not None and not of_host(text)]
     compared = 0
     for text in launched if whole else one_in(16, launched):
         launch = table[text]

@@ -24,12 +24,9 @@ from tests.cases import CASES, OpCase, by_name, samples
 from tests.compare import leaves
 from tests.support import T
 
-# What counts along, and so is for one thread; what the host does.
+# What counts along, and so is for one thread; what only the host's texts import.
 COUNTS = {"bounds", "count_b1", "nonzero_b1"}
-HOST = {f"{by}_{code}" for by in ("product", "tiles") for code in ("f4", "f8", "i4", "i8")} | {
-    "dots_f4",
-    "dots_f8",
-}
+HOST = ("nbgrad.kernels.cpu.tile", "nbgrad.kernels.cpu.blas")
 DTYPES = {
     **{"f2": np.uint16, "f4": np.float32, "f8": np.float64, "b1": np.bool_, "u1": np.uint8, "u4": np.uint32},
     **{"i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64},
@@ -59,6 +56,10 @@ class Launch(NamedTuple):
 
 
 Table = dict[Text, Launch | None]
+
+
+def of_host(text: Text) -> bool:
+    return any(module in text.source for module in HOST)
 
 
 def alone(text: Text, launch: Launch | None) -> bool:
