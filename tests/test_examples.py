@@ -90,6 +90,15 @@ def test_prints_what_it_says(command: Command, tmp_path: Path) -> None:
         assert any(same(line, want) for line in lines), (want, lines)
 
 
+@pytest.mark.slow
+def test_a_device_prints_what_the_cpu_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBGRAD_CUDA_EMULATE", "deferred")
+    lines = printed(tmp_path, EXAMPLES / "either_device.py", "--device", "cuda", "--short")
+    _, short = commands(EXAMPLES / "either_device.py")
+    assert lines[0].startswith("step   25/100 on cuda")
+    assert any(same(line, short.lines[0]) for line in lines), lines
+
+
 OWN = ("new_elementwise_op", "read_the_kernel")  # nbgrad's own: PyTorch has no such functions
 
 
