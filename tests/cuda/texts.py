@@ -25,7 +25,7 @@ from tests.compare import leaves
 from tests.support import T
 
 # What counts along, and so is for one thread; what only the host's texts import.
-COUNTS = {"bounds", "count_b1", "nonzero_b1"}
+COUNTS = {"bounds", "count_b1", "nonzero_b1", "turned_f4", "turned_f8"}
 HOST = ("nbgrad.kernels.cpu.tile", "nbgrad.kernels.cpu.blas")
 DTYPES = {
     **{"f2": np.uint16, "f4": np.float32, "f8": np.float64, "b1": np.bool_, "u1": np.uint8, "u4": np.uint32},
