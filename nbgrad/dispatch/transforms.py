@@ -439,7 +439,8 @@ def _transposed(
         for n, u in enumerate(cotangents)
         if u is not None
     }
-    run_backward(roots, recorded, recorded, wanted)  # type: ignore[arg-type]
+    graph = recorded and any([t is not None and requires(t) for t in (*primals, *tangents)])  # not by `u`
+    run_backward(roots, graph, graph, wanted)  # type: ignore[arg-type]
     moved = tuple([found.get(n) for n in range(len(outs))])
     return (moved[0] if moved[0] is not None else hooks.zeros(outs[0]._spec.dense())) if single else moved
 
