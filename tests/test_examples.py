@@ -108,10 +108,10 @@ OWN = ("new_elementwise_op", "read_the_kernel")  # nbgrad's own: PyTorch has no 
     "command", [c for c in COMMANDS if "--short" in c.arguments and c.file.stem not in OWN], ids=str
 )
 def test_pytorch_prints_it(torch: ModuleType, command: Command, tmp_path: Path) -> None:
-    """The same program with its imports changed."""
-    program = tmp_path / command.file.name
-    text = command.file.read_text().replace("import nbgrad as torch", "import torch")
-    program.write_text(re.sub(r"^from nbgrad", "from torch", text, flags=re.MULTILINE))
-    lines = printed(tmp_path, program, *command.arguments, warned="ignore")
+    """The same program with its imports changed, and those of examples that it takes from."""
+    for file in FILES:
+        text = file.read_text().replace("import nbgrad as torch", "import torch")
+        (tmp_path / file.name).write_text(re.sub(r"^from nbgrad", "from torch", text, flags=re.MULTILINE))
+    lines = printed(tmp_path, tmp_path / command.file.name, *command.arguments, warned="ignore")
     for want in command.lines:
         assert any(same(line, want) for line in lines), (want, lines)
