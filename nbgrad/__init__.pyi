@@ -1252,7 +1252,7 @@ def max_pool1d_with_indices(
     padding: Sequence[_int] | _int = 0,
     dilation: Sequence[_int] | _int = 1,
     ceil_mode: _bool = False,
-) -> Tensor: ...
+) -> tuple[Tensor, Tensor]: ...
 def max_pool2d(
     input: Tensor,
     kernel_size: Sequence[_int] | _int,

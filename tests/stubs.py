@@ -163,6 +163,8 @@ def _result(path: str, way: signatures.Signature) -> str:
         return "tuple[Tensor, ...]"
     elif where == "Tensor" and name[-1] == "_":
         return "Self"
+    elif name.endswith("_with_indices"):
+        return "tuple[Tensor, Tensor]"
     return BY_NAME.get(name, "Tensor")
 
 

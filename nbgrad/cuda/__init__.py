@@ -71,6 +71,7 @@ from nbgrad.ops.make.generator import OnDevice
 
 has_half = True
 has_magma = False
+default_generators: tuple[OnDevice, ...]
 
 
 def __getattr__(name: str) -> Any:

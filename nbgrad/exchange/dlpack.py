@@ -107,9 +107,6 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
     }
 
 
-Tensor.__cuda_array_interface__ = property(_cuda_array_interface)  # type: ignore[attr-defined]
-
-
 def _dlpack_device(self: Tensor) -> tuple[DLDeviceType, int]:
     """Kind and number of the device, as DLPack counts them.
 
@@ -120,7 +117,11 @@ def _dlpack_device(self: Tensor) -> tuple[DLDeviceType, int]:
     return kind, self.device.index or 0
 
 
-for _name, _method in {"__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device}.items():
+for _name, _method in {
+    "__cuda_array_interface__": property(_cuda_array_interface),
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": _dlpack_device,
+}.items():
     setattr(Tensor, _name, _method)
 
 
