@@ -661,6 +661,8 @@ for name, gates in (("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
         ((2, 3), (2, 4), (4 * gates, 3), (4 * gates, 4), (4 * gates,), (4 * gates,)),
         ((3, 2), (3, 35), (35 * gates, 2), (35 * gates, 35)),
         dtypes=FLOATS,
+        steps=True,
+        strides=False,
         rounds=True,
     )
     case(
@@ -668,13 +670,17 @@ for name, gates in (("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
         lambda T, x, h, *w, n=name: getattr(T, n)(x, h, w, True, 1, 0.0, False, True, False)[0],
         ((3, 2, 3), (2, 2, 2), *[(2 * gates, 3), (2 * gates, 2), (2 * gates,), (2 * gates,)] * 2),
         dtypes=FLOATS,
+        steps=True,
+        strides=False,
         rounds=True,
     )
 case(
     "lstm_cell",
-    lambda T, x, h, c, *w: T.lstm_cell(x, (h, c), *w),
+    lambda T, x, h, c, *w: T.cat(T.lstm_cell(x, (h, c), *w)),  # one node here, of several in PyTorch
     ((2, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,), (16,)),
     dtypes=FLOATS,
+    steps=True,
+    strides=False,
     rounds=True,
 )
 case(
@@ -682,6 +688,8 @@ case(
     lambda T, x, h, c, *w: T.lstm(x, (h, c), w, True, 1, 0.0, False, False, True)[:2],
     ((2, 3, 3), (1, 2, 2), (1, 2, 4), (16, 3), (16, 2), (16,), (16,), (2, 4)),
     dtypes=FLOATS,
+    steps=True,
+    strides=False,
     rounds=True,
 )
 for name in ("var", "std"):

@@ -132,7 +132,8 @@ def through(
         for way in range(ways):
             k = layer * ways + way
             tensors = [x, *[select(h, 0, k) for h in hx], *[None] * (2 - len(hx)), *weights[k]]
-            y, *states = recurrent.layer(_judged(kind, tensors, starts), kind, starts, bool(way), shape)
+            run: Any = recurrent.layer if x.dtype.is_floating_point else recurrent.steps
+            y, *states = run(_judged(kind, tensors, starts), kind, starts, bool(way), shape)
             made.append(y)
             last.append((states[0], states[1]))
         x = made[0] if ways == 1 else cat(made, -1)
@@ -161,8 +162,11 @@ def _judged(kind: str, tensors: list[Any], starts: Ints) -> list[Any]:
         if t.dtype is not input.dtype:
             names = (input.dtype.scalar_name, t.dtype.scalar_name)
             raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names[0]} and {names[1]}")
-    if not input.dtype.is_floating_point:
-        raise RuntimeError(f"\"addmm_impl_cpu_\" not implemented for '{input.dtype.scalar_name}'")
+    name = input.dtype.scalar_name
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError(f"\"addmm_impl_cpu_\" not implemented for '{name}'")
+    if not input.dtype.is_floating_point and kind in ("lstm", "gru"):
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
     for t, w in ((input, w_ih), (h, w_hh)):
         if w.ndim != 2 or t.shape[1] != w.shape[1]:
             shapes = "x".join(map(str, t.shape)), "x".join(map(str, tuple(w.shape)[::-1]))
@@ -207,7 +211,10 @@ def _cell(kind: str, input: Tensor, hx: Hidden, weights: Sequence[Tensor | None]
             )
     starts = (0, input.shape[0])
     tensors = [input, *hx, *[None] * (2 - len(hx)), *weights, None]
-    made = recurrent.step(_judged(kind, tensors, starts), kind)
+    judged = _judged(kind, tensors, starts)
+    if not input.dtype.is_floating_point:
+        return recurrent.steps(judged, kind, starts, False)[:1]
+    made = recurrent.step(judged, kind)
     return made if input.dtype is not dtypes.float16 else tuple([to_dtype(t, dtypes.float16) for t in made])
 
 

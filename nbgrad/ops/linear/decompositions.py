@@ -180,7 +180,8 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    check_floats("geqrf", input, "geqrf_cpu")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"geqrf_cpu\" not implemented for '{input.dtype.scalar_name}'")
     return results("geqrf", _geqrf(input), out, (input,))
 
 
