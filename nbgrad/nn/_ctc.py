@@ -80,9 +80,9 @@ def ctc_losses(
             f"Expected input_lengths to have value at most {steps}, but got value {max(counts)} {_WHILE}"
         )
     first = _first(targets, sizes)
-    targets = to_dtype(targets, dtypes.int64)
+    targets = to_dtype(targets, dtypes.int64).to(log_probs.device)
     _check_labels(targets, first, sizes, classes)
-    tensors = [of_array(np.array(n, np.int64)) for n in (first, counts, sizes)]
+    tensors = [of_array(np.array(n, np.int64)).to(log_probs.device) for n in (first, counts, sizes)]
     settings = {"blank": blank, "longest": max(sizes), "zero_infinity": bool(zero_infinity)}
     found: Tensor = ctc.ctc(log_probs, targets, *tensors, **settings)[0]
     return found, tensors[2]

@@ -326,7 +326,7 @@ class RuleOptimizer(Optimizer):
             if closure is not None:
                 with enable_grad():
                     loss = closure()
-            if gpu.capturing() and not all([group.get("capturable") for group in self.param_groups]):
+            if gpu.capturing() and not all([group.get("capturable", True) for group in self.param_groups]):
                 raise RuntimeError(
                     f"Attempting CUDA graph capture of step() for an instance of {type(self).__name__} but param_groups' capturable is "
                     "False."

@@ -278,3 +278,41 @@ def test_a_write_beside_a_block_is_seen() -> None:
     del t
     with pytest.raises(RuntimeError, match="beside a block of 16 bytes"):
         device.driver.synchronize(None)
+
+
+def test_sequences_go_there_and_back() -> None:
+    rnn = T.nn.utils.rnn
+    x = T.randn(5, 3, 3)
+    got, want = (
+        rnn.pad_packed_sequence(rnn.pack_padded_sequence(t, [5, 2, 3], enforce_sorted=False))
+        for t in (x.cuda(), x)
+    )
+    assert got[0].is_cuda and T.equal(got[0].cpu(), want[0]) and T.equal(got[1], want[1])
+    log_probs, labels = T.randn(4, 2, 3).log_softmax(-1), T.tensor([[1, 2], [2, 1]])
+    losses = [
+        T.nn.functional.ctc_loss(log_probs.to(d), labels.to(d), (4, 4), (2, 1)).cpu() for d in (HERE, "cpu")
+    ]
+    assert T.allclose(*losses)
+
+
+def test_what_has_no_shape_yet_goes_there() -> None:
+    layer = T.nn.LazyLinear(2).cuda()
+    assert layer(T.ones(3, 4, device="cuda")).shape == (3, 2) and layer.weight.is_cuda
+
+
+def test_memory_of_the_host_is_refused_by_kernels() -> None:
+    with pytest.raises(RuntimeError, match="at least two devices, cuda:0 and cpu!"):
+        T.nn.functional.grid_sample(
+            T.ones(1, 1, 2, 2, device="cuda"), T.zeros(1, 2, 2, 2), align_corners=False
+        )
+
+
+def test_a_step_without_capturable_is_captured() -> None:
+    layer = T.nn.Linear(2, 1).cuda()
+    optimizer = T.optim.SGD(layer.parameters(), lr=0.5)
+    layer(T.ones(1, 2, device="cuda")).sum().backward()
+    before, graph = layer.weight.detach().clone(), T.cuda.CUDAGraph()
+    with T.cuda.graph(graph):
+        optimizer.step()
+    graph.replay()
+    assert T.allclose(layer.weight.detach(), before - 0.5)

@@ -79,8 +79,20 @@ _LAUNCH = """
 def launch({parameters}):
     if n:
         entry = kernel.{way}
-        run(entry.code, entry.grid(n, elements), ({arguments},), streams.current)
+        try:
+            given = ({arguments},)
+        except AttributeError:
+            raise stranger(({buffers},)) from None
+        run(entry.code, entry.grid(n, elements), given, streams.current)
 """
+
+
+def _stranger(buffers: Sequence[Any]) -> RuntimeError:
+    """What is no memory of a device has no address."""
+    (index,) = {b.serves.device.index for b in buffers if hasattr(b, "serves")} or {0}
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, cuda:{index} and cpu!"
+    )
 
 
 def _whole(n: int) -> int:
@@ -100,8 +112,9 @@ def launcher(driver: Driver, buffers: int, numbers: str, alone: bool, elements: 
         _LAUNCH,
         parameters=", ".join(["kernel", "n", *taken, *given]),
         way="alone" if alone else "many",
+        buffers=", ".join(taken),
         arguments=", ".join(["n", *addresses, *[f"{kind}({n})" for n, kind in given.items()]]),
     )
-    scope = dict(run=driver.launch, streams=streams, elements=elements, whole=_whole)
+    scope = dict(run=driver.launch, streams=streams, elements=elements, whole=_whole, stranger=_stranger)
     made: Launch = function("launch", text, scope, "launcher of CUDA's kernels", f"{buffers} {numbers}", True)
     return made

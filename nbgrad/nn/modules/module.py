@@ -624,7 +624,12 @@ class Module:
                     held, before = fn(param), param.grad
                     grad = None if before is None else fn(before)
                 if held.device is not param.device:
-                    elsewhere = self._parameters[name] = Parameter(held, param.requires_grad)
+                    if is_lazy(param):
+                        lazy: Any = type(param)
+                        elsewhere = lazy(param.requires_grad, device=held.device, dtype=held.dtype)
+                    else:
+                        elsewhere = Parameter(held, param.requires_grad)
+                    self._parameters[name] = elsewhere
                     elsewhere.grad = grad
                     continue
                 param.data = held

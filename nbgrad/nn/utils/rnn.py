@@ -245,7 +245,8 @@ def pack_padded_sequence(
     order = None
     if not enforce_sorted:
         counted, order = sort(counted, 0, True)
-        input = index_select(input, 0 if batch_first else 1, order.to(input.device))
+        order = order.to(input.device)
+        input = index_select(input, 0 if batch_first else 1, order)
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
     input = transpose(input, 0, 1) if batch_first or input.ndim < 2 else input  # which refuses a line
@@ -253,7 +254,7 @@ def pack_padded_sequence(
     lasting = np.array(_check_lengths(counted, batch))
     sizes = [int((lasting > t).sum()) for t in range(int(lasting[0]))]
     flat = reshape(input, (steps * batch, *rest))
-    data = _packed(flat, of_array(_rows(sizes[:steps], batch)))
+    data = _packed(flat, of_array(_rows(sizes[:steps], batch)).to(input.device))
     return PackedSequence(data, of_array(np.array(sizes)), order, None)
 
 
@@ -302,7 +303,9 @@ def pad_packed_sequence(
     made = full((steps * batch, *rest), padding_value, dtype=dtypes.float64, device=data.device).to(
         data.dtype
     )
-    padded = index_copy(made, 0, of_array(_rows(sizes, batch)), narrow(data, 0, 0, sum(sizes)))
+    padded = index_copy(
+        made, 0, of_array(_rows(sizes, batch)).to(data.device), narrow(data, 0, 0, sum(sizes))
+    )
     padded = reshape(padded, (steps, batch, *rest))
     lengths = of_array((np.array(sizes)[:, None] > np.arange(batch)).sum(0))
     if batch_first:

@@ -103,6 +103,8 @@ def check(input: Spec, weight: Spec, bias: Spec | None, s: Settings) -> None:
             raise RuntimeError(
                 f"Only zero batch or zero channel inputs are supported, but got input shape: {list(input.shape)}"
             )
+        if s.transposed:
+            _check_sizes(input, taps, s, 0)
         return
     _check_types(input, weight, bias, s)
     if 0 in taps:
@@ -216,13 +218,17 @@ def _check_transposed(input: Spec, taps: Sequence[int], s: Settings) -> None:
             "output padding must be smaller than either stride or dilation, but got "
             f"{' '.join([*words, _named('dilation', s.dilation)])}"
         )
+    _check_sizes(input, taps, s, 1)
+
+
+def _check_sizes(input: Spec, taps: Sequence[int], s: Settings, least: int) -> None:
     sizes = [
         (n - 1) * step - 2 * p + d * (k - 1) + more + 1
         for n, k, step, p, d, more in zip(
             input.shape[2:], taps, s.stride, s.padding, s.dilation, s.output_padding
         )
     ]
-    if min(sizes) < 1:
+    if min(sizes) < least:
         raise RuntimeError(
             f"Given input size per channel: ({_by(input.shape[2:])}). Calculated output size per channel: ({_by(sizes)}). Output "
             "size is too small"

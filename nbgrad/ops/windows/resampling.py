@@ -191,7 +191,11 @@ def resample(
     """`input` with its last dimensions of these sizes. `factors`, where they are given, are how much larger it is thought to become, which
     sizes say but roughly; with `align` the middles of the first and the last elements stay where they are, else their edges."""
     _check(mode, input, outs)
-    lines = zip(tuple(input.shape)[2:], outs, factors)
+    lines = list(zip(tuple(input.shape)[2:], outs, factors))
+    if (
+        mode == "nearest" and len(outs) == 2
+    ):  # of pictures PyTorch keeps or doubles a line whatever the factor says
+        lines = [(size, out, None if out in (size, 2 * size) else factor) for size, out, factor in lines]
     taps = [_taps(mode, size, out, align, factor, input.dtype) for size, out, factor in lines]
     op = _OPS[mode, len(outs)]
     if input.dtype is dtypes.uint8 and taps[0].how == "weighted":  # rounded between columns and rows
