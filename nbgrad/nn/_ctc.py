@@ -34,14 +34,10 @@ def torch_ctc_loss(
     >>> torch.ctc_loss(log_probs, torch.tensor([[1]]), (2,), (1,))
     tensor([0.2877])
     """
-    if log_probs.ndim != 3:
-        log_probs = unsqueeze(log_probs, 1)
-        alone = ctc_losses(
-            log_probs, unsqueeze(targets, 0), input_lengths, target_lengths, blank, zero_infinity
-        )
-        losses, lengths = reshape(alone[0], ()), alone[1]
-    else:
-        losses, lengths = ctc_losses(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+    alone = log_probs.ndim != 3
+    batch = unsqueeze(log_probs, 1) if alone else log_probs
+    losses, lengths = ctc_losses(batch, targets, input_lengths, target_lengths, blank, zero_infinity)
+    losses = reshape(losses, ()) if alone else losses
     if reduction == 1:
         counted = to_dtype(e.clamp(reshape(lengths, losses.shape), 1), losses.dtype)
         return r.mean(e.div(losses, counted))

@@ -77,8 +77,8 @@ def _copy_of(layer: Any, bn: Any) -> Any:
 def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Any:
     """A convolution that computes itself and the normalisation after it, both in evaluation.
 
-    >>> nn.utils.fuse_conv_bn_eval(nn.Linear(3, 4).eval(), nn.BatchNorm1d(4).eval())
-    Linear(in_features=3, out_features=4, bias=True)
+    >>> nn.utils.fuse_conv_bn_eval(nn.Conv2d(3, 4, 3).eval(), nn.BatchNorm2d(4).eval())
+    Conv2d(3, 4, kernel_size=(3, 3), stride=(1, 1))
     """
     fused, of = _copy_of(conv, bn), bn
     assert of.running_mean is not None and of.running_var is not None
