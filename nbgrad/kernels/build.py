@@ -76,7 +76,7 @@ def machine() -> str:
     settings = [(name, value) for name in _SETTINGS if (value := os.environ.get(name)) is not None]
     versions = [_version(package) for package in ("numba", "llvmlite")]
     python = sys.version_info[:2], sys.abiflags, object.__basicsize__, bytes.__basicsize__
-    return repr((versions, python, settings, processor.level() or _processor()))
+    return repr((versions, python, settings, processor.level() or _processor(), processor.beyond()))
 
 
 # Who compiles, and of Numba's settings those that change what it makes of a kernel.
@@ -181,7 +181,7 @@ def _compiled(
         from nbgrad.kernels import dialect
 
         with suppress(dialect.Refused, image.Refused):
-            text = dialect.written(name, source, params, contract)
+            text = dialect.written(name, source, params, contract, processor.beyond())
             with compiling.lock():
                 return _kept(name, _image(text, name, unrolled))
     function = load_source(name, source, path)
@@ -223,11 +223,14 @@ def _native(name: str, text: str, symbols: Sequence[str], title: str) -> dict[st
     return found
 
 
+_BEYOND = ".512"  # behind the name of what is for machines with vectors beyond the level's
+
+
 def _brought(common: str) -> dict[str, int] | None:
     """The addresses of what the package has brought for all machines of this one's level."""
     if processor.level() is None or os.environ.get("NBGRAD_COMPILER") == "numba":
         return None
-    found = pack.find(common)
+    found = (pack.find(common + _BEYOND) if processor.beyond() else None) or pack.find(common)
     return None if found is None else image.loaded(found)
 
 
@@ -242,8 +245,10 @@ def images() -> dict[str, bytes]:
         source, _, common = _settled(source, name, signature, contract, unrolled)
         name = f"{name}_{common}"
         with suppress(dialect.Refused, image.Refused):
-            text = dialect.written(name, source.replace("@NAME@", name), signature.split(), contract)
-            made[common] = _image(text, name, unrolled, processor.LEVEL)
+            source, codes = source.replace("@NAME@", name), signature.split()
+            texts = [dialect.written(name, source, codes, contract, beyond) for beyond in (False, True)]
+            for key, text in zip((common, common + _BEYOND), dict.fromkeys(texts)):
+                made[key] = _image(text, name, unrolled, processor.LEVEL)
     return made
 
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from nbgrad.base.tables import cached
 from nbgrad.kernels.dialect_code import Definition, Function, Type
-from nbgrad.kernels.dialect_helpers import HELPERS, MATH, NUMPY, PYTHON
+from nbgrad.kernels.dialect_helpers import HELPERS, MATH, NUMPY, PYTHON, WIDE
 from nbgrad.kernels.dialect_types import TUPLE, Refused, Value, constant, llvm
 from nbgrad.kernels.dialect_ways import Module
+from nbgrad.kernels.tile import BEYOND
 
 __all__ = ["Refused", "written"]
 
@@ -34,8 +35,9 @@ _PREFIX = "nbgrad.kernels."
 _DECORATORS = ("njit", "register_jitable(error_model='numpy')")
 
 
-def written(name: str, source: str, params: Sequence[str], contract: bool) -> str:
-    """LLVM's text of a module with the kernel `name`, of parameters as `build.kernel` has them; it calls nothing but C's library.
+def written(name: str, source: str, params: Sequence[str], contract: bool, beyond: bool = False) -> str:
+    """LLVM's text of a module with the kernel `name`, of parameters as `build.kernel` has them; it calls nothing but C's library. What
+    computes, and comes to the same on vectors of any width, has those `beyond` the level if that is said.
 
     >>> from nbgrad.kernels.dialect import written
     >>> text = written("double", "def double(start, stop, o):\\n    o[start] *= 2.0\\n", ["i8", "i8", "*f8"], False)
@@ -56,7 +58,12 @@ def written(name: str, source: str, params: Sequence[str], contract: bool) -> st
     text = made.text(f"{{}} @{name}", list(zip(names, types, strict=True)), node.body)
     if made.result != "none":
         raise Refused("a kernel that returns something")
-    return "\n".join([*module.declared.values(), text, ""])
+    text = "\n".join([*module.declared.values(), text, ""])
+    if not module.wide:
+        return text.replace(f" {WIDE} {{", " {")
+    wider = module.beyond or (beyond and not module.ordered)
+    attributes = f'"prefer-vector-width"="512" alignstack=64{f" {BEYOND}" * wider}'
+    return f"{text}attributes {WIDE} = {{ {attributes} }}\n"
 
 
 def _memory(code: str) -> str:

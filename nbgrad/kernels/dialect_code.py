@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from nbgrad.kernels.dialect_helpers import WIDE
 from nbgrad.kernels.dialect_types import (
     TUPLE,
     Refused,
@@ -29,7 +30,6 @@ from nbgrad.kernels.dialect_types import (
     unified,
 )
 from nbgrad.kernels.dialect_ways import Block, Edge, Module, Ways, phi
-from nbgrad.kernels.tile import BEYOND
 
 
 class Definition:
@@ -469,10 +469,8 @@ class Function(Ways):
         for block, value in self.returned:
             given = self.on(Edge(block, 0, {}), value, kind)
             block.end = [f"ret {llvm(kind)} {given}".rstrip()]
-        attributes = ' "prefer-vector-width"="512" alignstack(64)' if self.wide else ""
-        attributes += f" {BEYOND}" if self.beyond else ""
         given = ", ".join(f"{llvm(t)} %{name}" for name, t in params)
-        lines = [f"define {head.format(llvm(kind))}({given}){attributes} {{"]
+        lines = [f"define {head.format(llvm(kind))}({given}) {WIDE} {{"]
         self.blocks[0].lines[:0] = self.entries
         for block in self.blocks:
             lines += [f"{block.label}:", *block.lines]

@@ -39,9 +39,11 @@ class Function(Writer, Protocol):
     def label(self) -> str: ...
     def start(self, label: str) -> None: ...
     def widen(self, beyond: bool = False) -> None: ...
+    def order(self) -> None: ...
 
 
 Emit = Callable[..., Value]
+WIDE = "#0"  # what functions say about vectors, which is known when all of them are written
 NONE = Value("none", "")
 
 
@@ -292,7 +294,7 @@ def _between(of: str, to: str) -> Emit:
 
 _LANES = (2, 4, 8, 16)
 # v, or where it is NaN what the C library says: `kernels/vmath.py` has why it is no branch. Hidden, else it is reached by a table.
-_OR = "noinline nounwind willreturn memory(none)"
+_OR = f"noinline nounwind willreturn memory(none) {WIDE}"
 _OR_SCALAR = f"""define weak_odr hidden {{kind}} @{{name}}({{given}}) {_OR} {{{{
   %undecided = fcmp uno {{kind}} %a0, %a0
   br i1 %undecided, label %asked, label %known, !prof !0
@@ -380,6 +382,7 @@ VMATH: dict[str, Emit] = {
 def _any_order(operation: str) -> Emit:
     def emit(w: Function, total: Value, x: Value) -> Value:
         of = _floats(total, x)
+        w.order()
         return w.made(of, f"{operation} reassoc nsz contract {llvm(of)} {total.text}, {x.text}")
 
     return emit
@@ -389,6 +392,8 @@ def _with_nan(name: str, flags: str) -> Emit:
     def emit(w: Function, a: Value, b: Value) -> Value:
         of = _floats(a, b)
         kind, name_of = llvm(of), f"llvm.{name}.f{bits(of)}"
+        if flags:  # of zeros any one
+            w.order()
         w.declare(name_of, f"declare {kind} @{name_of}({kind}, {kind})")
         return w.made(of, f"call {flags}{w.flagged('')[1:]} {kind} @{name_of}({_listed(a, b)})")
 

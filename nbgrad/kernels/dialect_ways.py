@@ -13,12 +13,14 @@ from nbgrad.kernels.dialect_types import TUPLE, Refused, Value, cast, llvm, unif
 
 
 class Module:
-    """What its functions share. `declared` are other definitions by name, `read` the functions that were read from their text."""
+    """What its functions share. `declared` are other definitions by name, `read` the functions that were read from their text. `wide`
+    says whether they want the machine's full vectors, `ordered` whether the bits of what is gathered in any order depend on those."""
 
-    __slots__ = ("contract", "declared", "read")
+    __slots__ = ("beyond", "contract", "declared", "ordered", "read", "wide")
 
     def __init__(self, contract: bool) -> None:
         self.contract = contract
+        self.wide = self.beyond = self.ordered = False
         self.declared: dict[str, str] = {}
         self.read: dict[str, tuple[str, str]] = {}
 
@@ -54,7 +56,6 @@ class Ways:
         self.live = True
         self.entries: list[str] = []
         self.count = 0
-        self.wide = self.beyond = False
 
     # ------------------------------------------------------------ what takes the lines
 
@@ -80,8 +81,12 @@ class Ways:
         return Value(type_, f"%v{self.count}")
 
     def widen(self, beyond: bool = False) -> None:
-        """Asks for the machine's full vectors: `kernels/vmath.py` has why. They are those of the level, unless `beyond` it."""
-        self.wide, self.beyond = True, self.beyond or beyond
+        """Asks for the machine's full vectors: `kernels/cpu/vmath.py` has why. They are those of the level, unless `beyond` it."""
+        self.module.wide, self.module.beyond = True, self.module.beyond or beyond
+
+    def order(self) -> None:
+        """Something is gathered in an order that depends on how wide vectors are."""
+        self.module.ordered = True
 
     def label(self) -> str:
         self.count += 1

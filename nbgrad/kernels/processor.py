@@ -2,10 +2,10 @@
 
 Promises who compiles `level()`: on x86-64 with AVX2 and FMA, which all but the oldest have, code is made for the level x86-64-v3 and not
 for the very processor. So kernels give the same bits on all of these machines, the order of sums included, which else would depend
-on how wide vectors are; a cache serves all of them; and a wheel can bring kernels ready (`pack.py`). What that costs is what AVX-512
-would bring; `NBGRAD_CPU=native` asks for it, and for code of this machine's own. Below that level, too, code is for the machine.
-Products alone have the machine's full vectors (`vector_bits`): each element is one chain of fused operations, whatever the width, so
-their bits are the same with AVX2 and with AVX-512. `NBGRAD_CPU=x86-64-v3` keeps them, too, to AVX2.
+on how wide vectors are; a cache serves all that have vectors as wide; and a wheel can bring kernels ready (`pack.py`). What comes to
+the same on vectors of any width has the machine's full ones (`vector_bits`): products, of which each element is one chain of fused
+operations, and kernels that compute (exp, tanh, erf) and gather nothing in an order that LLVM chooses. `NBGRAD_CPU=x86-64-v3` keeps
+them, too, to AVX2; `NBGRAD_CPU=native` asks for code of this machine's own. Below that level, too, code is for the machine.
 """
 
 from __future__ import annotations
@@ -57,6 +57,12 @@ def level() -> str | None:
     if not HERE or os.environ.get("NBGRAD_CPU") == "native" or any(name in os.environ for name in NAMING):
         return None
     return LEVEL if _flags() >= _NEEDED else None
+
+
+@cached(1)
+def beyond() -> bool:
+    """Whether there are wider vectors than the level's."""
+    return level() is not None and vector_bits() == 512
 
 
 @cached(1)

@@ -74,6 +74,35 @@ def test_where_ways_meet_types_are_numbas() -> None:
         assert unified(a, b) == NAMES[found], (a, b)
 
 
+# ---------------------------------------------------------------- vectors
+
+
+@pytest.mark.parametrize(
+    ("value", "wide", "beyond"),
+    [
+        ("x[i]", False, False),
+        ("fma(x[i], x[i], x[i])", True, True),
+        ("or_sin(fma(x[i], x[i], x[i]), x[i])", True, True),
+        ("larger(fma(x[i], x[i], x[i]), x[0])", True, True),
+        ("add_up(fma(x[i], x[i], x[i]), x[0])", True, False),
+        ("lowest(fma(x[i], x[i], x[i]), x[0])", True, False),
+    ],
+)
+def test_what_asks_for_wider_vectors(value: str, wide: bool, beyond: bool) -> None:
+    source = f"""
+from nbgrad.kernels.cpu.fold import add_up, larger, lowest
+from nbgrad.kernels.cpu.vmath import fma, or_sin
+
+def kernel(start, stop, x):
+    for i in range(start, stop):
+        x[i] = {value}
+"""
+    for asked in (False, True):
+        text = written("kernel", source, ("i8", "i8", "*f8"), False, asked)
+        assert ("prefer-vector-width" in text, "x86-64-v4" in text) == (wide, asked and beyond)
+        binding.parse_assembly(text).verify()
+
+
 # ---------------------------------------------------------------- bits
 
 

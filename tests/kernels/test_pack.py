@@ -52,6 +52,29 @@ def test_what_was_brought_is_not_compiled(brought: Path, monkeypatch: pytest.Mon
     assert not kernel.path.with_suffix(".bin").exists()
 
 
+EXP = """from nbgrad.kernels.cpu.vmath import fma
+
+
+def @NAME@(start, stop, o):
+    for i in range(start, stop):
+        o[i] = fma(o[i], o[i], o[i])
+"""
+
+
+def test_what_computes_is_brought_for_wider_vectors_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "_kernels", {("exp", EXP, "i8 i8 *f8", False, True): None})
+        patch.setattr(build, "_natives", {})
+        images = build.images()
+    common = build._settled(EXP, "exp", "i8 i8 *f8", False, True)[2]
+    assert list(images) == [common, f"{common}.512"] and images[common] != images[f"{common}.512"]
+    place.write_bytes(pack.packed(images))
+    for wider, key in ((False, common), (True, f"{common}.512")):
+        monkeypatch.setattr(processor, "beyond", lambda wider=wider: wider)
+        monkeypatch.setattr(image, "loaded", lambda data: data)
+        assert build._brought(common) == images[key]
+
+
 def test_it_is_what_this_machine_compiles(brought: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apart from the kernel's name, which is the image's first line."""
     images: list[bytes] = []
