@@ -75,6 +75,11 @@ from nbgrad.memory.dtypes import set_default_dtype as set_default_dtype
 from nbgrad.memory.dtypes import short as short
 from nbgrad.memory.dtypes import uint8 as uint8
 from nbgrad.memory.layout import Size as Size
+from nbgrad.memory.layout import channels_last as channels_last
+from nbgrad.memory.layout import channels_last_3d as channels_last_3d
+from nbgrad.memory.layout import contiguous_format as contiguous_format
+from nbgrad.memory.layout import memory_format as memory_format
+from nbgrad.memory.layout import preserve_format as preserve_format
 from nbgrad.nn import _bags as _bags
 from nbgrad.nn import _ctc as _ctc
 from nbgrad.nn import _dropouts as _dropouts

@@ -57,10 +57,10 @@ from nbgrad.memory.dtypes import get_default_dtype as get_default_dtype
 from nbgrad.memory.dtypes import iinfo as iinfo
 from nbgrad.memory.dtypes import set_default_dtype as set_default_dtype
 from nbgrad.memory.layout import Size as Size
+from nbgrad.memory.layout import memory_format as _memory_format
+from nbgrad.memory.layout import memory_format as memory_format
 from nbgrad.ops.host.attributes import layout as _layout
 from nbgrad.ops.host.attributes import layout as layout
-from nbgrad.ops.host.attributes import memory_format as _memory_format
-from nbgrad.ops.host.attributes import memory_format as memory_format
 from nbgrad.ops.host.printing import set_printoptions as set_printoptions
 from nbgrad.ops.host.storage import TypedStorage as TypedStorage
 from nbgrad.ops.host.storage import UntypedStorage as UntypedStorage
@@ -94,6 +94,8 @@ from nbgrad.utils.deterministic import use_deterministic_algorithms as use_deter
 
 __version__: str
 bool: _dtype
+channels_last: _memory_format
+channels_last_3d: _memory_format
 contiguous_format: _memory_format
 e: _float
 float: _dtype

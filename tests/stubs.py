@@ -45,7 +45,7 @@ IMPORTS = {
     "Size": "nbgrad.memory.layout import Size",
     **{name: f"nbgrad.ops.host.storage import {name}" for name in ("TypedStorage", "UntypedStorage")},
     "_layout": "nbgrad.ops.host.attributes import layout as _layout",
-    "_memory_format": "nbgrad.ops.host.attributes import memory_format as _memory_format",
+    "_memory_format": "nbgrad.memory.layout import memory_format as _memory_format",
     "Generator": "nbgrad.ops.make.generator import Generator",
 }
 

@@ -14,8 +14,8 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch import return_types
 from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype as _dtype
+from nbgrad.memory.layout import memory_format as _memory_format
 from nbgrad.ops.host.attributes import layout as _layout
-from nbgrad.ops.host.attributes import memory_format as _memory_format
 from nbgrad.ops.host.storage import TypedStorage, UntypedStorage
 from nbgrad.ops.make.generator import Generator
 

@@ -214,14 +214,19 @@ class Tensor(Methods):
         """
         return self._spec.numel * self._spec.itemsize
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory one after the other, the last dimension running fastest.
+    def is_contiguous(self, *, memory_format: layout.memory_format = layout.contiguous_format) -> bool:
+        """Whether the elements lie in memory one after the other, the last dimension running fastest; or in the order that
+        `memory_format` says.
 
         >>> x = torch.ones(2, 3)
         >>> x.is_contiguous(), x.t().is_contiguous()
         (True, False)
+        >>> torch.ones(2, 3, 4, 5).is_contiguous(memory_format=torch.channels_last)
+        False
         """
-        return self._spec.contiguous
+        if memory_format is layout.contiguous_format:
+            return self._spec.contiguous
+        return layout.is_in_format(tuple(self._spec.shape), self._spec.strides, memory_format)
 
     def is_floating_point(self) -> bool:
         """Whether the elements are numbers with a fractional part: only such tensors have gradients.

@@ -35,6 +35,82 @@ def is_contiguous(shape: Ints, strides: Ints) -> bool:
     return True
 
 
+class memory_format:
+    """In which order of dimensions elements lie: `torch.contiguous_format`, the last fastest; `torch.preserve_format`, as the input's;
+    `torch.channels_last` of images and `torch.channels_last_3d` of volumes, dimension 1 fastest, then the others from the last on.
+
+    >>> torch.ones(2, 3).t().clone(memory_format=torch.contiguous_format).stride()
+    (2, 1)
+    >>> torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last).stride()
+    (60, 1, 15, 3)
+    """
+
+    def __init__(self, name: str, rank: int = 0) -> None:
+        self._name, self._rank = name, rank
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last", 4), memory_format("channels_last_3d", 5)
+
+
+def format_strides(shape: Sequence[int], wanted: memory_format) -> Ints:
+    """How a new tensor lies."""
+    rank = wanted._rank
+    if not rank:
+        return contiguous_strides(shape)
+    if len(shape) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {wanted._name} format")
+    return channels_last_strides(shape)
+
+
+def channels_last_strides(shape: Sequence[int]) -> Ints:
+    strides, step = [0] * len(shape), 1
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[d] = step
+        step *= shape[d]
+    return tuple(strides)
+
+
+def is_in_format(shape: Ints, strides: Ints, asked: memory_format) -> bool:
+    """Whether every element lies where that of a new tensor would."""
+    if not asked._rank:
+        return is_contiguous(shape, strides)
+    if len(shape) != asked._rank:
+        return False
+    return all([n == 1 or s == own for n, s, own in zip(shape, strides, channels_last_strides(shape))])
+
+
+def suggested_format(shape: Ints, strides: Ints) -> memory_format:
+    """The format that something lies in, if with gaps; channels are last by more than accident of sizes that are 1."""
+    for known in (channels_last, channels_last_3d):
+        if len(shape) == known._rank and _channels_lie_last(shape, strides):
+            return known
+    return contiguous_format
+
+
+def _channels_lie_last(shape: Ints, strides: Ints) -> bool:
+    least = 0
+    if not strides[1]:
+        return False
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        if not shape[d] or strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * shape[d]
+    return True
+
+
+def joined_strides(shape: Ints, operands: Sequence[tuple[Ints, Ints]]) -> Ints:
+    """How tensors of these shapes and strides lie when they are one: in their format, if they have one in common."""
+    formats = {suggested_format(*operand) for operand in operands}
+    return format_strides(shape, formats.pop() if len(formats) == 1 else contiguous_format)
+
+
 def is_dense(shape: Ints, strides: Ints) -> bool:
     """Every element of one block once, in some order of the dimensions ("non-overlapping and dense")."""
     step = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.ops.views.copy import dense_copy
+from nbgrad.ops.views.copy import dense_copy, in_format_of
 from nbgrad.ops.views.order import permute
 from nbgrad.ops.views.shape import reshape
 
@@ -36,7 +36,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     n = len(lead)
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
     moved = permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    return reshape(dense_copy(moved), (*lead, c // (r * r), h * r, w * r))
+    return in_format_of(input, reshape(dense_copy(moved), (*lead, c // (r * r), h * r, w * r)))
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
@@ -62,7 +62,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     n = len(lead)
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     moved = permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return reshape(dense_copy(moved), (*lead, c * r * r, h // r, w // r))
+    return in_format_of(input, reshape(dense_copy(moved), (*lead, c * r * r, h // r, w // r)))
 
 
 def channel_shuffle(input: Any, groups: int) -> Tensor:
@@ -86,7 +86,8 @@ def channel_shuffle(input: Any, groups: int) -> Tensor:
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
     split = reshape(input, (batch, groups, c // groups, *rest))
-    return reshape(dense_copy(permute(split, (0, 2, 1, *range(3, input.ndim + 1)))), tuple(input.shape))
+    moved = dense_copy(permute(split, (0, 2, 1, *range(3, input.ndim + 1))))
+    return in_format_of(input, reshape(moved, tuple(input.shape)))
 
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

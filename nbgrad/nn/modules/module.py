@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from nbgrad.autograd.grad_mode import no_grad
-from nbgrad.core.signatures import kind_name
+from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as _device
@@ -658,18 +658,20 @@ class Module:
     @overload
     def to(self: Self, tensor: Tensor, non_blocking: bool = ..., *, memory_format: Any = ...) -> Self: ...
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
-        """`to(device, dtype)`, `to(dtype)`, `to(tensor)`: floating parameters and buffers are cast, all are moved, in place; the
-        module itself is given back.
+        """`to(device, dtype)`, `to(dtype)`, `to(tensor)`: floating parameters and buffers are cast, all are moved, and those of four or
+        five dimensions laid out in `memory_format`, in place; the module itself is given back.
 
         >>> nn.Linear(2, 3).to(torch.float64).weight.dtype
         torch.float64
+        >>> nn.Conv2d(3, 8, 2).to(memory_format=torch.channels_last).weight.stride()
+        (12, 1, 6, 3)
         """
-        like = kwargs.pop("tensor", None)
-        device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-        for name in ("non_blocking", "copy", "memory_format"):
-            kwargs.pop(name, None)
-        if kwargs:
-            raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        check("Tensor.to", args, kwargs)
+        flags = [arg for arg in args if isinstance(arg, bool)]
+        if kwargs.get("copy") or any(flags[1:]):
+            raise RuntimeError(".to() does not accept copy argument")
+        like, device, dtype = [kwargs.get(name) for name in ("tensor", "device", "dtype")]
+        hurry, memory_format = bool(kwargs.get("non_blocking") or any(flags)), kwargs.get("memory_format")
         for arg in args:
             if isinstance(arg, Tensor):
                 like = arg
@@ -687,11 +689,10 @@ class Module:
 
         def convert(t: Tensor) -> Tensor:
             wanted = dtype if dtype is not None and t.is_floating_point() else t.dtype
-            if where is None:
-                return t.to(wanted)
-            if t.is_meta and where.type != "meta":
+            if where is not None and t.is_meta and where.type != "meta":
                 raise NotImplementedError(_FROM_META)
-            return t.to(where, wanted)
+            lies = memory_format if t.ndim in (4, 5) else None
+            return t.to(where or t.device, wanted, hurry, memory_format=lies)
 
         return self._apply(convert)
 

@@ -99,6 +99,8 @@ def _rolled(input: Spec, *, shifts: Ints, dims: Ints) -> Run:
     if not made.numel:
         return lambda t: empty(made)
     dense, line = copier(input, made), made.like((made.numel,))
+    strides = _rolled_strides(tuple(input.shape), input.strides, shifts, dims)
+    laid_out = copier(made, made.like(strides=strides))
     shape, places = made.shape if dims else line.shape, []
     for shift, d in zip(shifts, dims or (0,)):
         n = tuple.__getitem__(shape, d)
@@ -110,7 +112,16 @@ def _rolled(input: Spec, *, shifts: Ints, dims: Ints) -> Run:
             out = _read(out, place)
         return wrap(out._buf, made)
 
-    return run
+    return run if strides == made.strides else lambda t: laid_out(run(t))
+
+
+def _rolled_strides(shape: Ints, strides: Ints, shifts: Ints, dims: Ints) -> Ints:
+    """PyTorch joins the two parts that change places, for one dimension after the other."""
+    for shift, d in zip(shifts, dims):
+        lengths = -shift % shape[d], shape[d] - -shift % shape[d]
+        parts = [((*shape[:d], n, *shape[d + 1 :]), strides) for n in lengths]
+        strides = layout.joined_strides(shape, parts)
+    return strides if dims else layout.contiguous_strides(shape)
 
 
 @settled

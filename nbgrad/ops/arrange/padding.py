@@ -12,7 +12,7 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable, make_view
 from nbgrad.memory import dtypes
 from nbgrad.memory.device import device
-from nbgrad.memory.layout import Ints
+from nbgrad.memory.layout import Ints, format_strides, suggested_format
 from nbgrad.ops.index.place import Place, _picker, of_numbers
 from nbgrad.ops.views.copy import clone, fill_memory
 from nbgrad.ops.views.slices import _slice_geometry, narrow
@@ -48,7 +48,9 @@ def _padded_shape(shape: Ints, pad: Ints) -> Ints:
     input=lambda g, pad: _constant(g, pad=tuple(-n for n in pad), value=0),
 )
 def _constant(input: Tensor, *, pad: Ints, value: Any) -> Tensor:
-    out = empty(input._spec.dense().like(_padded_shape(tuple(input.shape), pad)))
+    sp, shape = input._spec.plain, _padded_shape(tuple(input.shape), pad)
+    lies = suggested_format(tuple(sp.shape), sp.strides)
+    out = empty(sp.like(shape, format_strides(shape, lies)))
     fill_memory(out, value)
     inner, part = out, input
     for d, begin, cut, length in _inside(tuple(input.shape), pad):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from nbgrad.core.arguments import before_guard
@@ -16,6 +17,7 @@ from nbgrad.dispatch.stanza import method, method_alone, stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes, gpu, pinned
 from nbgrad.memory.device import device as _device
+from nbgrad.memory.layout import memory_format
 from nbgrad.ops.views.copy import fill_, to_dtype, zero_
 from nbgrad.ops.views.order import transpose
 
@@ -184,18 +186,11 @@ class layout:
     def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-
-class memory_format(layout):
-    """In which order of dimensions elements lie: `torch.contiguous_format`, the last fastest, or `torch.preserve_format`, as the
-    input's.
-
-    >>> torch.ones(2, 3).t().clone(memory_format=torch.contiguous_format).stride()
-    (2, 1)
-    """
+    def __reduce__(self) -> str:
+        return self._name
 
 
 strided = layout("strided")
-contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 newaxis = None
 
 Tensor.layout = property(lambda self: strided, doc=layout.__doc__)  # type: ignore[assignment, method-assign]
@@ -285,12 +280,26 @@ def get_device(input: Tensor) -> int:
 
 
 @method
-def dim_order(self: Tensor) -> tuple[int, ...]:
-    """Dimensions from the one with the largest steps in memory on.
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """Dimensions from the one with the largest steps in memory on. With `ambiguity_check` it is refused where sizes of 1 or equal steps
+    leave a choice; or, if that is a list of memory formats, where moreover not one of them alone fits.
 
     >>> torch.ones(2, 3, 4).permute(2, 0, 1).dim_order()
     (1, 2, 0)
     """
+    listed = isinstance(ambiguity_check, list)
+    if not isinstance(ambiguity_check, bool) and not (
+        listed and all([isinstance(f, memory_format) for f in ambiguity_check])
+    ):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    steps = self.stride()
+    open_ = 1 in tuple(self.shape) or any([a == b for a, b in pairwise(steps)])
+    if (listed or ambiguity_check) and open_:
+        fitting = [self.is_contiguous(memory_format=f) for f in ambiguity_check] if listed else []
+        if sum(fitting) != 1:
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+            )
     return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
 
 
@@ -380,7 +389,6 @@ __all__ = [
         "conj",
         "conj_physical",
         "conj_physical_",
-        "contiguous_format",
         "detach",
         "fill",
         "fill_",
@@ -394,9 +402,7 @@ __all__ = [
         "is_neg",
         "is_signed",
         "layout",
-        "memory_format",
         "newaxis",
-        "preserve_format",
         "real",
         "resolve_conj",
         "resolve_neg",

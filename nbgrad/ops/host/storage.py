@@ -144,7 +144,7 @@ def _check_sizes(shape: Sequence[int], itemsize: int) -> None:
 def _resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
     """Another shape over the same memory, which grows if it must; what is new in it is not set. No count."""
     _check_sizes(shape, t._spec.itemsize)
-    if tuple(t._spec.shape) != shape:
+    if tuple(t._spec.shape) != shape or strides is not None:
         _lay(t, t._spec.like(shape, strides), t.storage_offset())
 
 
@@ -167,8 +167,8 @@ hooks.resize = resize
 
 @method
 def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
-    """Give the tensor the shape `sizes`, its memory growing if it must: elements keep their places in memory, new ones have no set
-    value. Refused where the tensor requires grad.
+    """Give the tensor the shape `sizes` (and the `memory_format`), its memory growing if it must: elements keep their places in memory,
+    new ones have no set value. Refused where the tensor requires grad.
 
     >>> torch.arange(4).resize_(3)
     tensor([0, 1, 2])
@@ -178,24 +178,31 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
         raise RuntimeError("cannot resize variables that require grad")
     if state.duals and moves((self,)):
         raise RuntimeError("cannot resize variables that has a forward grad")
-    if tuple(self._spec.shape) == shape:
+    if memory_format is layout.preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve")
+    strides = None if memory_format is None else layout.format_strides(shape, memory_format)
+    if tuple(self._spec.shape) == shape and (strides is None or self._spec.strides == strides):
         return self
     if type(self._buf) is Batched:
         raise RuntimeError("vmap: resize_ of a tensor that is mapped over is not supported")
     check_write(self, False, filled=True)
-    _resize(self, shape)
+    _resize(self, shape, strides)
     written(self)
     return self
 
 
 @method
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """`resize_` to the shape of `the_template`.
+    """`resize_` to the shape of `the_template`, and with `memory_format=torch.preserve_format` to its format.
 
     >>> torch.arange(4).resize_as_(torch.ones(3))
     tensor([0, 1, 2])
     """
-    return resize_(self, tuple(the_template.shape))
+    like = the_template._spec
+    shape = tuple(like.shape)
+    if memory_format is layout.preserve_format:
+        memory_format = layout.suggested_format(shape, like.strides)
+    return resize_(self, shape, memory_format=memory_format)
 
 
 # ---------------------------------------------------------------- storages

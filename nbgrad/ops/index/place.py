@@ -37,6 +37,7 @@ from nbgrad.ops.views.copy import (
     copy_memory,
     dense_copy,
     fill_memory,
+    in_format_of,
     moved,
     scalar,
     to_dtype,
@@ -578,7 +579,7 @@ def _picker(node_name: str, held: bool = True, ties: bool = False) -> Callable[.
 
     @differentiable(node_name, tangent=LINEAR, batch=_read_each, input=rule)
     def pick(input: Tensor, *, place: Place) -> Tensor:
-        return _read(input, place)
+        return in_format_of(input, _read(input, place)) if ties else _read(input, place)
 
     pick.op.held = ("place",) if held else ()  # type: ignore[attr-defined]
     return _placed(pick, _read_own)

@@ -179,9 +179,7 @@ def _order_there(sp: Spec, generator: Any) -> Tensor:
 
 def _draws_where_they_lie(input: Tensor, memory_format: Any) -> bool:
     """Whether a tensor like this one is filled in the order of its memory, which is not that of its elements."""
-    if input._spec.contiguous or state.levels:
-        return False
-    return not _like(input, None, memory_format).contiguous
+    return not state.levels and not _like(input, None, memory_format).contiguous
 
 
 def _draws_like(
@@ -200,7 +198,8 @@ def _draws_like(
             memory_format: Any = None,
         ) -> Tensor:
             if _draws_where_they_lie(input, memory_format):
-                t = getattr(empty_like(input, dtype=dtype, device=device), fill)(generator=generator)
+                t = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+                t = getattr(t, fill)(generator=generator)
                 return _finish(t, requires_grad)
             return draw(
                 input.shape,
@@ -254,7 +253,7 @@ def randint_like(
     low, high = (0, low if high is None else high) if low is None or high is None else (low, high)
     low, high = int(low), int(high)
     if _draws_where_they_lie(input, memory_format) and low < high:
-        t = empty_like(input, dtype=dtype, device=device)
+        t = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
         return _finish(t.random_(low, high, generator=generator), requires_grad)
     return randint(
         low,

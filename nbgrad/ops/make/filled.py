@@ -28,8 +28,8 @@ from nbgrad.ops.make.factories import (
     _spec,
     of_sizes,
 )
-from nbgrad.ops.views.copy import _to_be_dense
 from nbgrad.ops.views.copy import full as _full
+from nbgrad.ops.views.copy import laid_in
 from nbgrad.ops.views.copy import zeros as _zeros
 
 
@@ -46,14 +46,22 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of these sizes, given one by one or as a sequence, whose values are whatever memory holds. `dtype` is the default one unless
-    given; `requires_grad` makes it a leaf to find a gradient for.
+    given; `requires_grad` makes it a leaf to find a gradient for, `memory_format` says how it lies.
 
     >>> torch.empty(2, 3).shape
     torch.Size([2, 3])
     """
     if out is not None:
+        if memory_format is not None:
+            raise RuntimeError("'memory_format' argument is incompatible with 'out' tensor argument")
         dtype = _of_out("empty", out, dtype)
-    t = _empty(_spec("empty", sizes if size is None else (size,), dtype, device, requires_grad))
+    sp = _spec("empty", sizes if size is None else (size,), dtype, device, requires_grad)
+    if memory_format is not None:
+        strides = laid_in(sp, memory_format)
+        if strides is None:
+            raise RuntimeError("unsupported memory format Preserve")
+        sp = sp.like(strides=strides)
+    t = _empty(sp)
     return t if out is None and not requires_grad else _finish(t, requires_grad, out)
 
 
@@ -187,7 +195,9 @@ def _own(like: Tensor, t: Tensor) -> Tensor:
 def _like(input: Tensor, dtype: Any, memory_format: Any = None, device: Any = None) -> Spec:
     sp = input._spec
     where = sp.device if device is None else _device(device)
-    strides = None if _to_be_dense(memory_format) else _layout.kept_strides(sp.shape, sp.strides)
+    strides = laid_in(sp, memory_format)
+    if strides is None:
+        strides = _layout.kept_strides(sp.shape, sp.strides)
     return spec(sp.dtype if dtype is None else dtypes.to_dtype(dtype), sp.shape, strides, where)
 
 

@@ -31,6 +31,7 @@ from nbgrad.ops.rows.softmax import (
     _w,
     _x,
 )
+from nbgrad.ops.views.copy import in_format_of, laid_like
 from nbgrad.ops.views.shape import reshape, spread
 
 # ---------------------------------------------------------------- normalisation
@@ -158,6 +159,19 @@ def _second(
     return by_g, by_x, by_w
 
 
+def _laid_like(sp: Spec, run: Runner) -> Runner:
+    """The same with its first result in the format of the input."""
+    copy = laid_like(sp, sp.dense())
+    if copy is None:
+        return run
+
+    def laid_out(*tensors: Any) -> Any:
+        first, *others = run(*tensors)
+        return copy(first), *others
+
+    return laid_out
+
+
 def _trailing_dims(t: Tensor, dims: int) -> Ints:
     return tuple(range(t.ndim - dims, t.ndim))
 
@@ -167,7 +181,8 @@ def _norm(centred: bool, sp: Spec, weight: bool, bias: bool, dims: int, eps: flo
     shape = tuple(sp.shape)
     n = math.prod(shape[len(shape) - dims :])
     program = _layer_norm_program(centred, weight, bias)
-    return _ready(program, _trailing(shape, dims), sp.dense(), _share_of(n), eps)
+    run = _ready(program, _trailing(shape, dims), sp.dense(), _share_of(n), eps)
+    return run if centred else _laid_like(sp, run)
 
 
 @cached(4096)
@@ -406,7 +421,7 @@ def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | Non
 def _by_channel(program: Program, sp: Spec, *numbers: float) -> Runner:
     """A program over the channels of tensors laid out like `sp`; the first number is how many elements a channel has."""
     share = _share_of(sp.numel // (tuple(sp.shape)[1] or 1))
-    return _ready(program, _channels(tuple(sp.shape)), sp.dense(), share, *numbers)
+    return _laid_like(sp, _ready(program, _channels(tuple(sp.shape)), sp.dense(), share, *numbers))
 
 
 @differentiable("NativeBatchNormBackward", raw=True, all=_batch_norm_second)
@@ -450,7 +465,9 @@ def batch_norm_fixed(
     if weight is not None:
         scale = e.mul(scale, weight)
     shift = e.neg(e.mul(mean, scale)) if bias is None else e.sub(bias, e.mul(mean, scale))
-    return e.add(e.mul(_dense(input), _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim))
+    # Of results that elementwise functions give, only those with channels last lie as PyTorch's.
+    read = input if laid_like(input._spec.plain, input._spec.dense()) else _dense(input)
+    return e.add(e.mul(read, _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim))
 
 
 # ---------------------------------------------------------------- normalisation of groups of channels
@@ -487,5 +504,6 @@ def group_norm(
 ) -> Tensor:
     """Over all that a group of channels holds, operands having been checked."""
     got, weight, bias = _by_group(input, groups, eps), *(_per_channel(t, input.ndim) for t in (weight, bias))
+    got = in_format_of(input, got)
     got = got if weight is None else e.mul(got, weight)
     return got if bias is None else e.add(got, bias)

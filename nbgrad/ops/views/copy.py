@@ -170,7 +170,8 @@ def _clone(input: Spec) -> Run:
 @method
 @settled
 def clone(input: Tensor, *, memory_format: Any = None) -> Any:
-    """A copy in memory of its own, laid out as `input` is. It has a history: the gradient goes through as it comes.
+    """A copy in memory of its own, laid out as `input` is, or as `memory_format` says. It has a history: the gradient goes through as it
+    comes.
 
     >>> x = torch.ones(2, requires_grad=True)
     >>> y = x.clone()
@@ -178,11 +179,15 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Any:
     >>> x.grad
     tensor([1., 1.])
     """
-    return call_of(dense_copy if _to_be_dense(memory_format) else _clone, input)
+    strides = laid_in(input._spec, memory_format)
+    return call_of(_clone, input) if strides is None else call_of(_lay_out, input, strides=strides)
 
 
-def _to_be_dense(memory_format: Any) -> bool:
-    return memory_format is not None and memory_format._name == "contiguous_format"
+def laid_in(sp: Spec, memory_format: Any) -> Ints | None:
+    """The strides of a copy in this format; None if it is to lie as what it is made of."""
+    if memory_format is None or memory_format is layout.preserve_format:
+        return None
+    return layout.format_strides(tuple(sp.shape), memory_format)
 
 
 @prepared("Clone", tangent=LINEAR, batch=lambda x: dense_copy(x), input=lambda g: g)
@@ -190,10 +195,14 @@ def dense_copy(input: Spec) -> Run:
     return copier(input, input.dense())
 
 
-def _lay_each(x: Tensor, strides: Ints) -> Tensor:
+def _for_each(x: Tensor, strides: Ints) -> Ints:
+    """How all examples of `x` lie, one after the other, where each lies so."""
     _, *shape = x.shape
-    step = x._spec.plain.like(tuple(shape), strides).extent
-    return _lay_out(x, strides=(step, *strides))
+    return (x._spec.plain.like(tuple(shape), strides).extent, *strides)
+
+
+def _lay_each(x: Tensor, strides: Ints) -> Tensor:
+    return _lay_out(x, strides=_for_each(x, strides))
 
 
 @prepared("Clone", tangent=LINEAR, batch=_lay_each, input=lambda g: g)
@@ -202,33 +211,63 @@ def _lay_out(input: Spec, *, strides: Ints) -> Run:
     return copier(input, input.like(strides=strides))
 
 
+def laid_like(sp: Spec, made: Spec) -> Run | None:
+    """What copies a result, which lies as new tensors do, to the format that `sp` lies in; None if it lies so."""
+    lies = layout.suggested_format(tuple(sp.shape), sp.strides)
+    if lies is layout.contiguous_format or not made.numel:
+        return None
+    return copier(made, made.like(strides=layout.format_strides(made.shape, lies)))
+
+
+def in_format_of(input: Tensor, t: Tensor) -> Tensor:
+    """The same of tensors, as an op."""
+    lies = layout.suggested_format(tuple(input.shape), input._spec.strides)
+    if lies is layout.contiguous_format or input.ndim != t.ndim:
+        return t
+    made: Tensor = _lay_out(t, strides=layout.format_strides(tuple(t.shape), lies))
+    return made
+
+
 hooks.laid_out = lambda t, strides: _lay_out(t, strides=tuple(strides))
 
 
 @method
-def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself if its elements lie in memory in order, else a copy in which they do. The gradient goes through as it comes.
+def contiguous(input: Tensor, *, memory_format: layout.memory_format = layout.contiguous_format) -> Tensor:
+    """The tensor itself if its elements lie in memory in order (that of `memory_format`), else a copy in which they do. The gradient
+    goes through as it comes.
 
     >>> x = torch.arange(6).view(2, 3).t()
     >>> x.contiguous().stride(), x.stride()
     ((2, 1), (1, 3))
     """
-    return input if input._spec.contiguous else dense_copy(input)
+    if memory_format is layout.contiguous_format:
+        return input if input._spec.contiguous else dense_copy(input)
+    if input.is_contiguous(memory_format=memory_format):
+        return input
+    if memory_format is layout.preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    made: Tensor = clone(input, memory_format=memory_format)
+    return made
 
 
 @prepared(
     "ToCopy",
     tangent=LINEAR,
-    batch=lambda x, dtype: to_dtype(x, dtype),
-    input=lambda g, input_spec: to_dtype(g, input_spec.dtype),
+    batch=lambda x, **static: _convert_each(x, **static),
+    input=lambda g, input_spec: moved(g, input_spec.dtype, input_spec.device),
 )
-def _to_copy(input: Spec, *, dtype: dtype) -> Run:
-    return copier(input, clone_spec(input).like(dtype=dtype))
+def _to_copy(input: Spec, *, dtype: dtype, device: _device, strides: Ints | None) -> Run:
+    made = clone_spec(input) if strides is None else input.like(strides=strides)
+    return copier(input, made.like(dtype=dtype).on(device))
+
+
+def _convert_each(x: Tensor, *, strides: Ints | None, **where: Any) -> Tensor:
+    return _to_copy(x, **where, strides=None if strides is None else _for_each(x, strides))
 
 
 @settled
 def _converted(input: Tensor, d: dtype) -> Any:
-    return call_of(_to_copy, input, dtype=d)
+    return call_of(_to_copy, input, dtype=d, device=input._spec.device, strides=None)
 
 
 def to_dtype(input: Tensor, d: dtype) -> Tensor:
@@ -257,21 +296,11 @@ def _to_a_dtype(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return short
 
 
-@prepared(
-    "ToCopy",
-    tangent=LINEAR,
-    batch=lambda x, dtype, device: moved(x, dtype, device),
-    input=lambda g, input_spec: moved(g, input_spec.dtype, input_spec.device),
-)
-def _to_device(input: Spec, *, dtype: dtype, device: _device) -> Run:
-    return copier(input, clone_spec(input).like(dtype=dtype).on(device))
-
-
 def moved(input: Tensor, d: dtype, where: _device) -> Tensor:
     """In a dtype and on a device."""
     if input._spec.device is where:
         return to_dtype(input, d)
-    return _to_device(input, dtype=d, device=where)
+    return _to_copy(input, dtype=d, device=where, strides=None)
 
 
 @method
@@ -285,8 +314,8 @@ def to(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """The tensor in another dtype or on another device, given as such or as those of a tensor; itself if nothing changes and `copy`
-    is not set. The gradient is cast back to the dtype that the tensor has.
+    """The tensor in another dtype, on another device, given as such or as those of a tensor, or in another `memory_format`; itself if
+    nothing changes and `copy` is not set. The gradient is cast back to the dtype that the tensor has.
 
     >>> x = torch.ones(2, requires_grad=True)
     >>> x.to(torch.float64).sum().backward()
@@ -309,14 +338,21 @@ def to(
                 input, dtype=dtype, device=device, copy=copy or any(flags[1:]), memory_format=memory_format
             )
     d = input._spec.dtype if dtype is None else dtypes.to_dtype(dtype)
-    out = _cast(input, d, memory_format, None if device is None else settled_device(_device(device)))
-    return clone(input, memory_format=memory_format) if copy and out is input else out
+    where = None if device is None else settled_device(_device(device))
+    return _cast(input, d, memory_format, where, copy or any(flags[1:]))
 
 
-def _cast(input: Tensor, d: dtype, memory_format: Any, where: _device | None = None) -> Tensor:
-    """A tensor that is so already stays as it lies."""
-    out = to_dtype(input, d) if where is None else moved(input, d, where)
-    return contiguous(out) if out is not input and _to_be_dense(memory_format) else out
+def _cast(
+    input: Tensor, d: dtype, memory_format: Any, where: _device | None = None, copy: builtins.bool = False
+) -> Tensor:
+    """What is so already stays, if it seems to lie in the format: also with gaps."""
+    sp = input._spec
+    where = sp.device if where is None else where
+    strides = laid_in(sp, memory_format)
+    lies = strides is None or layout.suggested_format(tuple(sp.shape), sp.strides) is memory_format
+    if lies and sp.dtype is d and sp.device is where and not copy:
+        return input
+    return _to_copy(input, dtype=d, device=where, strides=strides)
 
 
 def _caster(name: str, d: dtype) -> None:

@@ -245,7 +245,11 @@ def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...
     """The one launch that copies all pieces, and what records it: of pieces of one dtype, each in rows a constant step apart."""
     out, count = parts.out, len(specs)
     most = PARALLEL_FROM if out.backend is backend.cpu else _FEW_ELEMENTS
-    if out.numel >= most or not all([sp.numel and sp.dtype is out.dtype for sp in specs]):
+    if (
+        out.numel >= most
+        or not out.contiguous
+        or not all([sp.numel and sp.dtype is out.dtype for sp in specs])
+    ):
         return None
     meta = [out.numel]
     rows = prod(tuple(out.shape)[: parts.dim])
@@ -300,7 +304,8 @@ def _cat_parts(specs: Sequence[Spec], dim: int) -> Parts:
         starts.append(total)
         total += tuple(sp.shape)[d]
     shape = (*tuple(first.shape)[:d], total, *tuple(first.shape)[d + 1 :])
-    out = spec(_common(specs), shape, None, first.device)
+    strides = layout.joined_strides(shape, [(tuple(sp.shape), sp.strides) for sp in specs])
+    out = spec(_common(specs), shape, strides, first.device)
     places: list[tuple[int, Spec] | None] = []
     for sp, at in zip(specs, starts):
         there = out.like(tuple(sp.shape), out.strides) if at is not None else None
@@ -350,7 +355,13 @@ def _stack_parts(specs: Sequence[Spec], dim: int) -> Parts:
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 "
                 f"and {list(sp.shape)} at entry {k}"
             )
-    out = spec(_common(specs), (*first[:d], len(specs), *first[d:]), None, specs[0].device)
+    # PyTorch joins along the dimension and divides it then.
+    lines, count = (*first, 1)[d], len(specs)
+    end = (1,) if d == len(first) else ()
+    whole = (*first[:d], count * lines, *first[d + 1 :])
+    strides = layout.joined_strides(whole, [((*first, *end), (*sp.strides, *end)) for sp in specs])
+    strides = (*strides[:d], lines * strides[d], *strides[d:]) if d < len(first) else strides
+    out = spec(_common(specs), (*first[:d], count, *first[d:]), strides, specs[0].device)
     part = out.like(first, out.strides[:d] + out.strides[d + 1 :])
     places = [(k * out.strides[d] * out.itemsize, part) for k in range(len(specs))]
     return Parts(d, out, specs, list(places))

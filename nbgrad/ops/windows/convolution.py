@@ -15,7 +15,7 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import prepared_several
 from nbgrad.memory.dtypes import float32
-from nbgrad.memory.layout import Ints, contiguous_strides
+from nbgrad.memory.layout import Ints, channels_last_strides, contiguous_format, suggested_format
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.pointwise.operators import add
 from nbgrad.ops.reduce import sums as r
@@ -24,7 +24,6 @@ from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
 from nbgrad.ops.windows import correlation
 from nbgrad.ops.windows.correlation import Geometry
-from nbgrad.ops.windows.extremes import _channels_last
 from nbgrad.ops.windows.refusals import Settings, by_library
 
 # ---------------------------------------------------------------- the three sums
@@ -102,6 +101,7 @@ def _each_weights(has: Any, narrow: Tensor, wide: Tensor, *, size: Ints, geometr
 def _narrow(wide: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> Tensor:
     x, w = wide._spec, weight._spec
     made = x.like((x.shape[0], w.shape[0], *size))
+    made = _with_channels_last(made) if _either_lies_so(x, w) else made
     out = empty(made)
     _planned(correlation.narrow, x, w, None, made, geometry)(wide, weight, None, out)
     return out
@@ -122,6 +122,7 @@ def _narrow(wide: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> 
 def _wide(narrow: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> Tensor:
     y, w = narrow._spec, weight._spec
     made = y.like((y.shape[0], w.shape[1] * geometry.groups, *size))
+    made = _with_channels_last(made) if _either_lies_so(y, w) else made
     out = empty(made)
     _planned(correlation.wide, y, w, None, made, geometry)(narrow, weight, None, out)
     return out
@@ -168,7 +169,15 @@ def _channels_lie_last(input: Spec, weight: Spec, s: Settings) -> bool:
     volume = input.ndim == 5
     if input.ndim < 4 or (volume and not (input.dtype is float32 and by_library(input, weight, s))):
         return False
-    return _channels_last(input) or _channels_last(weight)
+    return _either_lies_so(input, weight)
+
+
+def _either_lies_so(*specs: Spec) -> bool:
+    return any([suggested_format(tuple(sp.shape), sp.strides) is not contiguous_format for sp in specs])
+
+
+def _with_channels_last(sp: Spec) -> Spec:
+    return sp.like(strides=channels_last_strides(sp.shape))
 
 
 def _each_convolution(
@@ -274,9 +283,7 @@ def convolution(
     made = input.like(_result(input, weight, geometry, transposed, output_padding))
     settings = Settings(stride, padding, dilation, transposed, output_padding, groups)
     if made.numel and _channels_lie_last(input, weight, settings):
-        count, channels, *size = tuple(made.shape)
-        last = contiguous_strides((count, *size, channels))
-        made = made.like(strides=(last[0], last[-1], *last[1:-1]))
+        made = _with_channels_last(made)
     if not made.numel:
         return lambda *_: (empty(made),)
     cast = bias is not None and bias.dtype is not made.dtype

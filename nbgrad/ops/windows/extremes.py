@@ -17,10 +17,10 @@ from nbgrad.dispatch.prepared import Run, prepared
 from nbgrad.kernels.cpu import pooling as templates
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
-from nbgrad.memory.layout import Ints, contiguous_strides
+from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.rows.softmax import _all_have
-from nbgrad.ops.views.copy import copier, zeros
+from nbgrad.ops.views.copy import copier, laid_like, zeros
 
 
 def of_three(sizes: Sequence[int], missing: int = 1) -> Ints:
@@ -34,25 +34,9 @@ def planes(sp: Spec, size: Ints, dtype: Any = None) -> Spec:
     return made
 
 
-def _channels_last(sp: Spec) -> bool:
-    """Whether it lies so that the channels of a place are neighbours, and not by accident of sizes that are 1."""
-    shape, strides, least = tuple(sp.shape), sp.strides, 0
-    if not strides[1]:
-        return False
-    for d in (1, *range(sp.ndim - 1, 1, -1), 0):
-        if not shape[d] or strides[d] < least or (d == 0 and least == strides[1]):
-            return False
-        least = strides[d] * shape[d]
-    return True
-
-
 def laid_as(sp: Spec, out: Spec, formats: Ints) -> Run | None:
     """What copies a result to lie as its input did, if it has so many dimensions and its channels lie last."""
-    if sp.ndim not in formats or not out.numel or not _channels_last(sp):
-        return None
-    count, channels, *size = tuple(out.shape)
-    last = contiguous_strides((count, *size, channels))
-    return copier(out, out.like(strides=(last[0], last[-1], *last[1:-1])))
+    return laid_like(sp, out) if sp.ndim in formats else None
 
 
 def from_dense(sp: Spec, run: Run, outs: Sequence[Spec] = (), formats: Ints = ()) -> Run:
