@@ -190,6 +190,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import cpu as cpu
     from nbgrad import cuda as cuda
     from nbgrad import optim as optim
+    from nbgrad import overrides as overrides
     from nbgrad import profiler as profiler
     from nbgrad import serialization as serialization
     from nbgrad.accelerator import get_device_module as get_device_module
@@ -209,6 +210,7 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _lazy = {
+    "_C": "nbgrad._C",
     "accelerator": "nbgrad.accelerator",
     "are_deterministic_algorithms_enabled": "nbgrad.utils.deterministic",
     "backends": "nbgrad.backends",
@@ -220,6 +222,7 @@ _lazy = {
     "is_deterministic_algorithms_warn_only_enabled": "nbgrad.utils.deterministic",
     "load": "nbgrad.exchange.files",
     "optim": "nbgrad.optim",
+    "overrides": "nbgrad.overrides",
     "profiler": "nbgrad.profiler",
     "save": "nbgrad.exchange.files",
     "serialization": "nbgrad.serialization",

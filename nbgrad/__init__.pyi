@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 from numpy import ndarray as _ndarray
 from typing_extensions import TypeIs
 
+from nbgrad import _C as _C
 from nbgrad import accelerator as accelerator
 from nbgrad import autograd as autograd
 from nbgrad import backends as backends
@@ -18,6 +19,7 @@ from nbgrad import func as func
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
 from nbgrad import optim as optim
+from nbgrad import overrides as overrides
 from nbgrad import profiler as profiler
 from nbgrad import random as random
 from nbgrad import serialization as serialization

@@ -36,6 +36,8 @@ STORIES = [
         "nn",
         "func",
         "optim",
+        "overrides",
+        "_C",
         "utils",
         "profiler",
         "serialization",

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from nbgrad.core.overrides import overrides
 from nbgrad.core.refusals import VIEW_OF_LEAF_WRITE
 from nbgrad.core.tensor import Tensor, history, requires, storage_of, view_of, wrap
 from nbgrad.core.writes import check_view, rebase, written
@@ -81,7 +82,7 @@ def _output(
 def _same_view(t: Tensor) -> Tensor:
     """An input that is returned as it is; of a class that wants to know of calls, it stays of that class."""
     view = view_of(t, t._buf, t._spec, "function")
-    return as_subclass(view, type(t)) if hasattr(t, "__torch_function__") else view
+    return as_subclass(view, type(t)) if overrides(type(t)) else view
 
 
 def _written_output(node: BackwardCFunction, t: Tensor, k: int, count: int) -> Tensor:

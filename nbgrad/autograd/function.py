@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from nbgrad.autograd._kept import _count, _count_writes, _forbid_writes, _keep, _output, _unpack
 from nbgrad.autograd.forward_ad import check_tangent
 from nbgrad.base.tables import cached
+from nbgrad.core.overrides import armed
 from nbgrad.core.pytree import broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 from nbgrad.core.refusals import title
 from nbgrad.core.tensor import Tensor, accumulator, edge, new, requires
@@ -689,7 +690,11 @@ class FunctionRule:
                     break
         recorded = graph and state.grad  # where the rules call no ops, nothing is recorded
         modes = state.modes if shared.rare else PLAIN
-        results = _backward_of(node._forward_cls)(node, *grads)
+        asked, state.asked = state.asked, state.outside if armed.on else state.asked
+        try:
+            results = _backward_of(node._forward_cls)(node, *grads)
+        finally:
+            state.asked = asked
         if shared.rare or state.grad is not recorded:
             put_back(recorded, modes)
         if not isinstance(results, tuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
+from importlib import import_module
 from inspect import signature
 from keyword import iskeyword
 from types import FunctionType
@@ -19,6 +20,7 @@ import numpy as np
 
 from nbgrad.base import source
 from nbgrad.base.tables import Table, cached
+from nbgrad.core import overrides
 from nbgrad.core.refusals import LEAF_WRITE
 from nbgrad.core.signatures import (
     _OTHER_NAMES,
@@ -136,7 +138,13 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
     at = path.startswith("Tensor.")
     first, kwargs = _as_given(path, every, given)
     args = tuple(first[at:])
-    check(path, args, kwargs)
+    try:
+        check(path, args, kwargs)
+    except TypeError:
+        again = overrides.overridden(path, tuple(first), kwargs)
+        if again is None:
+            raise
+        return again()
     ways = signatures(path)
     way = next((way for way in ways if way.refusal(args, kwargs) is None), None)
     if way is None:
@@ -188,6 +196,36 @@ def _as_given(path: str, every: Sequence[Any], given: Mapping[str, Any]) -> tupl
     return args + further, kwargs | {name: given[name] for name in others}
 
 
+class Answered(Exception):
+    """A call that was refused, as an argument is no tensor, has been answered by that argument's `__torch_function__`."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+class answering:
+    """Within it, a call of these values is judged: what refuses one that somebody overrides raises `Answered`."""
+
+    __slots__ = ("every", "path", "values")
+
+    def __init__(self, path: str, every: Sequence[Any], values: Sequence[Any]) -> None:
+        self.path, self.every, self.values = path, every, values
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        if isinstance(error, TypeError):
+            given = {
+                f"all_{p.name}" if p.kind is p.VAR_POSITIONAL else p.name: v
+                for p, v in zip(self.every, self.values)
+            }
+            args, kwargs = _as_given(self.path, self.every, given)
+            again = overrides.overridden(self.path, tuple(args), kwargs)
+            if again is not None:
+                raise Answered(again()) from None
+
+
 def _own_name(name: str, ways: Sequence[Signature], every: Sequence[Any]) -> str:
     """What our function calls a parameter of PyTorch's: the same, or that at its place has another name."""
     own = [p.name for p in every]
@@ -213,7 +251,10 @@ def guarded({definition}):
     if not _known(({key},)):
         if {missing}:
             return _anew(locals())
-        {values}= _judge(({key},), {values})
+        try:
+            {values}= _judge(({key},), {values})
+        except _Answered as answered:
+            return answered.result
     try:
         return _function({call})
     except Exception as error:
@@ -263,8 +304,10 @@ def later(
 
     def become(args: Args, kwargs: dict[str, Any]) -> Any:
         written = source.function(name, write(made), scope, title, about, shared)
-        made.__defaults__, made.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-        made.__code__ = written.__code__
+        own = overrides.twin_of(made)
+        own.__defaults__, own.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        own.__code__ = written.__code__
+        overrides.note_arguments(args, kwargs)
         return made(*args, **kwargs)
 
     scope["_become"] = become
@@ -317,14 +360,15 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], mad
     known: Table[Any, bool] = Table("core.arguments.known", 4096)
 
     def judge(key: Any, *values: Any) -> tuple[Any, ...]:
-        lasting = check_bound(path, every[at:], values[at:])
+        with answering(path, every, values):
+            lasting = check_bound(path, every[at:], values[at:])
         numbers = plain(path, every[at:], values[at:])
         if lasting and all([a is b for a, b in zip(numbers, values[at:])]):
             known.keep(key, True)
         return (*values[:at], *numbers)
 
     scope |= {f"_{k}": unset if p.default is p.empty else p.default for k, p in enumerate(every)}
-    scope |= {"_known": known.get, "_judge": judge, "_unset": unset}
+    scope |= {"_known": known.get, "_judge": judge, "_unset": unset, "_Answered": Answered}
     scope["_refused_after"] = partial(refused_after, path, every[at:], at)
     scope["_anew"] = lambda given: anew(path, every, made, given)
     return _GUARD.format(
@@ -351,6 +395,7 @@ def renamed(made: Callable[..., Any], function: Callable[..., Any], path: str) -
 
 def guard_modules(package: dict[str, Any]) -> None:
     """Guard all that PyTorch has signatures for: a package's names, those of its modules, methods."""
+    overrides.armed.namespaces = partial(_namespaces, package)
     for path in _table():
         where, _, name = path.rpartition(".")
         if where == "inner":  # what only PyTorch's own Python calls
@@ -367,6 +412,48 @@ def guard_modules(package: dict[str, Any]) -> None:
         # Of a method without arguments Python's own refusal will do, unless the function has names for operands.
         if name in names and (_table()[path] != [f"{name}()"] or hasattr(names[name], "known_as")):
             put(guard(path, names[name]))
+    functional = vars(package["nn"].functional)
+    for name in overrides.SAME:
+        if name in package and name in functional:
+            functional[name] = package[name]
+    _name_methods()
+
+
+def _name_methods() -> None:
+    """What overrides a method knows it by its name, so each is an object of its own that is called so."""
+    known: dict[Any, str] = {}
+    for name, function in list(vars(Tensor).items()):
+        if type(function) is not FunctionType or overrides.ALIASES.get(name) in known.values():
+            continue
+        if function in known:
+            other = function
+            function = FunctionType(
+                other.__code__, other.__globals__, name, other.__defaults__, other.__closure__
+            )
+            function.__kwdefaults__, function.__doc__, function.__module__ = (
+                other.__kwdefaults__,
+                other.__doc__,
+                other.__module__,
+            )
+            function.__dict__.update(vars(other))
+            setattr(Tensor, name, function)
+        known[function] = name
+        if function.__name__ != name:
+            function.__name__ = function.__qualname__ = name
+
+
+def _namespaces(package: dict[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Where the functions are that can be overridden."""
+    gradients = {name: getattr(package["autograd"], name) for name in ("backward", "grad")}
+    found: list[tuple[str, Mapping[str, Any]]] = [("", package), ("Tensor", vars(Tensor))]
+    found.append(("autograd", gradients))
+    for path in ("nn._made", "nn.functional", "nn.init", "linalg", "special", "fft"):
+        try:
+            module = import_module(f"{package['__name__']}.{path}")
+        except ModuleNotFoundError:
+            continue
+        found.append(("" if path == "nn._made" else path, vars(module)))
+    return found
 
 
 def check_bound(path: str, parameters: Sequence[Any], values: Sequence[Any], anew: bool = False) -> bool:

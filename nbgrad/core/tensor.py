@@ -1011,7 +1011,11 @@ class Accumulation:
             ad.lock.release()
         if ad.post_hooks:
             for hook in list(ad.post_hooks.values()):
-                got = hook(leaf)
+                asked, state.asked = state.asked, state.outside
+                try:
+                    got = hook(leaf)
+                finally:
+                    state.asked = asked
                 if isinstance(got, Tensor):
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
                 if got is not None:

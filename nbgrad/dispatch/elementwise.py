@@ -30,6 +30,7 @@ from nbgrad.core.arguments import (
     unusual,
 )
 from nbgrad.core.op import ElementwiseOp, Op
+from nbgrad.core.overrides import overridden
 from nbgrad.core.plan import (
     Plan,
     check_out_dtype,
@@ -221,7 +222,10 @@ def function({signature}):
     {history}
     return t
 """
-_FOREIGN = ["if not isinstance(other, Tensor) and number_type(other) is None:", ["return foreign"]]
+_FOREIGN = [
+    "if not isinstance(other, Tensor) and number_type(other) is None:",
+    ["again = overridden(path, (input, other), {})", "return foreign if again is None else again()"],
+]
 _NO_HISTORY = [
     "t._rg, t._node = 0, None",
     "if shared.rare and state.modes.inference:",
@@ -256,7 +260,14 @@ def call(op: ElementwiseOp, args: Sequence[Any], out: Tensor | None = None, path
     if any(isinstance(a, Expr) for a in args):  # in the body of another op, which is being traced
         return substitute(op.body, dict(zip(op.params, args)))  # type: ignore[return-value]
     if path:
-        check(path, tuple(args[path.startswith("Tensor.") :]), {} if out is None else {"out": out})
+        named = {} if out is None else {"out": out}
+        try:
+            check(path, tuple(args[path.startswith("Tensor.") :]), named)
+        except TypeError:
+            again = overridden(path, tuple(args), named)
+            if again is None:
+                raise
+            return again()
     operands = operands_of(op, args)
     if not any(isinstance(o, Spec) for o in operands):
         args = (hooks.scalar(args[0]), *args[1:])
@@ -599,6 +610,13 @@ def created(multi: bool = False) -> str:
 
 # What the short ways read, each beside what is its op's own.
 _SCOPE: dict[str, Any] = dict(__name__=__name__, Tensor=Tensor, call=call, bytes_=_bytes, new=new)
-_SCOPE |= dict(shared=shared, state=state, as_inference=as_inference, recorder=recorder, _unset=unset)
+_SCOPE |= dict(
+    overridden=overridden,
+    shared=shared,
+    state=state,
+    as_inference=as_inference,
+    recorder=recorder,
+    _unset=unset,
+)
 _SCOPE |= dict(number_type=number_type, check_room=backend.check_room, low=-(2**63), high=2**64 - 1)
 hooks.elementwise_function = elementwise_function

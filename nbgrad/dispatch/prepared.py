@@ -229,6 +229,8 @@ def {name}({definition}):
                 return plan
             keep(({key}), plan, {more})
         result = plan.run({tensors})
+    except Answered as answered:
+        return answered.result
     except Exception as error:
         refused_after(error, {values})
         raise
@@ -346,7 +348,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool 
     )
     scope: dict[str, Any] = SCOPE if views else {}
     scope = scope | dict(find=plans.get, function=function, keep=keep, Prepared=Prepared, state=state)
-    scope |= dict(sequences=(tuple, list, Size), _unset=arguments.unset)
+    scope |= dict(sequences=(tuple, list, Size), _unset=arguments.unset, Answered=arguments.Answered)
     scope |= {f"_{p.name}": arguments.unset if p.default is p.empty else p.default for p in every}
     scope["__name__"] = function.__module__
 
@@ -360,7 +362,8 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool 
         def judge(*values: Any) -> tuple[Any, ...]:
             if not path:
                 return values
-            arguments.check_bound(path, every[at:], values[at:])
+            with arguments.answering(path, every, values):
+                arguments.check_bound(path, every[at:], values[at:])
             return (*values[:at], *arguments.plain(path, every[at:], values[at:]))
 
         def write(made: Any) -> str:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from nbgrad.core import overrides
 from nbgrad.core.tensor import Tensor, hooks, meta
 from nbgrad.memory.backend import check_room
 from nbgrad.memory.storage import Spec
@@ -26,12 +28,24 @@ def run_backward(
     roots: list[tuple[Node, int, Any]], keep: bool, graph: bool, wanted: engine.Wanted | None = None
 ) -> None:
     run = engine.run if state.task is None else engine.run_nested
+    before, after = prepare, finish
+    asked, outside = state.asked, state.outside
+    if overrides.armed.on:  # what rules call, nobody is asked for; what hooks call, as outside
+        state.outside, state.asked = asked, overrides.NOBODY
+        before, after = partial(_asking, prepare), partial(_asking, finish)
     # Rules that launch on memory do not see what a transform has put round a tensor: inside of one, those that call ops are run.
     try:
-        run(roots, keep, graph, graph or state.active > 0, add_grads, prepare, finish, watch, wanted)
+        run(roots, keep, graph, graph or state.active > 0, add_grads, before, after, watch, wanted)
     except MemoryError as error:
         check_room(error)
         raise
+    finally:
+        state.asked, state.outside = asked, outside
+
+
+def _asking(function: Any, *args: Any) -> Any:
+    with overrides.switched(state.outside):
+        return function(*args)
 
 
 def watch(node: Node, grads: Any, needed: Any, graph: bool) -> Any:

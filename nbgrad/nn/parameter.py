@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from nbgrad.core import overrides
 from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor, set_requires_grad
 from nbgrad.exchange import classes
@@ -19,7 +20,15 @@ from nbgrad.ops.make.constructors import as_subclass
 from nbgrad.ops.make.filled import empty
 
 
-class Parameter(Tensor):
+class _ParameterType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        """A parameter of a class that overrides functions stays of that class, with a mark, as in PyTorch."""
+        if cls is Parameter and isinstance(instance, Tensor) and instance.__dict__.get("_is_param", False):
+            return True
+        return super().__instancecheck__(instance)
+
+
+class Parameter(Tensor, metaclass=_ParameterType):
     """A leaf that shares the memory of `data` and requires grad unless told otherwise. Assigned to a module, it is one of its
     `parameters()`.
 
@@ -29,8 +38,11 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = overrides.disabled
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
+        if data is not None and overrides.overrides(type(data)):
+            return _marked(data, requires_grad)
         t: Any = as_subclass(empty(0) if data is None else data.detach(), cls)
         if not isinstance(requires_grad, bool):
             kind = kind_name(requires_grad)  # type: ignore[unreachable]
@@ -55,7 +67,21 @@ class Parameter(Tensor):
     __str__ = __repr__
 
 
+def _marked(data: Any, requires_grad: bool) -> Any:
+    """A parameter of a class that overrides functions stays of that class."""
+    t = data.detach().requires_grad_(requires_grad)
+    if type(t) is not type(data):
+        raise RuntimeError(
+            f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance "
+            f"of the same type, but return type {type(t).__name__} was found instead. To use the type as a Parameter, please "
+            "correct the detach() semantics defined by its __torch_dispatch__() implementation."
+        )
+    t._is_param = True
+    return t
+
+
 classes.known["parameter"] = Parameter
+overrides.plain_types.add(Parameter)
 
 
 class _BufferType(type):
@@ -86,6 +112,7 @@ class UninitializedTensorMixin:
     """A tensor whose shape is not known yet: until `materialize` tells it, of its properties only dtype and device are there."""
 
     cls_to_become: type
+    __torch_function__ = overrides.disabled
 
     def materialize(
         self: Any, shape: Sequence[int], device: Device | None = None, dtype: dtype | None = None

@@ -39,6 +39,10 @@ class State(threading.local):
     dual_level: Any = None  # the one of them that the user opened by hand
     node: Any = None  # the node whose backward runs on this thread
     task: Any = None  # the backward that runs on this thread
+    asked = 2  # who may answer calls in the place of functions: classes and modes, modes, nobody (`core/overrides.py`)
+    functions: tuple[Any, ...] = ()  # the modes that do, the outermost first
+    outside = 2  # `asked` of who called a backward: inside it, users' functions alone ask
+    skip = False  # the next function does not ask
 
 
 class Shared:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from nbgrad.core.overrides import public
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype
@@ -36,7 +37,14 @@ class _Plain(_Activation):
         return getattr(F, self.function)(input)
 
 
-class Tanh(_Plain):
+class _Op(_Plain):
+    """One that is a function of `torch`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return public(self.function, getattr(F, self.function))(input)
+
+
+class Tanh(_Op):
     """`tanh(x)`: between -1 and 1. The shape stays.
 
     >>> nn.Tanh()(torch.tensor([-1.0, 0.0, 1.0]))
@@ -46,7 +54,7 @@ class Tanh(_Plain):
     function = "tanh"
 
 
-class Sigmoid(_Plain):
+class Sigmoid(_Op):
     """`1 / (1 + exp(-x))`: between 0 and 1. The shape stays.
 
     >>> nn.Sigmoid()(torch.tensor([-1.0, 0.0, 1.0]))
@@ -119,7 +127,8 @@ class ReLU6(_MaybeInPlace):
     tensor([0., 3., 6.])
     """
 
-    function = "relu6"
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardtanh(input, 0.0, 6.0, self.inplace)
 
 
 class SiLU(_MaybeInPlace):

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.core import overrides
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype
@@ -200,12 +201,13 @@ class RNNBase(Module):
 
     def _zeros(self, input: Tensor, batch: int, size: int) -> Tensor:
         layers = self.num_layers * (2 if self.bidirectional else 1)
-        made: Tensor = zeros((layers, batch, size), dtype=input.dtype, device=input.device)
+        made: Tensor = zeros(layers, batch, size, dtype=input.dtype, device=input.device)
         return made
 
     def _run(self, input: Tensor, hx: tuple[Tensor, ...], batch_sizes: Tensor | None) -> tuple[Any, Any]:
         states = hx if self.mode == "LSTM" else hx[0]
-        function = getattr(_recurrent, self.mode.lower())
+        name = self.mode.lower()
+        function = overrides.public(name, getattr(_recurrent, name))
         settings = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
         if batch_sizes is None:
             y, *last = function(input, states, self._flat_weights, *settings, self.batch_first)
@@ -453,6 +455,7 @@ class RNNCellBase(Module):
         if hx is None:
             hx = zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
             hx = (hx, hx) if "[" in named else hx
+        function = overrides.public(function.__name__, function)
         got = function(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         if batched:
             return got

@@ -212,10 +212,13 @@ def _suffixes(t: _Printable) -> list[str]:
     return suffixes
 
 
-def tensor_repr(t: _Printable, name: str = "tensor") -> str:
-    """PyTorch's `repr`; `name` is "tensor", or the class name where the tensor's class is the user's own."""
+def tensor_repr(t: _Printable, name: str = "tensor", contents: str | None = None) -> str:
+    """PyTorch's `repr`; `name` is "tensor", or the class name where the tensor's class is the user's own, who also may have written
+    the `contents`."""
     indent = len(name) + 1
-    text = f"{name}({'[]' if 0 in t.shape else _contents(t, indent)}"
+    if contents is None:
+        contents = "[]" if 0 in t.shape else _contents(t, indent)
+    text = f"{name}({contents}"
     column = (
         len(text) - text.rfind("\n") + 1
     )  # two more than the line is long: PyTorch counts so, and breaks earlier

@@ -19,6 +19,7 @@ import numpy as np
 
 from nbgrad.base.tables import Table
 from nbgrad.core.arguments import before_guard, unset
+from nbgrad.core.overrides import note_instance
 from nbgrad.core.plan import common_dtype, number_type
 from nbgrad.core.tensor import Tensor, meta, new, requires, storage_of, wrap
 from nbgrad.core.writes import check_write, written
@@ -705,6 +706,7 @@ def _remade(
     attributes: Any,
 ) -> Tensor:
     """Read `memory` as a tensor of class `cls`: what pickles and `copy.copy` call."""
+    note_instance(cls)
     out: Tensor = new(cls)
     serves = backend.of_memory(memory)
     sp = spec(d, tuple(shape), tuple(strides), serves.device)
@@ -728,7 +730,13 @@ def _reduce_ex(self: Tensor, protocol: Any) -> Any:
         sp.strides,
         requires(self),
     )
+    if hasattr(type(self), "__setstate__"):  # a class of the user's that reads its state itself
+        return _remade, (*args, None), self.__getstate__() if _has_own_state(self) else dict(self.__dict__)
     return _remade, (*args, dict(self.__dict__))
+
+
+def _has_own_state(self: Tensor) -> bool:
+    return type(self).__getstate__ is not object.__getstate__
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -759,6 +767,11 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         type(self), copied, self.storage_offset(), sp.dtype, sp.shape, sp.strides, requires(self), None
     )
     memo[id(self)] = out
+    for slot in [
+        n for cls in type(self).__mro__[:-2] if cls is not Tensor for n in vars(cls).get("__slots__", ())
+    ]:
+        if hasattr(self, slot):
+            setattr(out, slot, copy.deepcopy(getattr(self, slot), memo))
     out.__dict__.update(copy.deepcopy(self.__dict__, memo))
     if self._ad is not None and self._ad.grad is not None:
         meta(out).grad = copy.deepcopy(self._ad.grad, memo)

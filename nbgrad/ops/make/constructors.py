@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core import tensor as _core
+from nbgrad.core.overrides import note_instance, plain_types
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory import layout as _layout
@@ -133,6 +134,7 @@ def as_subclass(t: Tensor, cls: type) -> Any:
     """The same memory and history as an instance of a subclass."""
     if cls is Tensor:
         return t
+    note_instance(cls)
     out = _core.new(cls)
     for slot in ("_buf", "_spec", "_storage", "_view", "_ad", "_nr", "_rg", "_node"):
         setattr(out, slot, getattr(t, slot))
@@ -156,7 +158,42 @@ def _as_subclass(self: Tensor, cls: type) -> Any:
     return as_subclass(_core.hooks.alias(self), cls)
 
 
+def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
+    """The memory of `data` as a new leaf of a subclass.
+
+    >>> class Mine(torch.Tensor): pass
+    >>> torch.Tensor._make_subclass(Mine, torch.ones(2), True)
+    Mine([1., 1.], requires_grad=True)
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    if not isinstance(data, Tensor):
+        raise TypeError(
+            f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}"
+        )
+    if not isinstance(require_grad, builtins.bool):
+        raise TypeError(
+            f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {type(require_grad).__name__}"
+        )
+    out = as_subclass(_core.wrap(data._buf, data._spec.plain), cls)
+    out._storage = _core.storage_of(data)
+    if require_grad:
+        words = "Only Tensors of floating point and complex dtype can require gradients"
+        _core.set_requires_grad(out, True, words)
+    return out
+
+
+def _make_wrapper_subclass(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """Refused: such tensors have no memory, and `__torch_dispatch__` answers for them; see `torch.overrides` for what there is."""
+    raise NotImplementedError(
+        "nbgrad has no torch.Tensor._make_wrapper_subclass: calls are not handed to __torch_dispatch__; "
+        "override __torch_function__ and make instances by torch.Tensor._make_subclass(cls, data)"
+    )
+
+
 Tensor.as_subclass = _as_subclass  # type: ignore[assignment, method-assign]
+Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)  # type: ignore[attr-defined]
 _core.construct = _construct
 
 
@@ -207,7 +244,10 @@ def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
             f"BatchedTensor(lvl={place}, bdim=0" if self._buf.has else f"BatchedTensor(lvl={place}, bdim=None"
         )
         return f"{kind}, value=\n    " + repr(inner).replace("\n", "\n    ") + "\n)"
-    return printing.tensor_repr(self)
+    if type(self) in plain_types:
+        return printing.tensor_repr(self, contents=tensor_contents)
+    text = printing.tensor_repr(self, type(self).__name__, tensor_contents)
+    return f"Parameter({text})" if self.__dict__.get("_is_param") else text
 
 
 Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignment]
