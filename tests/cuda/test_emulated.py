@@ -38,7 +38,8 @@ def listed(file: str) -> list[str]:
 
 
 def test_programs() -> None:
-    run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", "tests/cuda/test_programs.py")
+    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long")]
+    run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", *files)
 
 
 def test_a_case_of_each_family() -> None:

@@ -1,9 +1,8 @@
-"""CUDA kernels of our own, as the case table asks for them: on the CPU against the CPU's kernels, and compiled, all without a device.
+"""CUDA kernels of our own, as the case table asks for them, on the CPU against the CPU's kernels.
 
 One in sixteen of the texts, by their names; `--whole`, by hand, takes all.
 """
 
-import re
 from functools import partial
 from typing import Any
 
@@ -11,15 +10,12 @@ import numpy as np
 import pytest
 
 from nbgrad.kernels import build, calls
-from nbgrad.kernels.cuda.compile import Capability, compiled
 from nbgrad.kernels.cuda.own import Own
 from tests.cuda.emulation import alike, kinds, seen, without_barriers
-from tests.cuda.test_spread import FLOAT64
 from tests.cuda.texts import Launch, Table, Text, alone, given, one_in
 
 pytestmark = pytest.mark.cuda
 
-CAPABILITIES: list[Capability] = [(9, 0), (7, 5), (8, 0), (12, 0)]
 EXACT = ("templates.", "cpu.index.", "cpu.sort.")  # families that round as the CPU does
 
 
@@ -83,18 +79,3 @@ def test_each_barrier_is_missed(table: Table) -> None:
             assert seen(run), source
             removed += 1
     assert removed > 20
-
-
-@pytest.mark.parametrize("shard", range(8))
-def test_compile_and_keep_to_registers(part: list[tuple[Text, Own]], shard: int) -> None:
-    for k, (text, own) in enumerate(part[shard::8]):
-        for capability in CAPABILITIES if k % 8 == 0 else CAPABILITIES[:1]:
-            made = compiled(text.name, own.source, own.params, capability)
-            assert made.params == len(own.params), text.name
-            assert made.cubin().spills == 0, text.name
-            floats = {code[-2:] for code in text.params if code in ("*f2", "*f4", "*f8")}
-            if floats and "f8" not in floats and not FLOAT64.fullmatch(text.name):
-                assert made.float64 == 0, text.name
-        if text.family == "templates.elementwise":
-            wide, narrow = (len(re.findall(rf"(?:div|rem)\.{kind}", made.ptx)) for kind in ("u64", "u32"))
-            assert wide <= narrow, f"{text.name}: a division of 64 bits without one of 32"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.family import family
 
 _JOIN = '''"""Copy {count} pieces side by side."""
 
@@ -21,6 +22,7 @@ def @NAME@(start, stop, meta, o, {names}):
 
 
 @cached(64)
+@family
 def side_by_side(count: int, code: str) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; of the elements, `code` needs to say only the size."""
     pieces = range(count)

@@ -138,6 +138,7 @@ def along(
 
 
 @cached(64)
+@family
 def recurrence(code: str, accumulator: str, width: int, together: bool) -> tuple[str, tuple[str, ...]]:
     """o[k] = x[k] + a[k] * o[k - 1]."""
     a = read("a[a_at + j]" if together else "a[a_at + j * a_lane]", code, accumulator, False)
@@ -213,6 +214,7 @@ def @NAME@(start, stop, meta, o, place, x):
 
 
 @cached(64)
+@family
 def extreme(word: str, code: str, kind: str, width: int, together: bool) -> tuple[str, tuple[str, ...]]:
     """`word` is "max" or "min"; values and places are laid out alike."""
     source = _EXTREME.format(

@@ -127,7 +127,7 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
 '''
 
 
-def _key(code: str, descending: bool) -> list[str]:
+def key(code: str, descending: bool) -> list[str]:
     """An integer in the order of the element, which is read as an integer of its own size."""
     size = int(code[1])
     lines = ["key = int(x[x_at + k * x_step])"]
@@ -156,7 +156,7 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
     passes, shift = (8, 0) if wide else (4, 32)
     nans = ["nans = 0"]
     if code[0] == "f" and which != "given":
-        nans += ["for k in range(n):", *("    " + line for line in _key(code, False)[:2])]
+        nans += ["for k in range(n):", *("    " + line for line in key(code, False)[:2])]
         infinity = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}[int(code[1])]
         nans += [f"    nans += 1 if size_of > {infinity} else 0"]
     histogram = [
@@ -180,8 +180,8 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
         few=FEW,
         entry="key" if wide else "(key << 32) | k",
         put_place=twin("ia[lo + at] = k"),
-        key_there=_key(code, descending),
-        key=_key(code, descending),
+        key_there=key(code, descending),
+        key=key(code, descending),
         keep=keep,
         v_twin=twin("w = ia[lo + k]"),
         move_up=twin("ia[lo + at] = ia[lo + at - 1]"),
@@ -193,9 +193,14 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
         exchange="a, b, ia, ib = b, a, ib, ia" if wide else "a, b = b, a",
         source="at = ia[lo + base + k]" if wide else "at = a[lo + base + k] & 4294967295",
     )
-    stored = {"b": "u1", "f": "i" + code[1]}.get(code[0], code)
     scratch = ["*i8"] * (4 if wide else 2)
-    return source, ("i8", "i8", "*i8", "*" + stored, "*i8", *scratch, "*" + stored, "i8", "i8")
+    kind = "*" + stored(code)
+    return source, ("i8", "i8", "*i8", kind, "*i8", *scratch, kind, "i8", "i8")
+
+
+def stored(code: str) -> str:
+    """As what elements are read."""
+    return {"b": "u1", "f": "i" + code[1]}.get(code[0], code)
 
 
 _MODE = '''"""The element that is there most often, the least of several, of lines in ascending order; and its last place.

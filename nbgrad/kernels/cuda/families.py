@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbgrad.kernels.cuda import index, lines, pointwise, reduce, rows, scan, tiles
+from nbgrad.kernels.cuda import index, join, lines, pointwise, reduce, rows, scan, tiles
 from nbgrad.kernels.cuda.own import Own
 from nbgrad.kernels.cuda.spread import respelled
 from nbgrad.kernels.family import Text
 
 _FAMILIES: dict[str, Callable[..., Own | None]] = {
+    "own": lambda made: made,
     "templates.elementwise": pointwise.elementwise,
     "cpu.reduce.reduction": reduce.reduction,
     "cuda.products.product": tiles.product,
@@ -20,7 +21,10 @@ _FAMILIES: dict[str, Callable[..., Own | None]] = {
     "cpu.index.walk": index.walk,
     "cpu.index.grid": index.grid,
     "cpu.rows.add_rows": index.add_rows,
+    "cpu.join.side_by_side": join.side_by_side,
     "cpu.scan.scan": scan.scan,
+    "cpu.scan.extreme": scan.extreme,
+    "cpu.scan.recurrence": scan.recurrence,
     "cpu.scan.along": scan.along,
     "cpu.lines.extreme": lines.extreme,
     "cpu.lines.moments": lines.moments,

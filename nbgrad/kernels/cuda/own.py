@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from nbgrad.kernels.family import Text
+
 
 class Own(NamedTuple):
     """`work` is how many elements a block takes, 0 if it takes an item. It serves where the CPU has `many` threads, and where it has one
@@ -19,3 +21,10 @@ class Own(NamedTuple):
     many: bool = True
     alone: bool = True
     most: int = 1 << 14
+
+
+def for_device(made: Own) -> tuple[Text, tuple[str, ...]]:
+    """One that stands for no text of the CPU's, as a backend takes it."""
+    text = Text(made.source)
+    text.family, text.given = "own", ((made,), {})
+    return text, made.params

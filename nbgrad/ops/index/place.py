@@ -25,6 +25,7 @@ from nbgrad.dispatch.transforms import innermost, level_of
 from nbgrad.history.record import recorder, written_by
 from nbgrad.kernels import faults
 from nbgrad.kernels.cpu import index as _kernels
+from nbgrad.kernels.cuda import places as runs_of
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.device import cpu, device
@@ -792,6 +793,8 @@ def true_places(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
     those of all `by_dim`."""
     if not sp.backend.holds:
         raise backend.valueless("nonzero")
+    if sp.device.type == "cuda":
+        return _true_on_device(sp, by_dim)
     code, d, n = sp.dtype.code, sp.ndim, sp.numel
     launch, kernel = sp.backend.launch, sp.backend.kernel
     counting = kernel(f"count_{code}", *_kernels.true(code, True)).address
@@ -806,6 +809,31 @@ def true_places(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
         places = allocate(count * d * 8, _bytes)
         if count:
             find_all(finding, n, meta, buffer, places, *((count, 1) if by_dim else (1, d)))
+        return count, places
+
+    return found
+
+
+def _true_on_device(sp: Spec, by_dim: bool) -> Callable[[Any], tuple[int, Any]]:
+    """In runs, each of which must know how many there are before it."""
+    code, d, n, serves = sp.dtype.code, sp.ndim, sp.numel, sp.backend
+    runs = -(-n // runs_of.RUN)
+    counting = serves.kernel(f"counted_{code}", *runs_of.counted(code)).address
+    adding = serves.kernel("added_counts", *runs_of.added()).address
+    finding = serves.kernel(f"written_{code}", *runs_of.written(code)).address
+    count_runs, add_counts = serves.launch(2, "q", n), serves.launch(2, "", 2)
+    find_all = serves.launch(4, "qqq", n)
+    meta, told, allocate = serves.constants([d, *sp.shape[::-1]]), serves.told, sp.allocate
+
+    def found(buffer: Any) -> tuple[int, Any]:
+        number, seen = told.count
+        before = allocate(8 * runs, _bytes)
+        count_runs(counting, runs, before, buffer, n)
+        add_counts(adding, runs, before, number)
+        count = seen[0]
+        places = allocate(count * d * 8, _bytes)
+        if count:
+            find_all(finding, runs, meta, buffer, before, places, n, *((count, 1) if by_dim else (1, d)))
         return count, places
 
     return found

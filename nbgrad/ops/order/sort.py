@@ -18,13 +18,14 @@ from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
 from nbgrad.dispatch.return_types import EXPECTED, maker, results
 from nbgrad.dispatch.stanza import method, method_alone
 from nbgrad.kernels.cpu import sort as templates
+from nbgrad.kernels.cuda import sort as device
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.gather import gather, scatter_add
 from nbgrad.ops.reduce.extremes import share_among
-from nbgrad.ops.reduce.walk import as_lines, still, walk, without
+from nbgrad.ops.reduce.walk import Walk, as_lines, still, walk, without
 from nbgrad.ops.views.copy import contiguous, full, to_dtype, zeros
 from nbgrad.ops.views.order import transpose
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze
@@ -56,6 +57,10 @@ def ranks(
     places = values.like(dtype=dtypes.int64)
     how = walk(shape, dim, (values.strides or (1,), sp.strides or (1,)), wide=1, few=1)
     code = sp.dtype.code
+    if sp.device.type == "cuda" and values.numel:
+        outs = (values, places) if keepdim or not sp.ndim else (without(values, dim), without(places, dim))
+        by_tiles = _by_tiles(sp, how, code, descending, which, outs, first, count)
+        return by_tiles if placed else lambda t: by_tiles(t)[0]
     source, signature = templates.ranks(code, descending, which)
     name = f"ranks_{code}_{'descending' if descending else 'ascending'}_{which}"
     serves, scratch = sp.backend, len(signature) - 8
@@ -95,6 +100,62 @@ def ranks(
         return value
 
     return rank_few if placed else values_of_few
+
+
+def _by_tiles(
+    sp: Spec,
+    how: Walk,
+    code: str,
+    descending: bool,
+    which: str,
+    outs: tuple[Spec, Spec],
+    first: int,
+    count: int,
+) -> Run:
+    """On a device: tiles of each line are put in order, and merged where they are several."""
+    values, places = outs
+    n, lines, serves = how.meta[1], how.items, sp.backend
+    per = -(-n // device.TILE)
+    levels = (min(n, device.TILE) - 1).bit_length()
+    segments, wide = lines * per, code[1] == "8"
+    blocks, short = -(-segments >> (device.TILE.bit_length() - 1 - levels)), per == 1
+    way = f"{code}_{'descending' if descending else 'ascending'}"
+    text = device.tiles(code, descending, which if short else "given", short)
+    tiles = serves.kernel(f"tiles_{way}_{which}" if short else f"tiles_{way}_long", *text).address
+    meta = serves.constants(how.meta)
+    if short:
+        sort_lines = serves.launch(4, "qqqqq", max(sp.numel, 2))
+
+        def ranked_lines(t: Tensor) -> tuple[Tensor, Tensor]:
+            value, place = empty(values), empty(places)
+            sort_lines(
+                tiles, blocks, meta, value._buf, place._buf, t._buf, levels, segments, per, first, count
+            )
+            return value, place
+
+        return ranked_lines
+    merging = serves.kernel(f"merged_{'pairs' if wide else 'keys'}", *device.merged(wide)).address
+    ranking = serves.kernel(f"ranked_{code}_{which}", *device.ranked(code, which)).address
+    scratch = 1 + wide
+    sort_tiles = serves.launch(2 + scratch, "qqqqq", sp.numel)
+    merge, rank = (
+        serves.launch(2 * scratch, "qq", sp.numel),
+        serves.launch(4 + scratch, "qq", lines * count + 1),
+    )
+    room, allocate = 8 * lines * n, sp.allocate
+
+    def ranked(t: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = ([allocate(room, _bytes) for _ in range(scratch)] for _ in range(2))
+        sort_tiles(tiles, blocks, meta, *a, t._buf, levels, segments, per, first, count)
+        run = device.TILE
+        while run < n:
+            merge(merging, lines * n, *b, *a, n, run)
+            a, b, run = b, a, 2 * run
+        value, place = empty(values), empty(places)
+        rank(ranking, lines * count, meta, value._buf, place._buf, *a, t._buf, first, count)
+        return value, place
+
+    return ranked
 
 
 def _to_places(g: Any, y1: Tensor, input_spec: Spec, dim: int) -> Tensor:

@@ -162,7 +162,6 @@ def _stack(*tensors: Tensor, parts: Parts) -> Tensor:
 # ---------------------------------------------------------------- the short way
 
 _FEW = 8  # tensors that one kernel joins
-_FEW_ELEMENTS = 64  # that one thread of a device copies in the time of two launches
 _SIZES = {1: "u1", 2: "i2", 4: "i4", 8: "i8"}
 _SHORT = """
 def make(find, learn, slow):
@@ -244,9 +243,9 @@ def _maker() -> Any:
 def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...] | None:
     """The one launch that copies all pieces, and what records it: of pieces of one dtype, each in rows a constant step apart."""
     out, count = parts.out, len(specs)
-    most = PARALLEL_FROM if out.backend is backend.cpu else _FEW_ELEMENTS
+    here = out.backend is backend.cpu
     if (
-        out.numel >= most
+        (here and out.numel >= PARALLEL_FROM)
         or not out.contiguous
         or not all([sp.numel and sp.dtype is out.dtype for sp in specs])
     ):
@@ -262,7 +261,7 @@ def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...
     meta[0] //= rows
     code = _SIZES[out.itemsize]
     address = out.backend.kernel(f"join_{count}_{code}", *side_by_side(count, code)).address
-    launch = out.backend.launch(count + 2, "", 1, quick=True)
+    launch = out.backend.launch(count + 2, "", 1 if here else out.numel, quick=True)
     plan = Prepared(op, specs, {"parts": parts}, _joined)
     return out.nbytes, out, launch, address, rows, out.backend.constants(meta), plan
 

@@ -1,0 +1,83 @@
+"""Lines and runs that are longer than a block of a device takes at once: what is beside them in the table is short."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from nbgrad.kernels.cuda.emulated import ORDERS
+from nbgrad.memory import backend
+from nbgrad.ops.order.scan import _recurrence
+from tests.compare import assert_same, leaves
+from tests.support import T
+
+pytestmark = pytest.mark.emulated
+
+ORDERED: dict[str, Callable[[Any], Any]] = {
+    "sort": lambda x: x.sort(),
+    "sort down": lambda x: x.sort(0, descending=True),
+    "topk": lambda x: x.topk(2, 0),
+    "kthvalue": lambda x: x.kthvalue(2, 0),
+    "median": lambda x: x.median(),
+    "nanmedian": lambda x: x.nanmedian(0),
+    "unique": lambda x: x.unique(return_inverse=True, return_counts=True),
+    "cummax": lambda x: x.cummax(-1),
+    "cummin": lambda x: x.cummin(0),
+    "nonzero": lambda x: x.nonzero(),
+    "mask": lambda x: x[x > 0],
+    "cat": lambda x: T.cat([x, x[:1], x]),
+}
+
+
+def _lies(shape: tuple[int, ...], dtype: Any) -> Any:
+    x = T.randn(*shape) * 5
+    if dtype.is_floating_point:
+        line = x.view(-1)
+        line[1::50], line[2::70], line[3::40], line[4::40] = float("nan"), float("inf"), -0.0, 0.0
+    return x.to(dtype)
+
+
+def _same_in_all_orders(name: str, run: Callable[[Any], Any], x: Any, exact: bool = True) -> None:
+    driver: Any = backend.of(T.device("cuda", 0)).driver
+    want = leaves(run(x))
+    try:
+        for driver.order in ORDERS:
+            for k, (got, wanted) in enumerate(zip(leaves(run(x.cuda())), want, strict=True)):
+                label = f"{name} of {x.dtype}, {tuple(x.shape)}, result {k}"
+                assert got.stride() == wanted.stride(), label
+                if exact:
+                    assert got.cpu().numpy().tobytes() == wanted.numpy().tobytes(), label
+                else:
+                    assert_same(got.detach().cpu(), wanted.detach(), label)
+    finally:
+        driver.order = ORDERS[0]
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.float16, T.int64, T.uint8])
+@pytest.mark.parametrize("shape", [(2500,), (3, 1030), (5, 3)])
+def test_the_bits_of_the_cpu(shape: tuple[int, ...], dtype: Any) -> None:
+    x = _lies(shape, dtype)
+    for name, run in ORDERED.items():
+        if dtype.is_floating_point or name != "nanmedian":
+            _same_in_all_orders(name, run, x)
+
+
+@pytest.mark.parametrize("count", [4095, 4096, 9000])
+def test_runs_of_what_is_not_zero(count: int) -> None:
+    x = T.rand(count) > 0.5
+    for mask in (x, T.zeros(count), T.ones(count), x.reshape(-1, 1).expand(-1, 2).contiguous()):
+        _same_in_all_orders("nonzero", lambda m: m.nonzero(), mask)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e30])
+@pytest.mark.parametrize("shape", [(600,), (300, 3)])
+def test_recurrences_join_as_the_cpu_goes(shape: tuple[int, ...], size: float) -> None:
+    """Also where products of factors leave the range of floats."""
+    factor = size * (1 + T.randn(*shape, dtype=T.float64) / 20)
+    factor.view(-1)[5::50] = 0
+
+    def run(x: Any) -> Any:
+        there = factor.to(x.device)
+        return [_recurrence(x, there, dim=0, reverse=reverse) for reverse in (False, True)]
+
+    _same_in_all_orders("recurrence", run, T.randn(*shape, dtype=T.float64), exact=False)
