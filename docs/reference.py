@@ -14,6 +14,7 @@ from typing import Any
 
 import nbgrad
 from nbgrad.core import signatures
+from nbgrad.names.absent import is_absent
 from tests.map import LEVEL, story_of
 
 PAGES = {
@@ -84,7 +85,9 @@ def names(path: str) -> Iterator[tuple[str, Any]]:
         thing = inspect.getattr_static(owner, name) if inspect.isclass(owner) else getattr(owner, name)
         foreign = (getattr(thing, "__module__", None) or "nbgrad").split(".")[0] not in ("nbgrad", "torch")
         annotation = not path.endswith("Tensor") and path != "nbgrad" and name == "Tensor"
-        if not (name.startswith("_") or isinstance(thing, ModuleType) or foreign or annotation):
+        if not (
+            name.startswith("_") or isinstance(thing, ModuleType) or foreign or annotation or is_absent(thing)
+        ):
             yield name, thing
 
 

@@ -25,6 +25,7 @@ from nbgrad import func as func
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
 from nbgrad import random as random
+from nbgrad import return_types as return_types
 from nbgrad import special as special
 from nbgrad import utils as utils
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
@@ -38,7 +39,6 @@ from nbgrad.autograd.grad_mode import no_grad as no_grad
 from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from nbgrad.core import arguments as _arguments
 from nbgrad.core.tensor import Tensor as Tensor
-from nbgrad.dispatch import return_types as return_types
 from nbgrad.dispatch.stanza import elementwise as elementwise
 from nbgrad.exchange import numpy as _numpy  # noqa: F401  NumPy's functions of tensors
 from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
@@ -80,6 +80,7 @@ from nbgrad.memory.layout import channels_last_3d as channels_last_3d
 from nbgrad.memory.layout import contiguous_format as contiguous_format
 from nbgrad.memory.layout import memory_format as memory_format
 from nbgrad.memory.layout import preserve_format as preserve_format
+from nbgrad.names import finder as _finder
 from nbgrad.nn import _bags as _bags
 from nbgrad.nn import _ctc as _ctc
 from nbgrad.nn import _dropouts as _dropouts
@@ -194,6 +195,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import profiler as profiler
     from nbgrad import serialization as serialization
     from nbgrad.accelerator import get_device_module as get_device_module
+    from nbgrad.as_torch import install as install
     from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
     from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
     from nbgrad.exchange.files import load as load
@@ -209,7 +211,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad.utils.deterministic import use_deterministic_algorithms as use_deterministic_algorithms
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
-_lazy = {
+_later = {
     "_C": "nbgrad._C",
     "accelerator": "nbgrad.accelerator",
     "are_deterministic_algorithms_enabled": "nbgrad.utils.deterministic",
@@ -219,6 +221,7 @@ _lazy = {
     "get_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "get_device_module": "nbgrad.accelerator",
     "get_float32_matmul_precision": "nbgrad.backends.cuda",
+    "install": "nbgrad.as_torch",
     "is_deterministic_algorithms_warn_only_enabled": "nbgrad.utils.deterministic",
     "load": "nbgrad.exchange.files",
     "optim": "nbgrad.optim",
@@ -233,9 +236,13 @@ _lazy = {
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name in _lazy:
+    if name in _later:
         from importlib import import_module
 
-        module = import_module(_lazy[name])
+        module = import_module(_later[name])
         return module if module.__name__.endswith(name) else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_finder.add_to_tensor(Tensor)
+_finder.open_modules()

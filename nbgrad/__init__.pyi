@@ -22,10 +22,12 @@ from nbgrad import optim as optim
 from nbgrad import overrides as overrides
 from nbgrad import profiler as profiler
 from nbgrad import random as random
+from nbgrad import return_types as return_types
 from nbgrad import serialization as serialization
 from nbgrad import special as special
 from nbgrad import utils as utils
 from nbgrad.accelerator import get_device_module as get_device_module
+from nbgrad.as_torch import install as install
 from nbgrad.autograd._vmap import vmap as vmap
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
@@ -39,7 +41,6 @@ from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_mat
 from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
 from nbgrad.core.methods import Number
 from nbgrad.core.tensor import Tensor as Tensor
-from nbgrad.dispatch import return_types as return_types
 from nbgrad.dispatch.stanza import elementwise as elementwise
 from nbgrad.exchange.dlpack import from_dlpack as from_dlpack
 from nbgrad.exchange.files import load as load

@@ -1,108 +1,31 @@
-"""`python -m nbgrad run script.py [arguments]`: runs a script that imports torch with nbgrad in its place; `warmup` compiles for later.
+"""`python -m nbgrad run script.py [arguments]`: runs a script that imports torch with nbgrad in its place; `warmup` compiles for later,
+`coverage` tells what of PyTorch is there.
 
-So do `run -m module` and `run -`, which reads standard input. Promises the program that `torch` and every `torch.x.y` are nbgrad's own
-modules, found when they are imported, and that all else (arguments, `__main__`, where modules are found, exit status) is as
-under `python script.py`. What nbgrad lacks is refused by name.
+So do `run -m module` and `run -`, which reads standard input. Promises the program that `torch` is nbgrad, and that all else (arguments,
+`__main__`, where modules are found, exit status) is as under `python script.py`. What nbgrad lacks is refused by name.
 """
 
 from __future__ import annotations
 
 import builtins
-import importlib
 import os
 import runpy
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
 from types import CodeType, ModuleType
 from typing import Any
 
-import nbgrad
+from nbgrad.as_torch import install
 
 USAGE = """usage: python -m nbgrad run script.py [arguments]
        python -m nbgrad run -m module [arguments]
        python -m nbgrad run - [arguments]          (the program is read from standard input)
        python -m nbgrad warmup [script.py [arguments]]
+       python -m nbgrad coverage [torch.module ...] [--all] [--against torch] [--json FILE]
 
 Runs a program that imports torch with nbgrad in its place. `warmup` says afterwards how many kernels are kept for the next run;
-without a script it compiles what most programs ask for."""
-_MISSING = object()
-_STANDS_IN = f"(nbgrad {nbgrad.__version__} stands in its place)"
-
-
-class Torch(ModuleType):
-    """The module `torch`: nbgrad's names, and PyTorch's version, whose behaviour they have."""
-
-    __version__ = f"2.13.0+nbgrad.{nbgrad.__version__}"
-
-    def __init__(self) -> None:
-        super().__init__("torch", nbgrad.__doc__)
-        own = {k: v for k, v in vars(nbgrad).items() if not (k.startswith("__") and k.endswith("__"))}
-        self.__dict__.update(own)
-        self.__path__: list[str] = []  # a package, whose modules Alias finds
-        self.__file__ = nbgrad.__file__
-
-    def __getattr__(self, name: str) -> object:
-        # Not raised while another is handled: what the program itself is handling would be hidden.
-        found = getattr(nbgrad, name, _MISSING)
-        if found is _MISSING:
-            raise AttributeError(
-                f"module 'torch' has no attribute {name!r} {_STANDS_IN}", name=name, obj=self
-            )
-        setattr(self, name, found)
-        return found
-
-    def __dir__(self) -> list[str]:
-        return sorted({*dir(nbgrad), *self.__dict__})
-
-
-def _own_name(name: str) -> str:
-    """What PyTorch's module is here."""
-    return "nbgrad" + (name.removeprefix("torch") if name.startswith("torch.") else f".func._{name}")
-
-
-class Alias(MetaPathFinder, Loader):
-    """Finds `torch.x`, and `functorch`, as nbgrad's own `x`, the same object and not a second copy of its file."""
-
-    def __init__(self) -> None:
-        self._specs: dict[str, ModuleSpec | None] = {}
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if not fullname.startswith("torch.") and fullname.partition(".")[0] != "functorch":
-            return None
-        module = self._module(fullname)
-        if module is None:
-            raise ModuleNotFoundError(f"No module named {fullname!r} {_STANDS_IN}", name=fullname)
-        self._specs[fullname] = module.__spec__
-        return spec_from_loader(fullname, self)
-
-    def _module(self, fullname: str) -> ModuleType | None:
-        try:
-            return importlib.import_module(_own_name(fullname))
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("nbgrad."):
-                raise
-            return None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._module(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """It has run already; the import system only wrote its spec over. Its own modules get their names here too: to import one,
-        as `torch.autograd.gradcheck`, is not to put it in the place of what its package calls so."""
-        assert module.__spec__ is not None
-        module.__spec__ = self._specs[module.__spec__.name]
-        inside = module.__name__ + "."
-        for name in [n for n in sys.modules if n.startswith(inside)]:
-            sys.modules.setdefault("torch" + name.removeprefix("nbgrad"), sys.modules[name])
-
-
-def take_place() -> None:
-    """From here on `import torch` gives nbgrad."""
-    sys.modules["torch"] = Torch()
-    sys.meta_path.insert(0, Alias())
+without a script it compiles what most programs ask for. `coverage` counts which of PyTorch's names work, and lists those of a module that
+raise when they are used."""
 
 
 def run(program: str, arguments: Sequence[str]) -> None:
@@ -121,7 +44,7 @@ def run(program: str, arguments: Sequence[str]) -> None:
                 f"{python}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr
             )
             raise SystemExit(2) from None
-    take_place()
+    install()
     sys.argv[:] = [program, *arguments]
     if not sys.flags.safe_path:
         sys.path[0] = "" if path is None else os.path.dirname(os.path.realpath(program))
@@ -131,7 +54,7 @@ def run(program: str, arguments: Sequence[str]) -> None:
 
 def run_module(name: str, arguments: Sequence[str]) -> None:
     """What `python -m` does."""
-    take_place()
+    install()
     sys.argv[:] = ["-m", *arguments]
     try:
         _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
@@ -175,6 +98,10 @@ def command(arguments: Sequence[str]) -> None:
     match arguments:
         case ["-h" | "--help"] | ["run" | "warmup", "-h" | "--help", *_]:
             print(USAGE)
+        case ["coverage", *rest]:
+            from nbgrad.names import coverage
+
+            raise SystemExit(coverage.command(rest))
         case ["run", "-m", module, *rest]:
             run_module(module, rest)
         case ["run", program, *rest] if program == "-" or not program.startswith("-"):

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nbgrad.autograd import profiler
+from nbgrad.autograd import profiler as _calls
 from nbgrad.autograd.profiler import EventList, record_function
 
 __all__ = [
@@ -147,7 +147,7 @@ class profile:
             warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
         self.schedule, self.on_trace_ready, self.step_num = schedule, on_trace_ready, 0
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
-        self.profiler: profiler.profile | None = None
+        self.profiler: _calls.profile | None = None
         self._step: record_function | None = None
         self.current_action = self._action()
 
@@ -188,7 +188,7 @@ class profile:
             self._step = None
         if self.current_action in _RECORDING:
             if before not in _RECORDING:
-                self.profiler = profiler.profile(
+                self.profiler = _calls.profile(
                     record_shapes=self.record_shapes,
                     profile_memory=self.profile_memory,
                     with_stack=self.with_stack,
@@ -206,7 +206,7 @@ class profile:
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
-    def _known(self, doing: str) -> profiler.profile:
+    def _known(self, doing: str) -> _calls.profile:
         if self.profiler is None:
             raise AssertionError(f"Profiler must be initialized before {doing}")
         return self.profiler

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "nbgrad"
 
 # From below. A story imports only from those before it; `ops` is one for each family.
 STORIES = [
-    *("base", "expr", "tape", "kernels", "memory", "core", "history", "dispatch"),
+    *("base", "names", "expr", "tape", "kernels", "memory", "core", "history", "dispatch"),
     *(
         "ops.views",
         "ops.pointwise",
@@ -28,6 +28,7 @@ STORIES = [
         "ops.windows",
     ),
     *(
+        "return_types",
         "exchange",
         "autograd",
         "special",
@@ -46,7 +47,7 @@ STORIES = [
         "cuda",
         "backends",
     ),
-    *("__init__", "warmup", "__main__"),
+    *("torch_version", "version", "__init__", "__config__", "as_torch", "warmup", "__main__"),
 ]
 LEVEL = {story: level for level, story in enumerate(STORIES)}
 MODULES = sorted(ROOT.rglob("*.py"))

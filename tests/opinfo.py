@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.names.absent import NotBuiltError, is_absent
 from tests.compare import ATOL, RTOL, array
 from tests.support import T as SUBJECT
 
@@ -126,6 +127,8 @@ def found(T: ModuleType, path: str) -> Any:
     for name in path.split(".") if path else []:
         try:
             at = getattr(at, name)
+            if is_absent(at):
+                raise AttributeError(name)
         except AttributeError:
             raise Missing(path) from None
     return at
@@ -151,7 +154,7 @@ def recipe(torch: ModuleType, value: Any, memo: dict[int, Any]) -> Any:
         return memo[id(value)]
     if isinstance(value, (torch.dtype, torch.memory_format, torch.layout)):
         path = str(value).removeprefix("torch.")
-        if not hasattr(SUBJECT, path):
+        if is_absent(getattr(SUBJECT, path)):
             raise Unsupported(path)
         return Named(path)
     if isinstance(value, torch.device):
@@ -609,6 +612,8 @@ def differences(
     if want.error is not None and OTHER_DTYPES.search(str(want.error)):
         raise Unsupported(str(want.error))
     got = outcome(SUBJECT, mode, op, sample)
+    if isinstance(got.error, NotBuiltError):
+        raise Missing(str(got.error).partition(":")[0].rpartition(".")[2])
     if isinstance(got.error, (AttributeError, ImportError)):
         lacking = NOT_THERE.search(str(got.error))
         if lacking and not isinstance(want.error, AttributeError):

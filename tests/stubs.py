@@ -298,7 +298,7 @@ def _public() -> dict[str, Any]:
         for name, value in vars(nbgrad).items()
         if name[0] != "_" and (name in told or not isinstance(value, ModuleType))
     }
-    names |= {name: getattr(nbgrad, name) for name in nbgrad._lazy}
+    names |= {name: getattr(nbgrad, name) for name in nbgrad._later}
     return names | {"__version__": nbgrad.__version__}
 
 

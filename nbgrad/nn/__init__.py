@@ -26,9 +26,9 @@ if not TYPE_CHECKING:  # for which all names are there
         if name in ("init", "modules", "utils"):
             return import_module(f"nbgrad.nn.{name}")
         if name[:1].isupper():
-            modules = import_module("nbgrad.nn.modules")
-            if hasattr(modules, name):
-                return getattr(modules, name)
+            modules = vars(import_module("nbgrad.nn.modules"))
+            if name in modules:
+                return modules[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
