@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from nbgrad.core import pytree
 from nbgrad.core.plan import EXPECTED as EXPECTED
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import check_apart, check_out, into
@@ -25,12 +27,17 @@ def _field(k: int) -> property:
     return property(lambda self: tuple.__getitem__(self, k))
 
 
+def _again(kind: Callable[[Any], Any], values: Any, _: None) -> Any:
+    return kind(values)
+
+
 def _make(name: str, *fields: str) -> Callable[[Any], Any]:
     """A result has one type, and where `out=` was given another."""
     words = f"What `{name}` gives, by name and by place: `{'`, `'.join(fields)}`."
     for full in (name, f"{name}_out"):
         body = {"__slots__": (), "fields": fields, "__module__": __name__, "__doc__": words}
-        globals()[full] = type(full, (Named,), body | {f: _field(k) for k, f in enumerate(fields)})
+        kind = globals()[full] = type(full, (Named,), body | {f: _field(k) for k, f in enumerate(fields)})
+        pytree.nodes[kind] = pytree.nodes[tuple]._replace(type=kind, unflatten_fn=partial(_again, kind))
     made: Callable[[Any], Any] = globals()[name]
     return made
 

@@ -27,8 +27,20 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # for which all names are there
 
     def __getattr__(name: str) -> Any:
-        if name in ("checkpoint", "data", "deterministic", "hooks", "safetensors", "viz"):
+        if name in (
+            "checkpoint",
+            "data",
+            "deterministic",
+            "hooks",
+            "safetensors",
+            "viz",
+            "_pytree",
+            "_python_dispatch",
+            "_device",
+        ):
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "_cxx_pytree":
+            return importlib.import_module(f"{__name__}._pytree")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
