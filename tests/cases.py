@@ -317,6 +317,23 @@ for name in ("igamma", "igammac"):
         return getattr(T, name)(T.tensor([0.4, 1.0, 2.5, 30.0], dtype=x.dtype), x)
 
     case(f"{name}_other", part, ((3, 4),), domain=POSITIVE, dtypes=("float64",), layouts=False, tol=10)
+op(
+    "_standard_gamma_grad",
+    ((3, 4), (3, 4)),
+    forms="",
+    domain=((0.1, 20.0), (0.1, 20.0)),
+    dtypes=FLOATS,
+    **NO_GRAD,
+)
+op(
+    "_dirichlet_grad",
+    ((3, 4), (3, 4), (3, 4)),
+    forms="",
+    domain=((0.05, 0.95), (0.1, 12.0), (13.0, 30.0)),
+    dtypes=FLOATS,
+    tol=100,  # PyTorch's series in float32 are computed in float32
+    **NO_GRAD,
+)
 op("zeta", ((3, 4), (3, 4)), domain=((1.2, 5.0), POSITIVE), **TAKEN, **NO_GRAD)
 case(
     "zeta_other",

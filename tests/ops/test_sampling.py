@@ -214,3 +214,43 @@ def test_of_counts_the_rate_has_a_zero_gradient_and_the_chance_none() -> None:
     assert x.grad.tolist() == [0.0, 0.0, 0.0]
     with pytest.raises(RuntimeError, match="derivative for aten::binomial is not implemented"):
         T.binomial(T.ones(3), x).sum().backward()
+
+
+SHAPES = [0.0, 1e-3, 0.2, 0.99, 1.0, 3.5, 40.0, 1e4]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gamma_numbers_are_pytorchs(torch: ModuleType, dtype: str) -> None:
+    """To the bit, in any number, and with the normal number that is left over; shares to the order of their sum."""
+    for count in (1, 2, 3, 500):
+        text = f"M._standard_gamma(M.tensor({SHAPES}, dtype=M.{dtype}).expand({count}, -1))"
+        for made in (text, f"(M.randn(1), {text}, M.randn(3))[1]"):
+            for ours, theirs in zip(drawn(T, made), drawn(torch, made), strict=True):
+                np.testing.assert_array_equal(ours, theirs, made)
+        text = text.replace("_standard_gamma", "_sample_dirichlet")
+        for ours, theirs in zip(drawn(T, text), drawn(torch, text), strict=True):
+            np.testing.assert_allclose(ours, theirs, 1e-15, err_msg=text)
+
+
+def test_a_gamma_number_moves_with_its_shape_as_the_distribution_does() -> None:
+    """Against differences of the distribution function, which knows nothing of samples: to the three digits of PyTorch's formulas."""
+    for a, low, high in ((0.3, 0.01, 2.0), (2.0, 0.1, 8.0), (7.0, 1.0, 20.0), (30.0, 12.0, 60.0)):
+        x = T.linspace(low, high, 40, dtype=T.float64)
+        shape, step = T.full_like(x, a), 1e-4
+        moved = T.igamma(shape + step, x) - T.igamma(shape - step, x)
+        density = T.igamma(shape, x + step) - T.igamma(shape, x - step)
+        np.testing.assert_allclose(
+            array(T._standard_gamma_grad(shape, x)), array(-moved / density), rtol=5e-3
+        )
+
+
+def test_gamma_has_a_gradient_and_no_second_one() -> None:
+    x = T.full((5,), 2.0, requires_grad=True)
+    drawn = T._standard_gamma(x)
+    (slope,) = T.autograd.grad(drawn.sum(), x, create_graph=True)
+    np.testing.assert_array_equal(array(slope), array(T._standard_gamma_grad(x.detach(), drawn.detach())))
+    with pytest.raises(NotImplementedError, match="the derivative for '_standard_gamma_grad' is not impl"):
+        T.autograd.grad(slope.sum(), x)
+    with pytest.raises(RuntimeError, match="derivative for aten::_sample_dirichlet is not implemented"):
+        T._sample_dirichlet(x).sum().backward()

@@ -1,11 +1,15 @@
-"""Distributions of counts, of which a number eats as many uniforms as chance will have it: Poisson's and the binomial one, as source.
+"""Distributions of which a number eats as many uniforms as chance will have it: Poisson's, the binomial one and gamma's, as source.
 
 Promises `sampling`: elements are drawn in order from `units`, of which there are `have`, until those run out; `used` then holds how many
 elements are done and how many units they took. Which method draws a number, and in which precision its steps round, is PyTorch's, so that
-the counts are the same.
+the numbers are the same.
 """
 
 from __future__ import annotations
+
+import math
+
+import numpy as np
 
 from nbgrad.kernels.templates import SCALARS
 
@@ -146,3 +150,80 @@ def binomial(code: str) -> tuple[str, tuple[str, ...]]:
         body=_BINOMIAL,
     )
     return text, ("i8", "i8", "*" + code, "*" + code, "*" + code, "*f8", "*i8", "i8")
+
+
+# By Marsaglia and Tsang (2000), in float64 but for the first steps; some of PyTorch's constants are rounded to float32. Normal numbers come in pairs, of which
+# `kept` has the second one. What an element took is given back where the uniforms run out in the midst of it.
+_GAMMA = '''"""Numbers of the gamma distribution."""
+import math
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(start, stop, o, alphas, units, kept, used, have):
+    at = 0
+    for i in range(start, stop):
+        found = False
+        value = 0.0
+        other = kept[0]
+        there = kept[1] != 0
+        alpha = alphas[i]
+        scale = 1.0
+        if alpha == 0:
+            found = True
+        elif alpha < 1:
+            if at >= have:
+                break
+            scale = math.pow(1 - units[at], F(1) / alpha)
+            at += 1
+            alpha += F(1)
+        d = np.float64(alpha - F({third}))
+        c = 1 / np.sqrt(9 * d)
+        while not found:
+            x = other
+            if there:
+                there = False
+            else:
+                if at + 1 >= have:
+                    break
+                radius = math.sqrt(-2 * math.log1p(-units[at + 1]))
+                angle = {turn} * units[at]
+                at += 2
+                x = radius * math.cos(angle)
+                other = radius * math.sin(angle)
+                there = True
+            y = 1 + c * x
+            if y <= 0:
+                continue
+            if at >= have:
+                break
+            v = y * y * y
+            u = 1 - units[at]
+            at += 1
+            square = x * x
+            if u < 1 - {squeeze} * square * square:
+                found = True
+            elif math.log(u) < 0.5 * square + d * (1 - v + (math.log(v) if v == v else v)):
+                found = True
+            value = scale * d * v
+        if not found:
+            break
+        least = {least}
+        rounded = F(value)
+        o[i] = rounded if rounded > least else least
+        kept[0] = other
+        kept[1] = 1.0 if there else 0.0
+        used[0] = i + 1
+        used[1] = at
+'''
+
+
+def gamma(code: str) -> tuple[str, tuple[str, ...]]:
+    text = _GAMMA.format(
+        scalar=SCALARS[code],
+        third=float(np.float32(1) / np.float32(3)),
+        squeeze=float(np.float32(0.0331)),
+        turn=2 * math.pi,
+        least=f"F({float(np.finfo(code).tiny)!r})",
+    )
+    return text, ("i8", "i8", "*" + code, "*" + code, "*f8", "*f8", "*i8", "i8")

@@ -17,7 +17,8 @@ from nbgrad.core.op import Op
 from nbgrad.core.tensor import Tensor, empty, requires
 from nbgrad.core.writes import check_write
 from nbgrad.dispatch.elementwise import differentiable
-from nbgrad.dispatch.stanza import method
+from nbgrad.dispatch.stanza import method, stanza
+from nbgrad.expr import loops as q
 from nbgrad.history.record import written_by
 from nbgrad.kernels.cpu import counts
 from nbgrad.memory import backend, dtypes, layout
@@ -406,7 +407,7 @@ def bernoulli(input: Tensor, p: Any = unset, *, generator: Any = None, out: Tens
 
 @cached(128)
 def _counter(name: str, code: str) -> tuple[int, Callable[..., None]]:
-    source, codes = counts.poisson() if name == "poisson" else counts.binomial(code)
+    source, codes = counts.poisson() if name == "poisson" else getattr(counts, name)(code)
     launch = backend.cpu.launch(len(codes) - 3, "q", 1)
     return backend.cpu.kernel(f"random_{name}_{code}", source, codes).address, launch
 
@@ -418,6 +419,7 @@ def _count(name: str, generator: Any, *inputs: Array) -> Array:
     run_at, run = _counter(name, "f4" if first.dtype == np.float32 else "f8")
     out, used = np.empty(first.size, first.dtype), np.zeros(2, np.int64)
     size, done, few = first.itemsize, 0, 16
+    normal = [np.empty(16, np.uint8)] if name == "gamma" else []  # the one that is kept for later
     memory = [out.view(np.uint8), *(np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in inputs)]
     with gen.lock:
         while done < first.size:
@@ -426,9 +428,15 @@ def _count(name: str, generator: Any, *inputs: Array) -> Array:
             units = _random.uniform(gen, have, dtypes.float64)
             used[:] = 0
             operands = [m[done * size :] for m in memory]
-            run(run_at, first.size - done, *operands, units.view(np.uint8), used.view(np.uint8), have)
+            for kept in normal:
+                kept[:] = gen._kept
+            run(
+                run_at, first.size - done, *operands, units.view(np.uint8), *normal, used.view(np.uint8), have
+            )
             gen.restore(before)
             gen.take(2 * int(used[1]))
+            for kept in normal:
+                gen._kept[:] = kept
             done, few = done + int(used[0]), 2 * few
     return out.reshape(first.shape)
 
@@ -499,6 +507,112 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     return _binomial(count, prob, generator=generator)
 
 
+# ---------------------------------------------------------------- gamma, and what is made of it
+
+
+def _floats_of_both(name: str, *given: Tensor) -> None:
+    d = given[0].dtype
+    for t in given[1:]:
+        if t.dtype is not d:
+            wide, narrow = sorted((d, t.dtype), key=lambda kind: -kind.itemsize)
+            raise RuntimeError(f"Found dtype {wide.scalar_name} but expected {narrow.scalar_name}")
+    if d not in (dtypes.float32, dtypes.float64):
+        raise NotImplementedError(f"\"{name}\" not implemented for '{d.scalar_name}'")
+
+
+_gamma_slope = stanza(
+    lambda input, output: q.gamma_slope(input, output),
+    name="_standard_gamma_grad",
+    node="StandardGammaGradBackward0",
+    tensors=("input", "output"),
+    lacks=dict.fromkeys(("input", "output"), "_standard_gamma_grad"),
+    unmoved="_standard_gamma_grad",
+    method=False,
+)
+
+
+_gamma_slope.op.dense = True
+
+
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
+    """How fast numbers `output` that `_standard_gamma(input)` has drawn grow with `input`, if they stay where they are in the distribution.
+
+    >>> torch._standard_gamma_grad(torch.tensor([1.0, 20.0]), torch.tensor([0.5, 25.0]))
+    tensor([0.8070, 1.1251])
+    """
+    _floats_of_both("_standard_gamma_grad_cpu", input, output)
+    return _gamma_slope(input, output)
+
+
+@differentiable(
+    "StandardGamma", unmoved="_standard_gamma", input=lambda g, input, y: e.mul(g, _gamma_slope(input, y))
+)
+def _gamma(input: Tensor, *, generator: Any) -> Tensor:
+    _on_the_host("_standard_gamma", input)
+    return of_array(_count("gamma", generator, input._host()))
+
+
+def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
+    """Numbers drawn from gamma distributions of the shapes `input` and of rate 1. The gradient is `g * _standard_gamma_grad(input, y)`.
+
+    >>> torch._standard_gamma(torch.tensor([0.5, 5.0, 500.0]))
+    tensor([7.8936e-04, 2.7153e+00, 5.0326e+02])
+    """
+    _floats_of_both("gamma_cpu", input)
+    return _gamma(input, generator=generator)
+
+
+_beta_slope = stanza(
+    lambda x, alpha, total: q.beta_slope(x, alpha, total),
+    name="_dirichlet_grad",
+    node="NotImplemented",
+    tensors=("x", "alpha", "total"),
+    refuses="aten::_dirichlet_grad",
+    method=False,
+)
+
+
+_beta_slope.op.dense = True
+
+
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """How fast a number `x` drawn from the beta distribution of `alpha` and `total - alpha` grows with `alpha`, over `1 - x`.
+
+    >>> torch._dirichlet_grad(torch.tensor([0.2]), torch.tensor([1.0]), torch.tensor([3.0]))
+    tensor([0.3277])
+    """
+    _floats_of_both("_dirichlet_grad_cpu", x, alpha, total)
+    return _beta_slope(x, alpha, total)
+
+
+def _no_dirichlet(g: Tensor) -> Tensor:
+    raise RuntimeError("derivative for aten::_sample_dirichlet is not implemented")
+
+
+@differentiable("NotImplemented", input=_no_dirichlet)
+def _dirichlet(input: Tensor, *, generator: Any) -> Tensor:
+    _on_the_host("_sample_dirichlet", input)
+    drawn = _count("gamma", generator, input._host().astype(np.float64))
+    real = np.finfo(input.dtype.np)
+    # PyTorch's bounds: no part is 0, none is 1
+    parts = (drawn / drawn.sum(-1, keepdims=drawn.ndim > 0)).astype(input.dtype.np)
+    return of_array(np.clip(parts, real.tiny, np.nextafter(real.dtype.type(1), real.dtype.type(0))))
+
+
+_dirichlet.op.node_name = "NotImplemented"  # type: ignore[attr-defined]
+
+
+def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
+    """Shares that add up to 1, drawn from Dirichlet's distribution: along the last dimension of `input` stand its parameters. There is no
+    gradient.
+
+    >>> torch._sample_dirichlet(torch.tensor([1.0, 10.0, 100.0]))
+    tensor([0.0286, 0.0871, 0.8844])
+    """
+    _floats_of_both("dirichlet", input)
+    return _dirichlet(input, generator=generator)
+
+
 # ---------------------------------------------------------------- of lines of weights
 
 
@@ -566,4 +680,7 @@ def multinomial(
     return factories._finish(got, False, out)
 
 
-__all__ = ["bernoulli", "binomial", "multinomial", "normal", "poisson"]
+__all__ = [
+    *("_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad"),
+    *("bernoulli", "binomial", "multinomial", "normal", "poisson"),
+]
