@@ -190,6 +190,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import backends as backends
     from nbgrad import cpu as cpu
     from nbgrad import cuda as cuda
+    from nbgrad import distributions as distributions
     from nbgrad import optim as optim
     from nbgrad import overrides as overrides
     from nbgrad import profiler as profiler
@@ -218,6 +219,7 @@ _later = {
     "backends": "nbgrad.backends",
     "cpu": "nbgrad.cpu",
     "cuda": "nbgrad.cuda",
+    "distributions": "nbgrad.distributions",
     "get_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "get_device_module": "nbgrad.accelerator",
     "get_float32_matmul_precision": "nbgrad.backends.cuda",

@@ -36,6 +36,7 @@ STORIES = [
         "random",
         "nn",
         "func",
+        "distributions",
         "optim",
         "overrides",
         "_C",

@@ -152,8 +152,8 @@ def binomial(code: str) -> tuple[str, tuple[str, ...]]:
     return text, ("i8", "i8", "*" + code, "*" + code, "*" + code, "*f8", "*i8", "i8")
 
 
-# By Marsaglia and Tsang (2000), in float64 but for the first steps; some of PyTorch's constants are rounded to float32. Normal numbers come in pairs, of which
-# `kept` has the second one. What an element took is given back where the uniforms run out in the midst of it.
+# By Marsaglia and Tsang (2000), in float64 but for the first steps; some of PyTorch's constants are rounded to float32. Normal numbers
+# come in pairs, of which `kept` has the second one. What an element took is given back where the uniforms run out in the midst of it.
 _GAMMA = '''"""Numbers of the gamma distribution."""
 import math
 import numpy as np
