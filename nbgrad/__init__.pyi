@@ -15,6 +15,7 @@ from nbgrad import autograd as autograd
 from nbgrad import backends as backends
 from nbgrad import cpu as cpu
 from nbgrad import cuda as cuda
+from nbgrad import distributions as distributions
 from nbgrad import func as func
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn

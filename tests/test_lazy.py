@@ -6,10 +6,11 @@ import sys
 PROGRAM = """
 import sys
 import nbgrad as torch
-late = {"utils.checkpoint", "utils.hooks", "utils.viz", "autograd.profiler", "profiler"}
+late = {"distributions", "utils.checkpoint", "utils.hooks", "utils.viz", "autograd.profiler", "profiler"}
 assert not {f"nbgrad.{name}" for name in late} & set(sys.modules)
 torch.utils.checkpoint.checkpoint, torch.utils.hooks.RemovableHandle, torch.utils.viz.svg
 torch.autograd.profiler.profile, torch.profiler.schedule
+torch.distributions.Normal, torch.distributions.normal.Normal
 from nbgrad.utils import checkpoint, viz
 for module in (torch.utils, torch.autograd):
     try:

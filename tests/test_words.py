@@ -48,6 +48,12 @@ MODULES = (
         "backends.mkldnn",
         "backends.mps",
         "backends.openmp",
+        "distributions",
+        "distributions.constraint_registry",
+        "distributions.constraints",
+        "distributions.relaxed_bernoulli",
+        "distributions.relaxed_categorical",
+        "distributions.utils",
     ),
 )
 OURS_ALONE = re.compile(r"\bnbgrad\b")  # in an example: torch has nothing like it

@@ -30,11 +30,34 @@ from nbgrad.distributions._choices import Multinomial as Multinomial
 from nbgrad.distributions._choices import OneHotCategorical as OneHotCategorical
 from nbgrad.distributions._choices import OneHotCategoricalStraightThrough as OneHotCategoricalStraightThrough
 from nbgrad.distributions._choices import RelaxedOneHotCategorical as RelaxedOneHotCategorical
-from nbgrad.distributions._circle import *  # noqa: F403
-from nbgrad.distributions._combined import *  # noqa: F403
-from nbgrad.distributions._gammas import *  # noqa: F403
-from nbgrad.distributions._lines import *  # noqa: F403
-from nbgrad.distributions._matrices import *  # noqa: F403
+from nbgrad.distributions._circle import VonMises as VonMises
+from nbgrad.distributions._combined import Independent as Independent
+from nbgrad.distributions._combined import TransformedDistribution as TransformedDistribution
+from nbgrad.distributions._gammas import Beta as Beta
+from nbgrad.distributions._gammas import Chi2 as Chi2
+from nbgrad.distributions._gammas import Dirichlet as Dirichlet
+from nbgrad.distributions._gammas import FisherSnedecor as FisherSnedecor
+from nbgrad.distributions._gammas import Gamma as Gamma
+from nbgrad.distributions._gammas import InverseGamma as InverseGamma
+from nbgrad.distributions._gammas import StudentT as StudentT
+from nbgrad.distributions._lines import Cauchy as Cauchy
+from nbgrad.distributions._lines import Exponential as Exponential
+from nbgrad.distributions._lines import GeneralizedPareto as GeneralizedPareto
+from nbgrad.distributions._lines import Gumbel as Gumbel
+from nbgrad.distributions._lines import HalfCauchy as HalfCauchy
+from nbgrad.distributions._lines import HalfNormal as HalfNormal
+from nbgrad.distributions._lines import Kumaraswamy as Kumaraswamy
+from nbgrad.distributions._lines import Laplace as Laplace
+from nbgrad.distributions._lines import LogisticNormal as LogisticNormal
+from nbgrad.distributions._lines import LogNormal as LogNormal
+from nbgrad.distributions._lines import Normal as Normal
+from nbgrad.distributions._lines import Pareto as Pareto
+from nbgrad.distributions._lines import Uniform as Uniform
+from nbgrad.distributions._lines import Weibull as Weibull
+from nbgrad.distributions._matrices import LKJCholesky as LKJCholesky
+from nbgrad.distributions._matrices import LowRankMultivariateNormal as LowRankMultivariateNormal
+from nbgrad.distributions._matrices import MultivariateNormal as MultivariateNormal
+from nbgrad.distributions._matrices import Wishart as Wishart
 from nbgrad.distributions._trials import Bernoulli as Bernoulli
 from nbgrad.distributions._trials import Binomial as Binomial
 from nbgrad.distributions._trials import ContinuousBernoulli as ContinuousBernoulli
@@ -48,7 +71,26 @@ from nbgrad.distributions.distribution import Distribution as Distribution
 from nbgrad.distributions.distribution import ExponentialFamily as ExponentialFamily
 from nbgrad.distributions.kl import kl_divergence as kl_divergence
 from nbgrad.distributions.kl import register_kl as register_kl
-from nbgrad.distributions.transforms import *  # noqa: F403
+from nbgrad.distributions.transforms import AbsTransform as AbsTransform
+from nbgrad.distributions.transforms import AffineTransform as AffineTransform
+from nbgrad.distributions.transforms import CatTransform as CatTransform
+from nbgrad.distributions.transforms import ComposeTransform as ComposeTransform
+from nbgrad.distributions.transforms import CorrCholeskyTransform as CorrCholeskyTransform
+from nbgrad.distributions.transforms import CumulativeDistributionTransform as CumulativeDistributionTransform
+from nbgrad.distributions.transforms import ExpTransform as ExpTransform
+from nbgrad.distributions.transforms import IndependentTransform as IndependentTransform
+from nbgrad.distributions.transforms import LowerCholeskyTransform as LowerCholeskyTransform
+from nbgrad.distributions.transforms import PositiveDefiniteTransform as PositiveDefiniteTransform
+from nbgrad.distributions.transforms import PowerTransform as PowerTransform
+from nbgrad.distributions.transforms import ReshapeTransform as ReshapeTransform
+from nbgrad.distributions.transforms import SigmoidTransform as SigmoidTransform
+from nbgrad.distributions.transforms import SoftmaxTransform as SoftmaxTransform
+from nbgrad.distributions.transforms import SoftplusTransform as SoftplusTransform
+from nbgrad.distributions.transforms import StackTransform as StackTransform
+from nbgrad.distributions.transforms import StickBreakingTransform as StickBreakingTransform
+from nbgrad.distributions.transforms import TanhTransform as TanhTransform
+from nbgrad.distributions.transforms import Transform as Transform
+from nbgrad.distributions.transforms import identity_transform as identity_transform
 
 # PyTorch's modules, what each holds, and what else of it other libraries import.
 _MODULES: dict[ModuleType, dict[str, str]] = {

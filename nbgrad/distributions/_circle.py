@@ -71,7 +71,7 @@ class VonMises(Parametric):
     factor.
 
     >>> torch.distributions.VonMises(torch.tensor(0.0), torch.tensor(1.0)).log_prob(torch.tensor(0.0))
-    tensor(-1.0739)
+    tensor(-1.0738)
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}

@@ -82,8 +82,8 @@ class Independent(Parametric, Generic[D]):
 class TransformedDistribution(Parametric):
     """What one transform, or a list of them, makes of a base's values.
 
-    >>> from torch.distributions import ExpTransform, Normal, TransformedDistribution
-    >>> TransformedDistribution(Normal(0.0, 1.0), ExpTransform()).log_prob(torch.tensor(2.0))
+    >>> D = torch.distributions
+    >>> D.TransformedDistribution(D.Normal(0.0, 1.0), D.ExpTransform()).log_prob(torch.tensor(2.0))
     tensor(-1.8523)
     """
 

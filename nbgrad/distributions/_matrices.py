@@ -200,8 +200,8 @@ class LowRankMultivariateNormal(Parametric):
     """Normal vectors of the covariance `cov_factor @ cov_factor.T + diag(cov_diag)`: of n numbers and a factor of m columns it takes time
     in proportion to `n * m * m`.
 
-    >>> from torch.distributions import LowRankMultivariateNormal
-    >>> LowRankMultivariateNormal(torch.zeros(2), torch.tensor([[1.0], [0.0]]), torch.ones(2)).variance
+    >>> D = torch.distributions
+    >>> D.LowRankMultivariateNormal(torch.zeros(2), torch.tensor([[1.0], [0.0]]), torch.ones(2)).variance
     tensor([2., 1.])
     """
 
@@ -463,9 +463,8 @@ class LKJCholesky(Parametric):
     """Lower triangular factors of matrices of correlations between `dim` numbers, by Lewandowski, Kurowicka and Joe: of `concentration` 1
     all matrices alike, above it those near the identity more often.
 
-    >>> L = torch.distributions.LKJCholesky(3, 1.0).sample()
-    >>> (L @ L.T).diagonal()
-    tensor([1., 1., 1.])
+    >>> torch.distributions.LKJCholesky(3, 1.0).log_prob(torch.eye(3))
+    tensor(-1.5963)
     """
 
     arg_constraints = {"concentration": constraints.positive}

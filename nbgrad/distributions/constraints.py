@@ -40,7 +40,11 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """One that other parameters decide: only an object can say what it is."""
+    """One that other parameters decide: only an object can say what it is.
+
+    >>> torch.distributions.constraints.dependent(event_dim=1).event_dim
+    1
+    """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim

@@ -55,12 +55,12 @@ _KL_MEMOIZE: dict[Pair, Any] = {}
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     """A decorator that makes `formula(p, q)` the divergence of these two classes and of their subclasses, if none is nearer to those.
 
-    >>> from torch.distributions import Normal, kl_divergence, register_kl
-    >>> class Fixed(Normal):
+    >>> D = torch.distributions
+    >>> class Fixed(D.Normal):
     ...     pass
-    >>> @register_kl(Fixed, Fixed)
+    >>> @D.register_kl(Fixed, Fixed)
     ... def nothing(p, q): return torch.zeros(())
-    >>> kl_divergence(Fixed(0.0, 1.0), Fixed(1.0, 1.0))
+    >>> D.kl_divergence(Fixed(0.0, 1.0), Fixed(1.0, 1.0))
     tensor(0.)
     """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
@@ -107,8 +107,8 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
     """The divergence of p from q, one number for each of the batch: 0 where both are the same, infinite where p has values that q has not.
 
-    >>> from torch.distributions import Normal, kl_divergence
-    >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))
+    >>> D = torch.distributions
+    >>> D.kl_divergence(D.Normal(0.0, 1.0), D.Normal(1.0, 1.0))
     tensor(0.5000)
     """
     pair = type(p), type(q)

@@ -33,10 +33,10 @@ class Transform:
     inverse of what it has just made is exact, and free.
 
     >>> exp = torch.distributions.ExpTransform()
-    >>> x = torch.tensor([0.0, 1.0])
+    >>> x = torch.tensor([0.0, 2.0])
     >>> y = exp(x)
     >>> y, exp.inv(y), exp.log_abs_det_jacobian(x, y)
-    (tensor([1.0000, 2.7183]), tensor([0., 1.]), tensor([0., 1.]))
+    (tensor([1.0000, 7.3891]), tensor([0., 2.]), tensor([0., 2.]))
     """
 
     bijective: Any = False
@@ -208,9 +208,9 @@ def _raised(constraint: Any, event_dim: int, name: str) -> Any:
 class ComposeTransform(Transform):
     """Several, one after the other.
 
-    >>> from torch.distributions import AffineTransform, ComposeTransform, ExpTransform
-    >>> line = AffineTransform(1.0, 2.0)
-    >>> ComposeTransform([ExpTransform(), line])(torch.tensor([0.0]))
+    >>> D = torch.distributions
+    >>> line = D.AffineTransform(1.0, 2.0)
+    >>> D.ComposeTransform([D.ExpTransform(), line])(torch.tensor([0.0]))
     tensor([3.])
     """
 
@@ -302,8 +302,8 @@ identity_transform = ComposeTransform([])
 class IndependentTransform(_Made):
     """A base's, of which the last dimensions count as parts of one value.
 
-    >>> from torch.distributions.transforms import ExpTransform, IndependentTransform
-    >>> t = IndependentTransform(ExpTransform(), 1)
+    >>> D = torch.distributions.transforms
+    >>> t = D.IndependentTransform(D.ExpTransform(), 1)
     >>> t.log_abs_det_jacobian(torch.tensor([1.0, 2.0]), None)
     tensor(3.)
     """
@@ -404,8 +404,8 @@ class _Sliced(_Made):
 class CatTransform(_Sliced):
     """Several beside one another, each for so many of the places along a dimension as `lengths` says, one unless it does.
 
-    >>> from torch.distributions import CatTransform, ExpTransform, identity_transform
-    >>> CatTransform([ExpTransform(), identity_transform], lengths=[1, 2])(torch.zeros(3))
+    >>> D = torch.distributions
+    >>> D.CatTransform([D.ExpTransform(), D.identity_transform], lengths=[1, 2])(torch.zeros(3))
     tensor([1., 0., 0.])
     """
 
@@ -466,8 +466,8 @@ class CatTransform(_Sliced):
 class StackTransform(_Sliced):
     """Several beside one another, one for each place along a dimension.
 
-    >>> from torch.distributions import ExpTransform, StackTransform, identity_transform
-    >>> StackTransform([ExpTransform(), identity_transform])(torch.zeros(2))
+    >>> D = torch.distributions
+    >>> D.StackTransform([D.ExpTransform(), D.identity_transform])(torch.zeros(2))
     tensor([1., 0.])
     """
 
@@ -495,8 +495,8 @@ class StackTransform(_Sliced):
 class CumulativeDistributionTransform(_Made):
     """A distribution's `cdf`, by which its samples become uniform.
 
-    >>> from torch.distributions import CumulativeDistributionTransform, Normal
-    >>> CumulativeDistributionTransform(Normal(0.0, 1.0))(torch.tensor([0.0, 1.0]))
+    >>> D = torch.distributions
+    >>> D.CumulativeDistributionTransform(D.Normal(0.0, 1.0))(torch.tensor([0.0, 1.0]))
     tensor([0.5000, 0.8413])
     """
 

@@ -87,9 +87,9 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 class lazy_property:
     """A property that is computed when it is first read, with gradients recorded, and stays as an attribute.
 
-    >>> from torch.distributions.utils import lazy_property
+    >>> D = torch.distributions.utils
     >>> class Circle:
-    ...     @lazy_property
+    ...     @D.lazy_property
     ...     def area(self): return 3.0
     >>> circle = Circle()
     >>> circle.area, circle.__dict__

@@ -172,9 +172,9 @@ def test_refusals(torch: ModuleType, family: Family) -> None:
     for M in (T, torch):
         kind = getattr(M, family.dtype)
         rows = []
-        for name, array in arrays.items():
+        for name, values in arrays.items():
             for wrong in (-1.5, np.nan, 1e9):
-                spoilt = array.copy()
+                spoilt = values.copy()
                 spoilt.reshape(-1)[0] = wrong
                 made = outcome(partial(family.make, M, family.tensors(M, {**arrays, name: spoilt})))
                 rows.append(made if isinstance(made, str) else "made")
