@@ -10,9 +10,9 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.nn._dropouts import dropout
 from nbgrad.ops.linear.matmul import linear, matmul
-from nbgrad.ops.make import filled
 from nbgrad.ops.pointwise.choices import where
 from nbgrad.ops.rows.softmax import softmax
+from nbgrad.ops.sequence import attention
 from nbgrad.ops.views.join import cat
 
 
@@ -57,39 +57,22 @@ def scaled_dot_product_attention(
         )
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
+    if enable_gqa and any(t.shape[-3] == 0 or query.shape[-3] % t.shape[-3] for t in (key, value)):
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
+    if not dropout_p:
+        fused = attention.fused(query, key, value, attn_mask, scale, is_causal, enable_gqa)
+        if fused is not None:
+            return fused
+    # What a dropout takes out is drawn for all weights at once.
+    dtype = query.dtype
+    if dtype is dtypes.float16:
+        query, key, value = (t.to(dtypes.float32) for t in (query, key, value))
     if enable_gqa:
-        if any(t.shape[-3] == 0 or query.shape[-3] % t.shape[-3] for t in (key, value)):
-            raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
-        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    # As in PyTorch, both sides take the root of the scale, so that half precision does not overflow between.
-    scores: Any = matmul(query * math.sqrt(scale), (key * math.sqrt(scale)).transpose(-2, -1))
-    if attn_mask is not None and attn_mask.dtype is not dtypes.bool:
-        attn_mask, blind = _seeing(attn_mask)
-        got: Any = matmul(dropout(softmax(scores + attn_mask, -1), dropout_p), value)
-        return where(blind, 0.0, got)
-    weights: Any = _weights(scores, _causal(*scores.shape[-2:]) if is_causal else attn_mask)
-    return matmul(dropout(weights, dropout_p), value)
-
-
-def _causal(rows: int, columns: int) -> Any:
-    seen: Any = filled.ones(rows, columns, dtype=dtypes.bool)
-    return seen.tril()
-
-
-def _seeing(mask: Any) -> tuple[Any, Any]:
-    """A mask that is added, open for queries that may see no key, and which those are: they get zeros, and not what a softmax of nothing
-    gives."""
-    blind = (mask == -math.inf).all(-1, True)
-    return where(blind, 0.0, mask), blind
-
-
-def _weights(scores: Any, mask: Any) -> Any:
-    if mask is None:
-        return softmax(scores, -1)
-    # A query that may see no key gets zeros, and not what a softmax of nothing gives.
-    weights = softmax(where(mask, scores, -math.inf), -1)
-    return where(mask.any(-1, True), weights, 0.0)
+        key, value = attention.shared(query, (key, value))
+    weights = attention.weights(query, key, attn_mask, scale, is_causal)
+    return matmul(dropout(weights, dropout_p), value).to(dtype)
 
 
 def multi_head_attention_forward(
@@ -142,9 +125,9 @@ def multi_head_attention_forward(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
             "`generate_square_subsequent_mask` to create this mask."
         )
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = _causal(length, key.shape[0]).logical_not()  # the hint is taken at its word
-    attn_mask = additive(attn_mask, "attn_mask", query.dtype)
+    # The hint is taken at its word.
+    is_causal = is_causal and key_padding_mask is None and not need_weights
+    attn_mask = None if is_causal else additive(attn_mask, "attn_mask", query.dtype)
     if features != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {features}")
     size = features // num_heads
@@ -194,17 +177,15 @@ def multi_head_attention_forward(
         )
         mask = _open(mask)
     q, k, v = (t.reshape(batch, num_heads, t.shape[1], size) for t in (q, k, v))
-    scores: Any = matmul(q * (1 / math.sqrt(size)), k.transpose(-2, -1))
-    blind: Any = None
-    if mask is not None and not need_weights:
-        mask, blind = _seeing(mask)
-    weights: Any = dropout(
-        softmax(scores if mask is None else scores + mask, -1),
-        dropout_p if training and (dropout_p > 0 or not need_weights) else 0.0,
-    )
-    heads: Any = matmul(weights, v)
-    if blind is not None:
-        heads = where(blind, 0.0, heads)
+    dropout_p = dropout_p if training else 0.0
+    heads: Any
+    if not need_weights:
+        heads = scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal)
+    else:
+        scores: Any = matmul(q * (1 / math.sqrt(size)), k.transpose(-2, -1))
+        weights: Any = softmax(scores if mask is None else scores + mask, -1)
+        weights = dropout(weights, dropout_p) if dropout_p > 0 else weights
+        heads = matmul(weights, v)
     got: Any = linear(
         heads.permute(2, 0, 1, 3).reshape(length, batch, features), out_proj_weight, out_proj_bias
     )

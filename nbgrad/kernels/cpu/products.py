@@ -19,14 +19,7 @@ ROWS = 192  # for which one strip of y, of up to 51 KB, is copied at a time, and
 PART = 384  # of k, at most
 PAD = 16  # elements behind a row that is copied, so that rows do not lie in the same lines of a cache
 
-_SOURCE = '''"""Products of a batch by tiles of {high} rows: items start..stop, counted through the rows, groups of columns and matrices."""
-from nbgrad.kernels.cpu.memory import address_of
-from nbgrad.kernels.cpu.stack import stack_{code}
-from nbgrad.kernels.cpu.tile import {names}
-from numba.extending import register_jitable
-
-
-@register_jitable(error_model="numpy")
+_ROWS_OF = '''@register_jitable(error_model="numpy")
 def rows_of(k, a, row, along, b, ldb, c, ldc, have, columns, how, d, ldd):
     """The rows `have` of a strip of columns."""
     while have > 0:
@@ -44,7 +37,16 @@ def rows_of(k, a, row, along, b, ldb, c, ldc, have, columns, how, d, ldd):
         have -= done
         a += done * row
         c += done * ldc
-        d += done * ldd
+        d += done * ldd'''
+
+_SOURCE = '''"""Products of a batch by tiles of {high} rows: items start..stop, counted through the rows, groups of columns and matrices."""
+from nbgrad.kernels.cpu.memory import address_of
+from nbgrad.kernels.cpu.stack import stack_{code}
+from nbgrad.kernels.cpu.tile import {names}
+from numba.extending import register_jitable
+
+
+{rows_of}
 
 
 @register_jitable(error_model="numpy")
@@ -133,26 +135,37 @@ def @NAME@(start, stop, x, y, o, room, d, numbers):
 '''
 
 
-def product(code: str, bits: int) -> tuple[str, Sequence[str]]:
-    """The kernel on vectors of so many bits, and its parameters."""
-    shape = SHAPES[bits][code]
-    (high, low), most, lanes = shape
-    size, wide = int(code[1]), most * lanes
+def rows_of(code: str, bits: int) -> tuple[str, set[str]]:
+    """A kernel's function that multiplies rows by a strip of at most a tile's columns, and the tiles that it calls."""
+    (high, low), most, lanes = SHAPES[bits][code]
     of = f"{most}x{lanes}"
-    functions = {
-        "line": f"outer_{code}_1x{LINE}x{lanes}",
+    tiles = {
         "outer": f"outer_{code}_{high}x{of}",
         "edge": f"edge_{code}_{high}x{of}",
         "narrow": f"edge_{code}_{high}x1x{lanes}",
         "low_edge": f"edge_{code}_{low}x{of}",
+    }
+    sizes = {"high": high, "low": low, "few": low * ((high - 1) // low), "wide": most * lanes, "lanes": lanes}
+    return _ROWS_OF.format(**tiles, **sizes), {*tiles.values()}
+
+
+def product(code: str, bits: int) -> tuple[str, Sequence[str]]:
+    """The kernel on vectors of so many bits, and its parameters."""
+    (high, _), most, lanes = SHAPES[bits][code]
+    size, wide = int(code[1]), most * lanes
+    of = f"{most}x{lanes}"
+    strip, tiles = rows_of(code, bits)
+    functions = {
+        "line": f"outer_{code}_1x{LINE}x{lanes}",
         "move": f"move_{code}_{of}",
         "keep_columns": f"move_{code}_{-(-high // lanes)}x{lanes}",
         "turn": f"turn_{code}_{lanes}",
     }
     numbers = [f"numbers[{k}]" for k in range(19)]
     source = _SOURCE.format(
-        **{**functions, "names": ", ".join(sorted({*functions.values()})), "code": code, "size": size},
-        **{"high": high, "low": low, "few": low * ((high - 1) // low), "wide": wide, "lanes": lanes},
+        **functions,
+        **{"names": ", ".join(sorted({*functions.values(), *tiles})), "code": code, "size": size},
+        **{"rows_of": strip, "high": high, "wide": wide, "lanes": lanes},
         **{"long": LINE * lanes, "panel": (PART + lanes) * wide, "block": ROWS // high},
         **{"first": ", ".join(numbers[:8]), "second": ", ".join(numbers[8:])},
         **{"MORE": MORE, "COPIED": COPIED, "TURNED": TURNED, "AS_IT_LIES": AS_IT_LIES},

@@ -12,10 +12,9 @@ from functools import partial
 from typing import Any
 
 from nbgrad.base.tables import cached
-from nbgrad.core.tensor import Tensor, edge, empty, requires
+from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable
-from nbgrad.history.backward import run_backward
 from nbgrad.kernels.cpu import recurrent as loops
 from nbgrad.memory.backend import vector_bits
 from nbgrad.memory.layout import Ints
@@ -26,11 +25,11 @@ from nbgrad.ops.linear.products import _mm, _mm_tn
 from nbgrad.ops.pointwise.activations import relu
 from nbgrad.ops.pointwise.functions import sigmoid, tanh
 from nbgrad.ops.reduce import sums as r
+from nbgrad.ops.sequence import composed
 from nbgrad.ops.views.copy import contiguous, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.shape import reshape
 from nbgrad.ops.views.slices import narrow, unsafe_chunk
-from nbgrad.ops.views.views import alias
 from nbgrad.tape.modes import state
 
 Operands = Sequence[Tensor | None]  # input, h, c, w_ih, w_hh, b_ih, b_hh, w_hr
@@ -203,7 +202,7 @@ def _rule(
 ) -> tuple[Tensor | None, ...]:
     tensors = input, h, c, w_ih, w_hh, b_ih, b_hh, w_hr
     if state.grad or transforms.wrapped([*g[:3], *tensors]):
-        found = _through_steps(
+        found = composed.gradients(
             g, tensors, wanted, partial(steps, kind=kind, starts=starts, reverse=reverse, shape=shape)
         )
     else:
@@ -245,34 +244,6 @@ def step(tensors: Operands, kind: str) -> tuple[Tensor, Tensor]:
 
 
 # ---------------------------------------------------------------- the same in ops
-
-
-def _through_steps(g: Any, tensors: Operands, wanted: Sequence[bool], run: Run) -> list[Tensor | None]:
-    """The gradients by those of the ops that the steps are made of: of operands under new names, so that one which was made of another
-    gets no part of what is the other's."""
-    recorded, state.grad = state.grad, True
-    try:
-        own = [_named(t) if t is not None and w else t for t, w in zip(tensors, wanted)]
-        made = run(own)
-    finally:
-        state.grad = recorded
-    found: dict[int, Tensor] = {}
-    goals: dict[Any, dict[int, Any]] = {}
-    for k, (t, w) in enumerate(zip(own, wanted)):
-        if w and t is not None:
-            node, number = edge(t)
-            goals.setdefault(node, {})[number] = partial(found.__setitem__, k)
-    roots = [(*edge(t), by) for t, by in zip(made, g) if t is not None and by is not None and requires(t)]
-    run_backward(roots, recorded, recorded, goals)  # type: ignore[arg-type]
-    return [found.get(k) for k in range(len(tensors))]
-
-
-def _named(t: Tensor) -> Tensor:
-    if requires(t):
-        return alias(t)
-    made: Tensor = t.detach()
-    made._rg = 1
-    return made
 
 
 def steps(
