@@ -709,6 +709,46 @@ case(
     strides=False,
     rounds=True,
 )
+# ---- attention
+ATTENTION: tuple[Operands, ...] = (
+    ((2, 3, 4), (2, 5, 4), (2, 5, 6)),
+    ((2, 1), (3, 1), (3, 1)),
+    ((2, 2, 35, 3), (1, 2, 17, 3), (2, 1, 17, 2)),
+    ((0, 3, 4), (0, 5, 4), (0, 5, 4)),
+    ((2, 0, 4), (2, 5, 4), (2, 5, 4)),
+    ((2, 3, 4), (2, 0, 4), (2, 0, 4)),
+)
+for name, settings in (("", {}), ("/causal", {"is_causal": True}), ("/scale", {"scale": -0.7})):
+    case(
+        f"attention{name}",
+        lambda T, q, k, v, s=settings: T.nn.functional.scaled_dot_product_attention(q, k, v, **s),
+        *ATTENTION,
+        dtypes=FLOATS,
+        steps=True,
+        rounds=True,
+    )
+for name, kind in (("seen", "bool"), ("added", None)):
+    case(
+        f"attention/{name}",
+        lambda T, q, k, v, m: T.nn.functional.scaled_dot_product_attention(q, k, v, m),
+        ((2, 3, 4), (2, 5, 4), (2, 5, 6), (3, 5)),
+        ((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3), (2, 1, 1, 5)),
+        ((2, 17, 3), (2, 35, 3), (2, 35, 2), (17, 1)),
+        kinds=(None, None, None, kind),
+        dtypes=FLOATS,
+        steps=True,
+        rounds=True,
+    )
+case(
+    "attention/groups",
+    lambda T, q, k, v: T.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+    ((2, 4, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6)),
+    ((4, 3, 4), (1, 5, 4), (1, 5, 4)),
+    ((6, 3, 4), (2, 5, 4), (3, 5, 4)),
+    dtypes=FLOATS,
+    steps=True,
+    rounds=True,
+)
 for name in ("var", "std"):
     op(name, *MATRIX, ((5,),), forms="m", dtypes=FLOATS, tol=4)
     op(f"{name}/biased", *MATRIX, forms="m", args=(False,), dtypes=FLOATS)

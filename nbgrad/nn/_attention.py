@@ -59,6 +59,11 @@ def scaled_dot_product_attention(
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if enable_gqa and any(t.shape[-3] == 0 or query.shape[-3] % t.shape[-3] for t in (key, value)):
         raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
+    if attn_mask is not None and attn_mask.dtype is dtypes.bool:
+        dtypes.fitting(-math.inf, query.dtype)  # as which PyTorch adds it
+    if value.numel() == 0 or 0 in query.shape[:-1]:  # which PyTorch does not look at closer
+        nothing: Tensor = query.new_zeros(*query.shape[:-1], value.shape[-1])
+        return nothing + (query.sum() + key.sum() + value.sum()) * 0
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
     if not dropout_p:

@@ -69,16 +69,17 @@ def product(m, n, k, a, row, along, b, ldb, c, ldc, how):
 @register_jitable(error_model="numpy")
 def scores(n, columns, k, x, ldx, rows, factor, y, ldy, panel, to, before):
     """Products of `n` rows of y with those of x, each a row of `to`; `panel` has the rows of x turned, and those `before` have found it."""
+    step = columns * {size}
     for part in range(0, k, {depth}):
         length = min({depth}, k - part)
         if before == 0 or k > {depth}:
             for e in range(0, columns, {lanes}):
-                {turn}((x + e * ldx + part * {size}, ldx, rows - e, panel + e * {size}, {queries} * {size}, length))
+                {turn}((x + e * ldx + part * {size}, ldx, rows - e, panel + e * {size}, step, length))
             turned = at_{code}(panel)
-            for e in range(length * {queries}):
+            for e in range(length * columns):
                 turned[e] *= factor
         how = {MORE} if part > 0 else 0
-        product(n, columns, length, y + part * {size}, ldy, {size}, panel, {queries} * {size}, to, {queries} * {size}, how)
+        product(n, columns, length, y + part * {size}, ldy, {size}, panel, step, to, step, how)
 
 '''
 
@@ -113,10 +114,9 @@ def @NAME@(start, stop, meta, o, log_sums, q, k, v, mask, scale):
             {scores}
             for c in range(columns):
                 new[c] = top[c]
-            for e in range(0, columns, {lanes}):
-                for x in range(n):
-                    for c in range(e, e + {lanes}):
-                        new[c] = larger(new[c], s[x * {queries} + c])
+            for x in range(n):
+                for c in range(columns):
+                    new[c] = larger(new[c], s[x * columns + c])
             moved = 0
             for c in range(columns):
                 high = new[c] if new[c] > F(-inf) else F(0)
@@ -127,13 +127,16 @@ def @NAME@(start, stop, meta, o, log_sums, q, k, v, mask, scale):
                 moved += {gone} != F(1)
                 top[c] = new[c]
                 part[c] = F(0)
-            for e in range(0, columns, {lanes}):
-                for x in range(n):
-                    for c in range(e, e + {lanes}):
-                        score = s[x * {queries} + c] - base[c]
-                        {exp_score}
-                        s[x * {queries} + c] = {score}
-                        part[c] += {score}
+            for x in range(n):
+                for c in range(columns):
+                    s[x * columns + c] -= base[c]
+            for c in range(n * columns):
+                score = s[c]
+                {exp_score}
+                s[c] = {score}
+            for x in range(n):
+                for c in range(columns):
+                    part[c] += s[x * columns + c]
             for c in range(columns):
                 total[c] = total[c] * kept[c] + part[c]
             if j > 0 and moved > 0:
@@ -144,7 +147,7 @@ def @NAME@(start, stop, meta, o, log_sums, q, k, v, mask, scale):
                         for c in range(width):
                             row[c] *= factor_r
             how = {MORE} if j > 0 else 0
-            product(rows, width, n, address_of(s), {size}, {queries} * {size}, v_at + j * v_row, v_row, o_at, o_row, how)
+            product(rows, width, n, address_of(s), {size}, columns * {size}, v_at + j * v_row, v_row, o_at, o_row, how)
         for c in range(columns):
             sum = total[c]
             share = F(1) / sum
@@ -185,6 +188,7 @@ def @NAME@(start, stop, meta, o_q, o_k, o_v, g, q, k, v, o, log_sums, mask, scal
             for first in range(0, length, {queries}):
                 rows = min({queries}, length - first)
                 columns = (rows + {lanes} - 1) // {lanes} * {lanes}
+                step = columns * {size}
                 g_from = g_at + first * g_row
                 for r in range(rows):
                     {dot}((width, o_at + (first + r) * o_row, 0, g_from + r * g_row, 1, address_of(dots) + r * {size}))
@@ -200,19 +204,21 @@ def @NAME@(start, stop, meta, o_q, o_k, o_v, g, q, k, v, o, log_sums, mask, scal
                     n = min({keys}, end - j)
                     {scores}
                     scores(n, columns, width, g_from, g_row, rows, F(1), v_at + j * v_row, v_row, panel_g, address_of(by_s), j)
-                    for e in range(0, columns, {lanes}):
-                        for x in range(n):
-                            for c in range(e, e + {lanes}):
-                                score = s[x * {queries} + c] - base[c]
-                                {exp_score}
-                                s[x * {queries} + c] = {score}
-                                by_s[x * {queries} + c] = {score} * (by_s[x * {queries} + c] - dots[c]) * factor
+                    for x in range(n):
+                        for c in range(columns):
+                            s[x * columns + c] -= base[c]
+                            by_s[x * columns + c] -= dots[c]
+                    for c in range(n * columns):
+                        score = s[c]
+                        {exp_score}
+                        s[c] = {score}
+                        by_s[c] *= {score} * factor
                     how = {MORE} if j > 0 else 0
                     k_from, to = k_at + j * k_row, o_q_at + first * o_q_row
-                    product(rows, depth, n, address_of(by_s), {size}, {queries} * {size}, k_from, k_row, to, o_q_row, how)
+                    product(rows, depth, n, address_of(by_s), {size}, step, k_from, k_row, to, o_q_row, how)
                     q_from, to = q_at + first * q_row, o_k_at + j * o_k_row
-                    product(n, depth, rows, address_of(by_s), {queries} * {size}, {size}, q_from, q_row, to, o_k_row, adds)
-                    product(n, width, rows, address_of(s), {queries} * {size}, {size}, g_from, g_row, o_v_at + j * o_v_row, o_v_row, adds)
+                    product(n, depth, rows, address_of(by_s), step, {size}, q_from, q_row, to, o_k_row, adds)
+                    product(n, width, rows, address_of(s), step, {size}, g_from, g_row, o_v_at + j * o_v_row, o_v_row, adds)
 """
 
 
@@ -254,18 +260,18 @@ def _masked(code: str, kind: str, lanes: int, b: Blocks) -> Lines:
     copy: Lines = [
         f"for c in range(min({lanes}, rows - e)):",
         ["if mask_along == 1:", drawn(""), "else:", drawn(" * mask_along")],
-        f"{turn}((address_of(drawn), {b.keys * size}, rows - e, address_of(laid) + e * {size}, {b.queries * size}, n))",
+        f"{turn}((address_of(drawn), {b.keys * size}, rows - e, address_of(laid) + e * {size}, columns * {size}, n))",
     ]
     as_it_lies = (
         f"{turn}((address_of(mask) + m_from * {size}, mask_row * {size}, rows - e, address_of(laid) + e * {size}, "
-        f"{b.queries * size}, n))"
+        f"columns * {size}, n))"
     )
     whole = copy if kind == "b1" else ["if mask_along == 1:", [as_it_lies], "else:", copy]
     return [
         f"for e in range(0, columns, {lanes}):",
         ["m_from = mask_at + (first + e) * mask_row + j * mask_along", *whole],
-        "for x in range(n):",
-        ["for c in range(columns):", [f"s[x * {b.queries} + c] += laid[x * {b.queries} + c]"]],
+        "for c in range(n * columns):",
+        ["s[c] += laid[c]"],
     ]
 
 
@@ -278,7 +284,7 @@ def _scores(code: str, kind: str, lanes: int, b: Blocks) -> Lines:
         "if causal:",
         [
             "for x in range(max(0, first - j + 1), n):",
-            ["for c in range(min(columns, x + j - first)):", [f"s[x * {b.queries} + c] = F(-inf)"]],
+            ["for c in range(min(columns, x + j - first)):", ["s[x * columns + c] = F(-inf)"]],
         ],
     ]
 

@@ -207,50 +207,60 @@ _flash, _composing, _of_matrices = (
 def fused(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, causal: bool, grouped: bool
 ) -> Tensor | None:
-    """Attention by its kernels; None where these cannot, as what is asked for is wrong, is empty, or lives where vectors are not known.
+    """Attention by its kernels; None where these cannot: what is asked for is wrong, or empty, or lives where vectors are not known.
     `grouped` says that heads of keys may be fewer."""
-    read = [t._spec for t in (query, key, value)] + ([] if mask is None else [mask._spec])
-    q, k, v = read[:3]
-    if any(sp.backend is not q.backend for sp in read) or not vector_bits(q.backend):
+    specs = [t._spec.plain for t in (query, key, value)]
+    found = _chosen(specs[0], specs[1], specs[2], None if mask is None else mask._spec.plain, grouped)
+    if found is None:
         return None
-    if q.dtype.code not in ("f2", "f4", "f8") or (q.shape[-1], k.shape[-2]) != (k.shape[-1], v.shape[-2]):
-        return None
-    if not (q.numel and k.numel and v.numel):
-        return None
-    if mask is not None and state.grad and requires(mask):
-        return None  # PyTorch has no gradient of a mask in its kernel either: it is as large as all scores
-    grouped = grouped and q.shape[-3:-2] != k.shape[-3:-2]
-    if grouped and (k.shape[-3] != v.shape[-3] or 0 in k.shape or q.shape[-3] % k.shape[-3]):
-        return None
-    try:
-        heads = -3 if grouped else -2
-        batch = layout.broadcast_shapes(*[sp.shape[:heads] for sp in (q, k, v)])
-        lined = (*batch, *q.shape[heads:-1], k.shape[-2])
-        if mask is not None and layout.broadcast_shapes(mask._spec.shape, lined) != lined:
-            return None
-    except RuntimeError:
-        return None
-    if mask is not None and mask._spec.dtype not in (dtypes.bool, q.dtype):
-        mask = to_dtype(mask, q.dtype)
-    flash = _is_flash(q, k, v, None if mask is None else mask._spec)
-    run = _flash if flash else _of_matrices if q.ndim == k.ndim == v.ndim == 2 else _composing
+    run, flash, shapes = found
+    if mask is not None:
+        if mask._rg and state.grad and requires(mask):
+            return None  # its gradient is as large as all scores; PyTorch's kernel has none either
+        if mask._spec.dtype not in (dtypes.bool, query._spec.dtype):
+            mask = to_dtype(mask, query._spec.dtype)
     given = [
-        t if t._spec.shape[:heads] == batch else expand(t, (*batch, *t._spec.shape[heads:]))
-        for t in (query, key, value)
+        t if sp.shape == shape else expand(t, shape)
+        for t, sp, shape in zip((query, key, value), specs, shapes)
     ]
     made: Tensor = run(*given, mask, scale=scale, causal=causal, flash=flash)[0]
     return made
 
 
-def _is_flash(q: Spec, k: Spec, v: Spec, mask: Spec | None) -> bool:
-    """Whether PyTorch has a kernel for these, which is seen in `grad_fn` and in how gradients lie."""
-    return (
-        q.ndim == k.ndim == v.ndim == 4
+@cached(1024)
+def _chosen(
+    q: Spec, k: Spec, v: Spec, mask: Spec | None, grouped: bool
+) -> tuple[Any, bool, list[Ints]] | None:
+    """The op, whether PyTorch has a kernel of its own for these, which is seen in `grad_fn` and in how gradients lie, and the shapes to
+    which operands are expanded."""
+    if any(sp is not None and sp.backend is not q.backend for sp in (k, v, mask)) or not vector_bits(
+        q.backend
+    ):
+        return None
+    if q.dtype.code not in ("f2", "f4", "f8") or not (q.numel and k.numel and v.numel):
+        return None
+    if (q.shape[-1], k.shape[-2]) != (k.shape[-1], v.shape[-2]):
+        return None
+    grouped = grouped and not q.shape[-3] == k.shape[-3] == v.shape[-3]
+    if grouped and k.shape[-3] != v.shape[-3]:
+        return None
+    ends = [sp.shape[-3 if grouped else -2 :] for sp in (q, k, v)]
+    try:
+        batch = layout.broadcast_shapes(*[sp.shape[: sp.ndim - len(end)] for sp, end in zip((q, k, v), ends)])
+        scores = (*batch, *ends[0][:-1], k.shape[-2])
+        if mask is not None and layout.broadcast_shapes(mask.shape, scores) != scores:
+            return None
+    except RuntimeError:
+        return None
+    of_four = q.ndim == k.ndim == v.ndim == 4 and (mask is None or mask.ndim in (2, 4))
+    alike = (
+        of_four
         and q.shape[0] == k.shape[0] == v.shape[0]
-        and q.shape[-1] == v.shape[-1]
-        and q.strides[-1] == k.strides[-1] == v.strides[-1] == 1
-        and (mask is None or mask.ndim in (2, 4))
+        and (grouped or q.shape[1] == k.shape[1] == v.shape[1])
     )
+    flash = alike and q.shape[-1] == v.shape[-1] and q.strides[-1] == k.strides[-1] == v.strides[-1] == 1
+    run = _flash if flash else _of_matrices if q.ndim == k.ndim == v.ndim == 2 else _composing
+    return run, flash, [(*batch, *end) for end in ends]
 
 
 # ---------------------------------------------------------------- the same in ops
