@@ -17,8 +17,6 @@ elements, and last stands the step from key to key.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
@@ -33,17 +31,8 @@ FORWARD = ("o", "q", "k", "v", "mask")
 BACKWARD = ("o_q", "o_k", "o_v", "g", "q", "k", "v", "o", "mask")
 
 
-class Blocks(NamedTuple):
-    """Queries and keys of a block, and how many elements of a query are copied at once."""
-
-    queries: int
-    keys: int
-    depth: int
-
-
-def blocks(code: str) -> Blocks:
-    return Blocks(64, 128, 128) if code == "f4" else Blocks(64, 64, 128)
-
+QUERIES, KEYS = 64, 128  # of a block
+DEPTH = 128  # elements of a query that are copied at once; no more than keys, as the room of scores takes them, too
 
 _HEAD = '''"""Attention, {title}."""
 from math import inf, nan
@@ -67,17 +56,24 @@ def product(m, n, k, a, row, along, b, ldb, c, ldc, how):
 
 
 @register_jitable(error_model="numpy")
+def turned(x, ldx, rows, columns, k, to):
+    """Rows as columns; behind them the last again."""
+    for e in range(0, columns, {lanes}):
+        {turn}((x + e * ldx, ldx, rows - e, to + e * {size}, columns * {size}, k))
+
+
+@register_jitable(error_model="numpy")
 def scores(n, columns, k, x, ldx, rows, factor, y, ldy, panel, to, before):
     """Products of `n` rows of y with those of x, each a row of `to`; `panel` has the rows of x turned, and those `before` have found it."""
     step = columns * {size}
     for part in range(0, k, {depth}):
         length = min({depth}, k - part)
         if before == 0 or k > {depth}:
-            for e in range(0, columns, {lanes}):
-                {turn}((x + e * ldx + part * {size}, ldx, rows - e, panel + e * {size}, step, length))
-            turned = at_{code}(panel)
-            for e in range(length * columns):
-                turned[e] *= factor
+            turned(x + part * {size}, ldx, rows, columns, length, panel)
+            if factor != F(1):
+                copy = at_{code}(panel)
+                for e in range(length * columns):
+                    copy[e] *= factor
         how = {MORE} if part > 0 else 0
         product(n, columns, length, y + part * {size}, ldy, {size}, panel, step, to, step, how)
 
@@ -87,7 +83,8 @@ _FORWARD = """
 def @NAME@(start, stop, meta, o, log_sums, q, k, v, mask, scale):
     {opening}
     factor = F(scale)
-    panel = address_of(stack_{code}({panel}))
+    copied = stack_{code}({panel})
+    panel = address_of(copied)
     s = stack_{code}({room})
     top = stack_{code}({queries})
     total = stack_{code}({queries})
@@ -166,12 +163,14 @@ _BACKWARD = """
 def @NAME@(start, stop, meta, o_q, o_k, o_v, g, q, k, v, o, log_sums, mask, scale):
     {opening}
     factor = F(scale)
-    panel = address_of(stack_{code}({panel}))
-    panel_g = address_of(stack_{code}({panel}))
+    copied = stack_{code}({panel})
+    panel = address_of(copied)
+    by = stack_{code}({panel})
     s = stack_{code}({room})
     by_s = stack_{code}({room})
     base = stack_{code}({queries})
     dots = stack_{code}({queries})
+    sums = stack_{code}({queries})
     {masks}
     for item in range(start, stop):
         for group in range(groups):
@@ -190,11 +189,21 @@ def @NAME@(start, stop, meta, o_q, o_k, o_v, g, q, k, v, o, log_sums, mask, scal
                 columns = (rows + {lanes} - 1) // {lanes} * {lanes}
                 step = columns * {size}
                 g_from = g_at + first * g_row
-                for r in range(rows):
-                    {dot}((width, o_at + (first + r) * o_row, 0, g_from + r * g_row, 1, address_of(dots) + r * {size}))
-                    base[r] = log_sums[head * length + first + r]
+                # Summed as the tile sums: of a query that sees one key both are the same, and its gradient 0.
+                for part in range(0, width, {depth}):
+                    n = min({depth}, width - part)
+                    turned(g_from + part * {size}, g_row, rows, columns, n, address_of(by))
+                    turned(o_at + first * o_row + part * {size}, o_row, rows, columns, n, address_of(s))
+                    for c in range(columns):
+                        sums[c] = F(0)
+                    for x in range(n):
+                        for c in range(columns):
+                            sums[c] = mad(s[x * columns + c], by[x * columns + c], sums[c])
+                    for c in range(columns):
+                        dots[c] = sums[c] + dots[c] if part > 0 else sums[c]
+                for c in range(rows):
+                    base[c] = log_sums[head * length + first + c]
                 for c in range(rows, columns):
-                    dots[c] = F(0)
                     base[c] = F(inf)
                 end = keys
                 if causal:
@@ -203,7 +212,7 @@ def @NAME@(start, stop, meta, o_q, o_k, o_v, g, q, k, v, o, log_sums, mask, scal
                 for j in range(0, end, {keys}):
                     n = min({keys}, end - j)
                     {scores}
-                    scores(n, columns, width, g_from, g_row, rows, F(1), v_at + j * v_row, v_row, panel_g, address_of(by_s), j)
+                    scores(n, columns, width, g_from, g_row, rows, F(1), v_at + j * v_row, v_row, address_of(by), address_of(by_s), 1)
                     for x in range(n):
                         for c in range(columns):
                             s[x * columns + c] -= base[c]
@@ -247,7 +256,7 @@ def _places(names: tuple[str, ...], head: str, group: str) -> Lines:
     ]
 
 
-def _masked(code: str, kind: str, lanes: int, b: Blocks) -> Lines:
+def _masked(code: str, kind: str, lanes: int) -> Lines:
     """Adds to scores what a mask says: True is nothing, False `-inf`. Rows of the mask are turned, so that its keys are rows."""
     size = int(code[1])
     turn = f"turn_{code}_{lanes}"
@@ -255,12 +264,12 @@ def _masked(code: str, kind: str, lanes: int, b: Blocks) -> Lines:
 
     def drawn(step: str) -> Lines:
         place = value.format(f"m_from + c * mask_row + x{step}")
-        return ["for x in range(n):", [f"drawn[c * {b.keys} + x] = {place}"]]
+        return ["for x in range(n):", [f"drawn[c * {KEYS} + x] = {place}"]]
 
     copy: Lines = [
         f"for c in range(min({lanes}, rows - e)):",
         ["if mask_along == 1:", drawn(""), "else:", drawn(" * mask_along")],
-        f"{turn}((address_of(drawn), {b.keys * size}, rows - e, address_of(laid) + e * {size}, columns * {size}, n))",
+        f"{turn}((address_of(drawn), {KEYS * size}, rows - e, address_of(laid) + e * {size}, columns * {size}, n))",
     ]
     as_it_lies = (
         f"{turn}((address_of(mask) + m_from * {size}, mask_row * {size}, rows - e, address_of(laid) + e * {size}, "
@@ -275,12 +284,12 @@ def _masked(code: str, kind: str, lanes: int, b: Blocks) -> Lines:
     ]
 
 
-def _scores(code: str, kind: str, lanes: int, b: Blocks) -> Lines:
+def _scores(code: str, kind: str, lanes: int) -> Lines:
     """Those of a block, as they go into the softmax."""
     at = "q_at + first * q_row, q_row, rows, factor, k_at + j * k_row, k_row, panel, address_of(s), j"
     return [
         f"scores(n, columns, depth, {at})",
-        *(_masked(code, kind, lanes, b) if kind else []),
+        *(_masked(code, kind, lanes) if kind else []),
         "if causal:",
         [
             "for x in range(max(0, first - j + 1), n):",
@@ -291,27 +300,24 @@ def _scores(code: str, kind: str, lanes: int, b: Blocks) -> Lines:
 
 def _source(code: str, bits: int, kind: str, forward: bool) -> Code:
     _, vectors, lanes = SHAPES[bits][code]
-    b, size = blocks(code), int(code[1])
+    size, turn = int(code[1]), f"turn_{code}_{lanes}"
     strip, tiles = rows_of(code, bits)
-    dot, turn = f"dots_{code}_4x2x{32 // size}", f"turn_{code}_{lanes}"
     names = FORWARD if forward else BACKWARD
     preamble = vmath_helpers()
     holes: dict[str, object] = {
         **{"code": code, "size": size, "lanes": lanes, "wide": vectors * lanes, "MORE": MORE},
-        **{"queries": b.queries, "keys": b.keys, "depth": b.depth, "turn": turn, "dot": dot},
-        **{"panel": b.queries * b.depth, "room": b.queries * b.keys, "scalar": SCALARS[code]},
-        "names": ", ".join(
-            sorted({*tiles, turn, *([] if forward else [dot])}) + ["full_width"] * (bits == 512)
-        ),
+        **{"queries": QUERIES, "keys": KEYS, "depth": DEPTH, "turn": turn, "scalar": SCALARS[code]},
+        **{"panel": QUERIES * DEPTH, "room": QUERIES * KEYS},
+        "names": ", ".join(sorted({*tiles, turn}) + ["full_width"] * (bits == 512)),
         "opening": [*["full_width()"] * (bits == 512), *_opening(names)],
         "places": _places(names, *(("head // groups", "head % groups") if forward else ("item", "group"))),
         "masks": [
-            f"drawn = stack_{code}({lanes * b.keys})",
-            f"laid = stack_{code}({b.queries * b.keys})" if forward else "laid = by_s",
+            f"drawn = stack_{code}({lanes * KEYS})",
+            f"laid = stack_{code}({QUERIES * KEYS})" if forward else "laid = by_s",
         ]
         if kind
         else [],
-        "scores": _scores(code, kind, lanes, b),
+        "scores": _scores(code, kind, lanes),
     }
     for name, x in (("gone", "gone"), ("score", "score")):
         done = emit.emit((p.exp(var("x")),), "cpu", code, {"x": x})

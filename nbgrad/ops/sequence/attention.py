@@ -40,7 +40,6 @@ class _Plan:
     fewer by a factor, `groups`. `flash` says that PyTorch has a kernel of its own for them, whose results lie as it likes."""
 
     def __init__(self, q: Spec, k: Spec, v: Spec, mask: Spec | None, causal: bool, flash: bool) -> None:
-        code, backend = q.dtype.code, q.backend
         *batch, length, depth = q.shape
         (keys, width), shared = v.shape[-2:], k.shape[:-2]
         self.groups = batch[-1] // shared[-1] if batch else 1
@@ -53,8 +52,8 @@ class _Plan:
         self.seen = (
             () if mask is None else layout.broadcast_strides(mask.shape, mask.strides, (*batch, length, keys))
         )
-        self.batch, self.sizes, self.backend = shared, (length, keys, depth, width, causal), backend
-        self.blocks, self.heads = -(-length // loops.blocks(code).queries), prod(batch)
+        self.batch, self.sizes, self.backend = shared, (length, keys, depth, width, causal), q.backend
+        self.blocks, self.heads = -(-length // loops.QUERIES), prod(batch)
         self.kind = "" if mask is None else mask.dtype.code
         self.work = max(1, self.heads * length * keys * (depth + width) // _SHARE)
 
