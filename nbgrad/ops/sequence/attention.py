@@ -22,11 +22,10 @@ from nbgrad.memory.backend import vector_bits
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.linear.matmul import matmul
-from nbgrad.ops.make import filled
 from nbgrad.ops.pointwise.choices import where
 from nbgrad.ops.rows.softmax import softmax
 from nbgrad.ops.sequence import composed
-from nbgrad.ops.views.copy import contiguous, to_dtype
+from nbgrad.ops.views.copy import contiguous, full, to_dtype
 from nbgrad.ops.views.shape import expand, reshape
 from nbgrad.tape.modes import state
 
@@ -271,7 +270,8 @@ def weights(query: Any, key: Any, mask: Any, scale: float, causal: bool) -> Any:
     root = math.sqrt(abs(scale))
     scores: Any = matmul(query * math.copysign(root, scale), (key * root).transpose(-2, -1))
     if causal:
-        mask = filled.ones(*scores.shape[-2:], dtype=dtypes.bool, device=scores.device).tril()
+        every: Any = full(scores._spec.plain.like(tuple(scores.shape[-2:]), dtype=dtypes.bool), True)
+        mask = every.tril()
     if mask is None:
         return softmax(scores, -1)
     if mask.dtype is dtypes.bool:
