@@ -58,6 +58,7 @@ from nbgrad.memory.dtypes import double as double
 from nbgrad.memory.dtypes import dtype as dtype
 from nbgrad.memory.dtypes import finfo as finfo
 from nbgrad.memory.dtypes import float as float
+from nbgrad.memory.dtypes import bfloat16 as bfloat16
 from nbgrad.memory.dtypes import float16 as float16
 from nbgrad.memory.dtypes import float32 as float32
 from nbgrad.memory.dtypes import float64 as float64

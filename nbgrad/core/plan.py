@@ -63,7 +63,7 @@ class Plan:
             self.low, self.high = dtypes.limits(compute)
         if not runs:
             return
-        rounded = compute is dtypes.float16 and not op.opmath
+        rounded = compute.narrow and not op.opmath
         run = Kernel.of(
             op.name,
             (op.body,),

@@ -143,7 +143,7 @@ def kernel(
 ) -> Kernel:
     """The compiled form of function `{name}_{hash}` in `source`, whose text says `@NAME@` for its own name.
 
-    `params` are codes: f2 f4 f8 i8 i4 i2 i1 u1 u4 b1, with * for a pointer. `contract` lets multiplications and additions fuse. Where
+    `params` are codes: f2 g2 f4 f8 i8 i4 i2 i1 u1 u4 b1, with * for a pointer. `contract` lets multiplications and additions fuse. Where
     each element is worked alone, loops need not be `unrolled` once they are vectors: it is as quick, and up to a third less to compile.
     None says that the text is written as vectors: none of LLVM's passes are run over it, which take more than half of the time.
     """

@@ -17,7 +17,7 @@ from nbgrad.base.tables import cached
 from nbgrad.kernels import image
 
 _SIZE = struct.Struct("<Q")  # of the object code, which bitcode follows
-_LLVM = {"f4": "float", "f8": "double", "i8": "i64", "i4": "i32", "u4": "i32", "i2": "i16", "f2": "i16"}
+_LLVM = {"f4": "float", "f8": "double", "i8": "i64", "i4": "i32", "u4": "i32", "i2": "i16", "f2": "i16", "g2": "i16"}
 
 
 def lock() -> AbstractContextManager[Any]:
@@ -40,7 +40,7 @@ def _types() -> dict[str, Any]:
     from numba import types as t
 
     plain = dict(f4=t.float32, f8=t.float64, i8=t.int64, i4=t.int32, i2=t.int16, i1=t.int8, u1=t.uint8)
-    plain |= dict(b1=t.uint8, f2=t.uint16, u4=t.uint32)  # as kernels see their memory
+    plain |= dict(b1=t.uint8, f2=t.uint16, g2=t.uint16, u4=t.uint32)  # as kernels see their memory
     return plain | {"*" + k: t.CPointer(v) for k, v in plain.items()}
 
 

@@ -25,8 +25,8 @@ from nbgrad.kernels.tile import BEYOND
 
 __all__ = ["Refused", "written"]
 
-# As kernels see their memory: truth values as bytes, float16 as its bits.
-_MEMORY = {"b1": "u1", "f2": "u2"}
+# As kernels see their memory: truth values as bytes, what is narrow as its bits.
+_MEMORY = {"b1": "u1", "f2": "u2", "g2": "u2"}
 _NUMBERS: dict[type, str] = {
     **{np.float32: "f4", np.float64: "f8", np.int64: "i8", np.int32: "i4", np.int16: "i2", np.int8: "i1"},
     **{np.uint64: "u8", np.uint32: "u4", np.uint16: "u2", np.uint8: "u1", np.bool_: "b1", bool: "b1"},

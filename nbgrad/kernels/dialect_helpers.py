@@ -376,7 +376,7 @@ VMATH: dict[str, Emit] = {
 }
 
 
-# ---------------------------------------------------------------- kernels/cpu/fold.py, half.py
+# ---------------------------------------------------------------- kernels/cpu/fold.py, half.py, bfloat.py
 
 
 def _any_order(operation: str) -> Emit:
@@ -425,6 +425,28 @@ def _to_half(w: Function, x: Value) -> Value:
         raise Refused(f"{x.type} to a float16")
     half = w.made("u2", f"fptrunc float {x.text} to half")
     return w.made("u2", f"bitcast half {half.text} to i16")
+
+
+def _from_bfloat(w: Function, number: Value) -> Value:
+    if number.type != "u2":
+        raise Refused(f"{number.type} as a bfloat16")
+    wide = w.made("i4", f"zext i16 {number.text} to i32")
+    bits = w.made("i4", f"shl i32 {wide.text}, 16")
+    return w.made("f4", f"bitcast i32 {bits.text} to float")
+
+
+def _to_bfloat(w: Function, x: Value) -> Value:
+    if x.type != "f4":
+        raise Refused(f"{x.type} to a bfloat16")
+    bits = w.made("i4", f"bitcast float {x.text} to i32")
+    upper = w.made("i4", f"lshr i32 {bits.text}, 16")
+    odd = w.made("i4", f"and i32 {upper.text}, 1")
+    more = w.made("i4", f"add i32 {odd.text}, {0x7FFF}")
+    total = w.made("i4", f"add i32 {bits.text}, {more.text}")
+    high = w.made("i4", f"lshr i32 {total.text}, 16")
+    rounded = w.made("u2", f"trunc i32 {high.text} to i16")
+    nan = w.made("b1", f"fcmp uno float {x.text}, 0.0")
+    return w.made("u2", f"select i1 {nan.text}, i16 {0x7FC0}, i16 {rounded.text}")
 
 
 # ---------------------------------------------------------------- kernels/cpu/memory.py, stack.py, blas.py, tile.py
@@ -598,6 +620,7 @@ HELPERS: dict[str, dict[str, Emit]] = {
     "cpu.vmath": VMATH,
     "cpu.fold": FOLD,
     "cpu.half": {"from_half": _from_half, "to_half": _to_half},
+    "cpu.bfloat": {"from_bfloat": _from_bfloat, "to_bfloat": _to_bfloat},
     "cpu.memory": {f"at_{code}": _pointer_at(code) for code in ("f4", "f8", "i8")}
     | {"address_of": _address_of},
     "cpu.stack": {f"stack_{code}": _stack(code) for code in _CODES},

@@ -52,7 +52,7 @@ _BY_WAY_OF = {"u1": "np.int64", "i1": "np.int32", "i2": "np.int32"}
 
 class Operand(NamedTuple):
     """One input: the variable it stands for, how it is stored, how it steps; `logical` variables are read as truth values. A number
-    has no code, or that of float16, to which it is rounded."""
+    has no code, or that of a narrow dtype, to which it is rounded."""
 
     name: str
     code: str
@@ -88,10 +88,37 @@ def called(helpers: Iterable[str], target: str) -> str:
     return library + (f"{line}\n\n{text}\n" if text else "")
 
 
-def halves(codes: Iterable[str]) -> str:
-    """What a kernel imports if its memory holds float16."""
-    lines = "import numpy as np\nfrom nbgrad.kernels.cpu.half import from_half, to_half\n"
-    return lines if "f2" in codes else ""
+def halves(codes: Sequence[str]) -> str:
+    """What a kernel imports if its memory holds elements that are stored narrower than they are computed."""
+    lines = [
+        f"from nbgrad.kernels.cpu.{name} import from_{name}, to_{name}\n"
+        for code, name in _NARROW.items()
+        if code in codes
+    ]
+    return "".join(["import numpy as np\n", *lines]) if lines else ""
+
+
+_NARROW = {"f2": "half", "g2": "bfloat"}  # by code: the module that converts from and to float32
+
+
+def computed(code: str) -> str:
+    """The dtype in which elements that are stored so are computed."""
+    return "f4" if code in _NARROW else code
+
+
+def widened(text: str, code: str) -> str:
+    """What memory holds, as the computing dtype."""
+    return f"from_{_NARROW[code]}({text})" if code in _NARROW else text
+
+
+def narrowed(text: str, code: str) -> str:
+    """A number of the computing dtype, as memory holds it."""
+    return f"to_{_NARROW[code]}({text})" if code in _NARROW else text
+
+
+def rounded(text: str, code: str) -> str:
+    """A number of the computing dtype, as it is once it was stored and read again."""
+    return widened(narrowed(text, code), code)
 
 
 class Element(NamedTuple):
@@ -195,9 +222,8 @@ def _number_code(kind: str) -> str:
 
 
 def _number(text: str, operand: Operand, kind: str) -> str:
-    """A number given by value, as the computing dtype; float16 as its code says that it is rounded first, as PyTorch does."""
-    value = read(text, _number_code(kind), kind, operand.logical)
-    return f"from_half(to_half({value}))" if operand.code == "f2" else value
+    """A number given by value, as the computing dtype; rounded first to the dtype that its code says, if any, as PyTorch does."""
+    return rounded(read(text, _number_code(kind), kind, operand.logical), operand.code)
 
 
 def _at(operand: int, step: str, nd: bool) -> str:
@@ -210,16 +236,15 @@ def read(text: str, code: str, kind: str, logical: bool) -> str:
     """Load one element as the computing dtype (or as a truth value)."""
     if logical or kind == "b1":
         return f"{text} != 0"
-    if code == "f2":
-        text, code = f"from_half({text})", "f4"
+    text, code = widened(text, code), computed(code)
     return text if code == kind else f"F({text})"
 
 
 def write(result: str, code: str, kind: str) -> str:
     if code in ("b1", kind):
         return result
-    if code == "f2":
-        return f"to_half(np.float32({result}))"
+    if code in _NARROW:
+        return narrowed(f"np.float32({result})", code)
     if kind[0] == "f" and code in _BY_WAY_OF:
         return f"{SCALARS[code]}({_BY_WAY_OF[code]}({result}))"
     return f"{SCALARS[code]}({result})"

@@ -28,7 +28,7 @@ from nbgrad.kernels import build, faults, processor
 from nbgrad.kernels import launch as _launch
 from nbgrad.kernels.cuda.driver import AcceleratorError as AcceleratorError
 from nbgrad.kernels.cuda.driver import OutOfMemoryError as OutOfMemoryError
-from nbgrad.memory import gpu
+from nbgrad.memory import dtypes, gpu
 from nbgrad.memory.device import device
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ FORMATS: Final = {
     "u1": "B",
     "b1": "?",
 }
-_READERS: Final = {code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()}
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    **{code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()},
+    "g2": lambda buffer, read=Struct("<f").unpack: read(b"\0\0" + buffer[:2].tobytes()),
+}
 Allocate: TypeAlias = Callable[[int, Any], Any]
 
 
@@ -177,11 +180,8 @@ class CPU:
 
     @staticmethod
     def to_host(buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:
-        strides = tuple(s * spec.itemsize for s in spec.strides)
         try:
-            if spec.numel == 0:  # NumPy wants room for the offset of even no element
-                return np.empty(spec.shape, spec.dtype.np)
-            return np.ndarray(spec.shape, spec.dtype.np, buffer, 0, strides)
+            return dtypes.values(buffer, spec.dtype, spec.shape, spec.strides)
         except ValueError as error:  # an expanded tensor may be larger than NumPy's arrays
             check_room(error)
             raise

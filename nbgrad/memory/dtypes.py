@@ -26,8 +26,9 @@ DIM, ZERODIM, NUMBER = 0, 1, 2  # the kinds of operand, strongest first
 class dtype:
     """The type of a tensor's elements: `torch.float32` and the like, which are the only ones there are.
 
-    `np` is NumPy's dtype; `scalar_name` the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code`
-    says how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for float16.
+    `np` is NumPy's dtype, which bfloat16 has none of: whoever asks for it fails. `host` is that of the values as they come to the host,
+    of bfloat16 those of float32 that it holds. `scalar_name` is the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code` says how kernels store it
+    ("i8"), `kind` in which of their dtypes they compute it: its own, but for what is `narrow`, stored in 16 bits and computed in float32.
 
     >>> torch.float32.itemsize, torch.float32.is_floating_point
     (4, True)
@@ -38,18 +39,22 @@ class dtype:
         "c_name",
         "category",
         "code",
+        "host",
         "is_complex",
         "is_floating_point",
         "is_signed",
         "itemsize",
         "kind",
         "name",
+        "narrow",
         "np",
         "scalar_name",
         "type_name",
     )
     name: str
+    narrow: builtins.bool
     np: np.dtype[Any]
+    host: np.dtype[Any]
     itemsize: builtins.int
     category: builtins.int
     is_floating_point: builtins.bool
@@ -85,24 +90,28 @@ class dtype:
 _ALL: dict[str, dtype] = {}
 
 
-def _define(name: str, scalar_name: str, abbr: str, c_name: str) -> dtype:
+def _define(name: str, scalar_name: str, abbr: str, c_name: str, code: str = "") -> dtype:
+    """`code` is said where NumPy has no such dtype."""
     self: dtype = object.__new__(dtype)
-    numpy_dtype = np.dtype(name)
-    code = numpy_dtype.str[1:]
-    fields: dict[str, object] = {
+    fields: dict[str, object] = {"host": np.dtype(np.float32)}
+    if not code:
+        fields = {"np": np.dtype(name), "host": np.dtype(name)}
+    code = code or np.dtype(name).str[1:]
+    category = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT, "g": FLOAT}[code[0]]
+    fields |= {
         "name": name,
-        "np": numpy_dtype,
-        "itemsize": numpy_dtype.itemsize,
-        "category": {"b": BOOL, "i": INT, "u": INT, "f": FLOAT}[numpy_dtype.kind],
-        "is_floating_point": numpy_dtype.kind == "f",
+        "itemsize": builtins.int(code[1]),
+        "category": category,
+        "is_floating_point": category == FLOAT,
         "is_complex": False,
-        "is_signed": numpy_dtype.kind in "if",
+        "is_signed": code[0] not in "bu",
         "scalar_name": scalar_name,
         "type_name": f"torch.{scalar_name}Tensor",
         "abbr": abbr,
         "c_name": c_name,
         "code": code,
-        "kind": "f4" if code == "f2" else code,
+        "kind": "f4" if code in NARROW else code,
+        "narrow": code in NARROW,
     }
     for field, value in fields.items():
         object.__setattr__(self, field, value)
@@ -110,7 +119,9 @@ def _define(name: str, scalar_name: str, abbr: str, c_name: str) -> dtype:
     return self
 
 
-# Promotion and limits follow from NumPy's dtype.
+NARROW: Final = ("f2", "g2")  # the codes of what is stored in 16 bits and computed in float32
+
+# Promotion follows from the code.
 bool_: Final = _define("bool", "Bool", "b8", "bool")
 uint8: Final = _define("uint8", "Byte", "u8", "unsigned char")
 int8: Final = _define("int8", "Char", "i8", "signed char")
@@ -118,6 +129,7 @@ int16: Final = _define("int16", "Short", "i16", "short int")
 int32: Final = _define("int32", "Int", "i32", "int")
 int64: Final = _define("int64", "Long", "i64", "long int")
 float16: Final = _define("float16", "Half", "f16", "c10::Half")
+bfloat16: Final = _define("bfloat16", "BFloat16", "bf16", "c10::BFloat16", "g2")
 float32: Final = _define("float32", "Float", "f32", "float")
 float64: Final = _define("float64", "Double", "f64", "double")
 
@@ -132,6 +144,8 @@ def _promote(a: dtype, b: dtype) -> dtype:
         return (
             a if a.category > b.category else b
         )  # the category decides, never the width: int64 with float32 is float32
+    if a.narrow and b.narrow and a is not b:
+        return float32  # neither holds what the other does
     if a.is_signed == b.is_signed:
         return a if a.itemsize >= b.itemsize else b
     signed, unsigned = (a, b) if a.is_signed else (b, a)
@@ -279,7 +293,7 @@ def _dtype_argument(obj: object, function: str, argument: str, position: builtin
 
 
 # Keyed by dtype, not by name: NumPy has two 8-byte integers, equal and of equal hash, that differ in name.
-_FROM_NUMPY: Final = {d.np: d for d in all_dtypes}
+_FROM_NUMPY: Final = {d.np: d for d in all_dtypes if d is not bfloat16}
 
 
 def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
@@ -293,13 +307,49 @@ def from_numpy_dtype(d: np.dtype[Any]) -> dtype:
             "Conversion between byte orders is currently not supported."
         )
     names = [
-        x.name for x in sorted(all_dtypes, key=lambda x: (-x.category, x.is_signed is False, -x.itemsize))
+        x.name
+        for x in sorted(_FROM_NUMPY.values(), key=lambda x: (-x.category, x.is_signed is False, -x.itemsize))
     ]
     supported = ", ".join(names[:-1]) + f", and {names[-1]}"
     raise TypeError(
         f"can't convert np.ndarray of type numpy.{d.type.__name__}. "
         f"The only supported types are: {supported}."
     )
+
+
+# ---------------------------------------------------------------- values on the host
+
+
+def values(memory: Any, d: dtype, shape: tuple[builtins.int, ...], strides: Iterable[builtins.int]) -> Any:
+    """The elements in a buffer of bytes as an array of `host`: the memory itself, or a copy where NumPy has no such dtype. `strides`
+    count elements."""
+    if 0 in shape:  # NumPy wants room for the offset of even no element
+        return np.empty(shape, d.host)
+    stored = np.uint16 if d is bfloat16 else d.np
+    found = np.ndarray(shape, stored, memory, 0, tuple([s * d.itemsize for s in strides]))
+    return unpacked(found) if d is bfloat16 else found
+
+
+def rounded(values: Any, d: dtype) -> Any:
+    """NumPy's numbers as those of a dtype, in its `host`: what is too large is infinite. By way of float32, as PyTorch goes, if narrow."""
+    with np.errstate(over="ignore"):
+        if d.narrow:
+            values = np.asarray(values, np.float32)
+        return unpacked(packed(values, d)) if d is bfloat16 else np.asarray(values).astype(d.np, copy=False)
+
+
+def packed(values: np.ndarray[Any, Any], d: dtype) -> np.ndarray[Any, Any]:
+    """The memory of a dtype's values, which are those of its `host`: of bfloat16 the upper halves, rounded to even, as integers."""
+    if d is not bfloat16:
+        return values
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    upper = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), upper)
+
+
+def unpacked(memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The float32 that the integers of bfloat16's memory stand for."""
+    return (memory.astype(np.uint32) << 16).view(np.float32)
 
 
 # ---------------------------------------------------------------- limits
@@ -319,13 +369,16 @@ class finfo:
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
             )
-        info = np.finfo(d.np)
         self.bits = d.itemsize * 8
-        self.eps = builtins.float(info.eps)
-        self.max = builtins.float(info.max)
-        self.min = builtins.float(info.min)
-        self.tiny = self.smallest_normal = builtins.float(info.tiny)
-        self.resolution = builtins.float(str(info.resolution))  # 1e-06 as written, not the float32 next to it
+        if d is bfloat16:  # the upper half of a float32
+            self.eps, self.resolution, self.max = 2.0**-7, 0.01, (2 - 2.0**-7) * 2.0**127
+            self.min, self.tiny = -self.max, 2.0**-126
+        else:
+            info = np.finfo(d.np)
+            self.eps, self.tiny = builtins.float(info.eps), builtins.float(info.tiny)
+            self.max, self.min = builtins.float(info.max), builtins.float(info.min)
+            self.resolution = builtins.float(str(info.resolution))  # 1e-06 as written, not the float32 next to it
+        self.smallest_normal = self.tiny
         self.dtype = d.name
 
     def __eq__(self, other: object) -> builtins.bool:

@@ -22,7 +22,7 @@ from nbgrad.kernels import faults
 from nbgrad.kernels.cuda import probe
 from nbgrad.kernels.cuda.driver import AcceleratorError, Device
 from nbgrad.kernels.cuda.launch import Kernel, Launch, launcher, streams
-from nbgrad.memory import philox
+from nbgrad.memory import dtypes, philox
 from nbgrad.memory.device import device, gpus
 from nbgrad.memory.pool import Pool
 
@@ -274,10 +274,7 @@ class CUDA:
 
     def to_host(self, buffer: Any, spec: Spec) -> np.ndarray[Any, Any]:
         """A copy, which is not to be written to: nobody would see it."""
-        strides = tuple(s * spec.itemsize for s in spec.strides)
-        if spec.numel == 0:
-            return np.empty(spec.shape, spec.dtype.np)
-        found = np.ndarray(spec.shape, spec.dtype.np, self.bytes_of(buffer, spec.nbytes), 0, strides)
+        found = dtypes.values(self.bytes_of(buffer, spec.nbytes), spec.dtype, spec.shape, spec.strides)
         found.flags.writeable = False
         return found
 

@@ -174,11 +174,11 @@ def _bags(
         "padding": -1 if padding is None else padding % rows,
         "by_freq": bool(by_freq),
     }
-    if weight.dtype is not dtypes.float16:
+    if not weight.dtype.narrow:
         return bags.bag(weight, index, starts, scale, **settings)
     wide = [None if t is None else to_dtype(t, dtypes.float32) for t in (weight, scale)]
     made, *others = bags.bag(wide[0], index, starts, wide[1], **settings)
-    return to_dtype(made, dtypes.float16), *others
+    return to_dtype(made, weight.dtype), *others
 
 
 def _parts(

@@ -124,7 +124,7 @@ def through(
         raise RuntimeError("Expected more hidden states in stacked_rnn")
     if len(weights) < count * ways:
         raise RuntimeError("Expected more layer weights in stacked_rnn")
-    half = x.dtype is dtypes.float16
+    d = x.dtype
     last: list[tuple[Tensor, Tensor]] = []
     for layer in range(count):
         made = []
@@ -137,12 +137,12 @@ def through(
             made.append(y)
             last.append((states[0], states[1]))
         x = made[0] if ways == 1 else cat(made, -1)
-        if half:
-            x = to_dtype(x, dtypes.float16)
+        if d.narrow:
+            x = to_dtype(x, d)
         if given["train"] and given["dropout"] and layer < count - 1:
             x = _dropout(x, given["dropout"], True)
     states_ = [stack([pair[k] for pair in last], 0) for k in range(len(hx))]
-    return x, *[to_dtype(s, dtypes.float16) if half else s for s in states_]
+    return x, *[to_dtype(s, d) if d.narrow else s for s in states_]
 
 
 def _weights(kind: str, params: Sequence[Tensor], has_biases: bool, projected: bool) -> list[tuple[Any, ...]]:
@@ -184,7 +184,7 @@ def _judged(kind: str, tensors: list[Any], starts: Ints) -> list[Any]:
     for t, shape in wanted if w_hr is not None else [*wanted, (h, (rows, units))]:
         if t is not None and tuple(t.shape) != shape:
             raise RuntimeError(f"Expected a tensor of size {list(shape)} in {kind}, but got {list(t.shape)}")
-    if input.dtype is dtypes.float16:
+    if input.dtype.narrow:
         return [None if t is None else to_dtype(t, dtypes.float32) for t in tensors]
     return tensors
 
@@ -215,7 +215,7 @@ def _cell(kind: str, input: Tensor, hx: Hidden, weights: Sequence[Tensor | None]
     if not input.dtype.is_floating_point:
         return recurrent.steps(judged, kind, starts, False)[:1]
     made = recurrent.step(judged, kind)
-    return made if input.dtype is not dtypes.float16 else tuple([to_dtype(t, dtypes.float16) for t in made])
+    return made if not input.dtype.narrow else tuple([to_dtype(t, input.dtype) for t in made])
 
 
 def lstm_cell(

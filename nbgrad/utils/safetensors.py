@@ -31,11 +31,11 @@ _CODES = {
     dtypes.int32: "I32",
     dtypes.int64: "I64",
     dtypes.float16: "F16",
+    dtypes.bfloat16: "BF16",
     dtypes.float32: "F32",
     dtypes.float64: "F64",
 }
-_DTYPES = {code: d.np.newbyteorder("<") for d, code in _CODES.items()}
-_KINDS = {_DTYPES[code]: d for d, code in _CODES.items()}
+_DTYPES = {code: d for d, code in _CODES.items()}
 
 
 class SafetensorError(Exception):
@@ -86,7 +86,10 @@ def _pieces(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -
     arrays, end = [], 0
     # Wide elements first, so that all lie at multiples of their size.
     for name, t in sorted(tensors.items(), key=lambda item: (-_checked(*item).itemsize, item[0])):
-        array = np.ascontiguousarray(t.detach().numpy()).reshape(-1)
+        seen = t.detach()
+        if t.dtype is dtypes.bfloat16:  # which NumPy does not have
+            seen = seen.view(dtypes.int16)
+        array = np.ascontiguousarray(seen.numpy()).reshape(-1)
         header[name] = {
             "dtype": _CODES[t.dtype],
             "shape": list(t.shape),
@@ -181,14 +184,15 @@ def _parse(data: memoryview, length: int | None = None) -> tuple[dict[str, Tenso
     if end != len(body):
         raise SafetensorError(f"the header describes {end} bytes, and {len(body)} are there")
     found = {}
-    for name, (kind, shape, begin, stop) in entries.items():
+    for name, (d, shape, begin, stop) in entries.items():
         if begin == stop:  # NumPy counts the other dimensions
-            found[name] = empty(shape, dtype=_KINDS[kind])
+            found[name] = empty(shape, dtype=d)
             continue
-        array = np.frombuffer(bytearray(body[begin:stop]), kind).astype(kind.newbyteorder("="), copy=False)
-        if kind.kind == "b":  # of which sums expect 0 and 1
+        kind = np.dtype(np.int16) if d is dtypes.bfloat16 else d.np
+        array = np.frombuffer(bytearray(body[begin:stop]), kind.newbyteorder("<")).astype(kind, copy=False)
+        if d is dtypes.bool_:  # of which sums expect 0 and 1
             array = array.view(np.uint8) != 0
-        found[name] = from_numpy(array.reshape(shape))
+        found[name] = from_numpy(array.reshape(shape)).view(d)
     return found, metadata
 
 
@@ -207,7 +211,7 @@ def _header(text: bytes) -> dict[str, Any]:
     return header
 
 
-def _entry(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
+def _entry(name: str, entry: Any) -> tuple[dtypes.dtype, tuple[int, ...], int, int]:
     match entry:
         case {"dtype": str(code), "shape": list(shape), "data_offsets": [begin, end], **rest} if not rest:
             numbers = (*shape, begin, end)
@@ -217,15 +221,15 @@ def _entry(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, 
         raise SafetensorError(f"{name!r} has the dtype {code!r}, which this release does not have")
     if any(type(n) is not int or n < 0 for n in numbers) or len(shape) > 64:
         raise SafetensorError(f"{name!r} has the shape {shape} and lies at {begin}, {end}")
-    kind = _DTYPES[code]
-    room = 8 * kind.itemsize
+    d = _DTYPES[code]
+    room = 8 * d.itemsize
     for n in shape:
         room *= n
         if room >= 2**64:
             raise SafetensorError(f"{name!r}: overflow computing buffer size from shape and/or element type")
-    if end - begin != prod(shape) * kind.itemsize:
+    if end - begin != prod(shape) * d.itemsize:
         raise SafetensorError(f"{name!r} has {end - begin} bytes, and its shape {shape} needs another number")
-    return kind, tuple(shape), begin, end
+    return d, tuple(shape), begin, end
 
 
 __all__ = ["SafetensorError", "load", "load_file", "load_metadata", "save", "save_file"]

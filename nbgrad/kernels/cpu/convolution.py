@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.templates import computed, halves, narrowed, widened
 from nbgrad.kernels.tile import MORE, SHAPES
 
-SUMS = {"f2": "f4"}  # the dtype of rooms and sums, where it is another
 STRIP = 1024  # elements of the sums that are worked on at once, which stay in the nearest cache
 TILED_STRIP = 256  # pixels, at most, that the tile works on, all channels in turn
 PIXELS = 2048  # that a gradient by weights multiplies before it adds them up
@@ -23,8 +23,7 @@ BEYOND = 32  # elements past an image that may be read, of a strip that is longe
 PLACES = 18  # of `meta`, from which on the table stands
 
 _MARGINS = '''"""Copy planes of images with zeros around them, each phase of the stride by itself."""
-from nbgrad.kernels.cpu.half import from_half
-
+{halves}
 
 def @NAME@(start, stop, meta, o, x, first):
     channels, plane = meta[0], meta[1]
@@ -67,8 +66,7 @@ def @NAME@(start, stop, meta, o, x, first):
 '''
 
 _BLOCKS = '''"""Lay weights out in blocks of {outs} channels that are computed together: their biases, then tap by tap."""
-from nbgrad.kernels.cpu.half import from_half
-
+{halves}
 
 def @NAME@(start, stop, meta, o, w, bias):
     blocks, count, channels = meta[0], meta[1], meta[2]
@@ -90,8 +88,7 @@ def @NAME@(start, stop, meta, o, w, bias):
 '''
 
 _SUMS = '''"""Sums of weights times pixels over channels and taps, for {outs} channels of the result and {taps} taps at once."""
-from nbgrad.kernels.cpu.half import to_half
-from nbgrad.kernels.cpu.stack import stack_{code}
+{halves}from nbgrad.kernels.cpu.stack import stack_{code}
 from nbgrad.kernels.cpu.vmath import mad
 
 
@@ -135,8 +132,7 @@ def @NAME@(start, stop, meta, y, x, w, first):
 '''
 
 _TILED = '''"""Sums of weights times pixels over channels and taps, by the register tile: {high} channels and {wide} pixels at once."""
-from nbgrad.kernels.cpu.half import to_half
-from nbgrad.kernels.cpu.memory import address_of
+{halves}from nbgrad.kernels.cpu.memory import address_of
 from nbgrad.kernels.cpu.stack import stack_{code}
 from nbgrad.kernels.cpu.tile import {whole}, {narrow}, {few}
 
@@ -244,8 +240,7 @@ def @NAME@(start, stop, meta, o, g, x, images):
 '''
 
 _PANELS = '''"""Copy planes of gradients so that {wide} channels lie beside one another in each pixel, with zeros where a row has ended."""
-from nbgrad.kernels.cpu.half import from_half
-from nbgrad.kernels.cpu.memory import address_of
+{halves}from nbgrad.kernels.cpu.memory import address_of
 from nbgrad.kernels.cpu.tile import {turn}
 
 
@@ -303,8 +298,7 @@ def @NAME@(start, stop, meta, o, g, x, images):
 '''
 
 _TURNED = '''"""Turn sums, which have their channels beside one another, into weights, and count those that are not finite."""
-from nbgrad.kernels.cpu.half import to_half
-
+{halves}
 
 def @NAME@(start, stop, meta, o, x, odd):
     channels, count, width = meta[0], meta[1], meta[2]
@@ -327,28 +321,28 @@ def @NAME@(start, stop, meta, o, x, odd):
 def margins(code: str) -> tuple[str, tuple[str, ...]]:
     """Of images into a room; `first` is the image that the room begins with. `meta` ends with where each phase begins in an image, in
     each dimension, and between which of its columns those of phases have elements of the image."""
-    read = "from_half({})" if code == "f2" else "{}"
-    plain, apart = read.format("x[p + j]"), read.format("x[p + j * along]")
-    text = fill(_MARGINS, plain=plain, apart=apart)
-    return text, ("i8", "i8", "*i8", f"*{SUMS.get(code, code)}", f"*{code}", "i8")
+    plain, apart = widened("x[p + j]", code), widened("x[p + j * along]", code)
+    text = fill(_MARGINS, halves=halves((code,)), plain=plain, apart=apart)
+    return text, ("i8", "i8", "*i8", f"*{computed(code)}", f"*{code}", "i8")
 
 
 @cached(64)
 def blocks(code: str, outs: int) -> tuple[str, tuple[str, ...]]:
     """Of weights into a room. `meta` ends with the place of each tap of each channel in the weights of a channel."""
-    read = "from_half({})" if code == "f2" else "{}"
-    weight, bias = (
-        read.format("w[p + meta[6 + k]]"),
-        read.format(f"bias[u // blocks * channels + u % blocks * {outs} + b]"),
+    text = fill(
+        _BLOCKS,
+        halves=halves((code,)),
+        outs=outs,
+        weight=widened("w[p + meta[6 + k]]", code),
+        bias=widened(f"bias[u // blocks * channels + u % blocks * {outs} + b]", code),
     )
-    text = fill(_BLOCKS, outs=outs, weight=weight, bias=bias)
-    return text, ("i8", "i8", "*i8", f"*{SUMS.get(code, code)}", f"*{code}", f"*{code}")
+    return text, ("i8", "i8", "*i8", f"*{computed(code)}", f"*{code}", f"*{code}")
 
 
 @cached(256)
 def sums(code: str, outs: int, taps: int) -> tuple[str, tuple[str, ...]]:
     """Of the rooms into a result. `meta` ends with where each tap of each channel lies in an image."""
-    own, strip = SUMS.get(code, code), strip_of(outs)
+    own, strip = computed(code), strip_of(outs)
 
     def added(b: int, count: int) -> str:
         total = f"sums[{b * strip} + j]"
@@ -359,6 +353,7 @@ def sums(code: str, outs: int, taps: int) -> tuple[str, tuple[str, ...]]:
     each, every = range(outs), range(taps)
     text = fill(
         _SUMS,
+        halves=halves((code,)),
         code=own,
         outs=outs,
         taps=taps,
@@ -377,8 +372,7 @@ def sums(code: str, outs: int, taps: int) -> tuple[str, tuple[str, ...]]:
 
 
 def _rows(code: str) -> Lines:
-    value = "to_half(sums[at + j] + bias)" if code == "f2" else "sums[at + j] + bias"
-    return _formatted(_ROWS, {"value": value})
+    return _formatted(_ROWS, {"value": narrowed("sums[at + j] + bias", code)})
 
 
 def _formatted(lines: Lines, holes: dict[str, object]) -> Lines:
@@ -394,10 +388,11 @@ def tiled_strip(code: str, bits: int) -> int:
 @cached(16)
 def tiled(code: str, bits: int) -> tuple[str, tuple[str, ...]]:
     """The same by tiles on vectors of so many bits; `meta` ends with places in bytes. A sum has the same bits."""
-    own = SUMS.get(code, code)
+    own = computed(code)
     (high, low), vectors, lanes = SHAPES[bits][own]
     text = fill(
         _TILED,
+        halves=halves((code,)),
         code=own,
         size=own[1],
         high=high,
@@ -446,11 +441,10 @@ def weights(code: str, outs: int, taps: int) -> tuple[str, tuple[str, ...]]:
 @cached(16)
 def panels(code: str, bits: int, vectors: int, lines: bool) -> tuple[str, tuple[str, ...]]:
     """Of gradients into a room, for tiles of so many vectors; of which rows are `lines` or not, so that vectors can turn them."""
-    own = SUMS.get(code, code)
+    own = computed(code)
     lanes = SHAPES[bits][own].lanes
     holes = dict(wide=vectors * lanes, lanes=lanes, size=own[1], turn=f"turn_{own}_{lanes}")
-    read = "from_half({})" if code == "f2" else "{}"
-    holes["value"] = read.format("g[p + c * step_c + j * step_w]")
+    holes |= dict(halves=halves((code,)), value=widened("g[p + c * step_c + j * step_w]", code))
     copy = _formatted(_TURN if lines and code == own else _ONE_BY_ONE, holes)
     return fill(_PANELS, copy=copy, **holes), ("i8", "i8", "*i8", f"*{own}", f"*{code}", "i8")
 
@@ -473,6 +467,6 @@ def weights_tiled(code: str, bits: int, vectors: int) -> tuple[str, tuple[str, .
 
 @cached(16)
 def turned(code: str) -> tuple[str, tuple[str, ...]]:
-    own = SUMS.get(code, code)
-    text = fill(_TURNED, value="to_half(value)" if code == "f2" else "value")
+    own = computed(code)
+    text = fill(_TURNED, halves=halves((code,)), value=narrowed("value", code))
     return text, ("i8", "i8", "*i8", f"*{code}", f"*{own}", "*i8")

@@ -4,7 +4,7 @@ three elements of each operand."""
 from __future__ import annotations
 
 from nbgrad.base.tables import cached
-from nbgrad.kernels.templates import halves, read, write
+from nbgrad.kernels.templates import halves, read, rounded, write
 
 _CROSS = '''"""Cross products of vectors of 3."""
 {imports}from nbgrad.kernels.cpu.places import places
@@ -35,14 +35,14 @@ def @NAME@(start, stop, meta, o, x, y):
 
 @cached(16)
 def cross(code: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """In float16 each product is rounded, as in PyTorch."""
+    """In a narrow dtype each product is rounded, as in PyTorch."""
     texts = {}
     for k in range(3):
         texts[f"x{k}"] = f"x{k} = " + read(f"x[p + {k} * x_next]", code, kind, False)
         texts[f"y{k}"] = f"y{k} = " + read(f"y[r + {k} * y_next]", code, kind, False)
         i, j = (k + 1) % 3, (k + 2) % 3
         a, b = (
-            f"from_half(to_half({text}))" if code == "f2" else text
+            rounded(text, code)
             for text in (f"x{i} * y{j}", f"x{j} * y{i}")
         )
         texts[f"o{k}"] = f"o[q + {k} * o_next] = " + write(f"{a} - {b}", code, kind)

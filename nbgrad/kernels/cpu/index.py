@@ -15,7 +15,7 @@ from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.family import family
 from nbgrad.kernels.faults import NUMBER, tell
-from nbgrad.kernels.templates import halves, read, write
+from nbgrad.kernels.templates import computed, halves, read, widened, write
 
 _COMBINED = {
     "add": ("Add o to", "{a} + {b}"),
@@ -144,7 +144,7 @@ def _statement(move: str, code: str, at: str, guarded: bool = False, owned: bool
     whose = f"if np.uint64({at}) % np.uint64(many) == np.uint64(mine): " if owned else ""
     if guarded and move == "add" and code in AT_ONCE:
         return title, f"{whose}add_at(x, {at}, o[q])"
-    kind = "f4" if code == "f2" else code
+    kind = computed(code)
     both = {"a": read(f"x[{at}]", code, kind, False), "b": read("o[q]", code, kind, False)}
     total = write(_COMBINED.get(move, ("", ""))[1].format(**both), code, kind)
     return title, whose + statement.format(p=at, sum=total)
@@ -388,7 +388,7 @@ def @NAME@(start, stop, meta, x, found, apart, along):
 def true(code: str, count: bool) -> tuple[str, tuple[str, ...]]:
     """Of what lies without gaps. `meta` holds the number of dimensions and the sizes, the last first; the indices of an element lie `apart`
     in `found`, and those of two elements `along`."""
-    value = "from_half(x[k])" if code == "f2" else "x[k]"
+    value = widened("x[k]", code)
     source = (_COUNT if count else _TRUE).format(imports=halves((code,)), true=f"({value} != 0)")
     if count:
         return source, ("i8", "i8", f"*{code}", "*i8")

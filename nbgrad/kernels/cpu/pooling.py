@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
-from nbgrad.kernels.templates import halves, read, write
+from nbgrad.kernels.templates import computed, halves, read, write
 
 BLOCK = 256  # results side by side, a multiple of LANES
 LANES = 16
@@ -214,8 +214,9 @@ def move(kind: str, code: str) -> tuple[str, tuple[str, ...]]:
         value = "x[plane * own + k]"
         if kind == "add":
             value = f"o[at] + {value}"
-            if code == "f2":
-                value = write("from_half(o[at]) + from_half(x[plane * own + k])", "f2", "f4")
+            if computed(code) != code:
+                value = f"{read('o[at]', code, 'f4', False)} + {read('x[plane * own + k]', code, 'f4', False)}"
+                value = write(value, code, "f4")
         title = f"Planes of zeros, to which elements are {'added' if kind == 'add' else 'written'} at these places"
         body = _SPREAD.format(value=value)
     source = _MOVE.format(title=title, halves=halves((code,)), body=body)

@@ -127,13 +127,16 @@ def @NAME@(start, stop, meta, o, place, a, b{twins}, x, begin, count):
 '''
 
 
+_INFINITY = {"f2": 0x7C00, "g2": 0x7F80, "f4": 0x7F800000, "f8": 0x7FF0000000000000}  # its bits
+
+
 def key(code: str, descending: bool) -> list[str]:
     """An integer in the order of the element, which is read as an integer of its own size."""
     size = int(code[1])
     lines = ["key = int(x[x_at + k * x_step])"]
-    if code[0] == "f":
+    if code in _INFINITY:
         ones = (1 << (8 * size - 1)) - 1
-        infinity = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}[size]
+        infinity = _INFINITY[code]
         lines += [
             f"size_of = key & {ones}",
             f"key = {ones} if size_of > {infinity} else 0 if size_of == 0 else key ^ ((key >> {8 * size - 1}) & {ones})",
@@ -146,7 +149,7 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
     """Source and parameter codes; `which` is a key of FIRST. The kernel takes two buffers of scratch, and two more for elements
     of 8 bytes, whose places do not fit beside them."""
     wide = code[1] == "8"
-    bits = 64 if wide else 8 * int(code[1]) if code[0] in "fi" else 16  # unsigned bytes need a ninth bit
+    bits = 64 if wide else 8 * int(code[1]) if code[0] in "fgi" else 16  # unsigned bytes need a ninth bit
     lead = max(bits - 12, 0)
     half = 1 << (min(bits, 12) - 1)
 
@@ -155,10 +158,9 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
     keep += ["    m += 1"]
     passes, shift = (8, 0) if wide else (4, 32)
     nans = ["nans = 0"]
-    if code[0] == "f" and which != "given":
+    if code in _INFINITY and which != "given":
         nans += ["for k in range(n):", *("    " + line for line in key(code, False)[:2])]
-        infinity = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}[int(code[1])]
-        nans += [f"    nans += 1 if size_of > {infinity} else 0"]
+        nans += [f"    nans += 1 if size_of > {_INFINITY[code]} else 0"]
     histogram = [
         f"digits[{256 * t} + (((v >> {shift + 8 * t}) & 255) ^ {128 if shift + 8 * t == 56 else 0})] += 1"
         for t in range(passes)
@@ -200,7 +202,7 @@ def ranks(code: str, descending: bool, which: str = "given") -> tuple[str, tuple
 
 def stored(code: str) -> str:
     """As what elements are read."""
-    return {"b": "u1", "f": "i" + code[1]}.get(code[0], code)
+    return {"b": "u1", "f": "i" + code[1], "g": "i2"}.get(code[0], code)
 
 
 _MODE = '''"""The element that is there most often, the least of several, of lines in ascending order; and its last place.

@@ -19,7 +19,7 @@ from nbgrad.kernels import build
 
 Capability = tuple[int, int]
 _SCALARS = {
-    **{"f4": "float32", "f8": "float64", "f2": "uint16", "b1": "uint8", "u1": "uint8"},
+    **{"f4": "float32", "f8": "float64", "f2": "uint16", "g2": "uint16", "b1": "uint8", "u1": "uint8"},
     **{"i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u4": "uint32"},
 }
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from nbgrad.kernels.dialect_types import Refused, arithmetic, bitwise, is_float, quotient, shifted, unified
 
-_MEMORY = {"b1": "u1", "f2": "u2"}  # as kernels see it
+_MEMORY = {"b1": "u1", "f2": "u2", "g2": "u2"}  # as kernels see it
 _NUMPY = {
     **{"np.float32": "f4", "np.float64": "f8", "np.int64": "i8", "np.int32": "i4", "np.int16": "i2"},
     **{"np.int8": "i1", "np.uint64": "u8", "np.uint32": "u4", "np.uint16": "u2", "np.uint8": "u1"},
     **{"np.bool_": "b1", "bool": "b1", "int": "i8", "float": "f8"},
 }
-_RESULTS = {"from_half": "f4", "to_half": "u2"}
+_RESULTS = {"from_half": "f4", "to_half": "u2", "from_bfloat": "f4", "to_bfloat": "u2"}
 _TURNS = 8  # by which what variables rest on each other has settled
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
-from nbgrad.kernels.templates import SCALARS, halves, write
+from nbgrad.kernels.templates import SCALARS, halves, narrowed, rounded, write
 
 _TEXT = '''"""{title}, of four words of Philox 4x32-10 a turn."""
 import math
@@ -114,7 +114,7 @@ def source(kind: str, code: str, close: bool = False, captured: bool = False) ->
         place = f"(turn * threads + t) * {count} + {k}" if close else f"(turn * {count} + {k}) * threads + t"
         element: list[str] = [f"v = {value}"]
         if kind == "uniform":
-            kept = "from_half(to_half(v))" if code == "f2" else "v"
+            kept = rounded("v", code)
             element += [f"v = F(n0) if {kept} == F(n2) else v"]
         stores += [f"at = {place}", "if at < n:", [*element, f"o[at] = {_stored(number, code)}"]]
     text = fill(
@@ -138,5 +138,5 @@ def _stored(number: str, code: str) -> str:
     if code == "b1":
         return "v" if number == "b1" else "v != 0"
     if number == "b1":
-        return "to_half(np.float32(v))" if code == "f2" else f"{SCALARS[code]}(v)"
+        return narrowed("np.float32(v)", code) if code not in SCALARS else f"{SCALARS[code]}(v)"
     return write("v", code, number)

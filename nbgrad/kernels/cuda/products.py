@@ -1,13 +1,13 @@
 """Products of matrices on a device: an element a thread, of matrices that lie in any way, so nothing is copied.
 
-Promises the ops a text like the CPU's, over the elements of the result. float16 is added up in float32, as PyTorch does, all else in its
+Promises the ops a text like the CPU's, over the elements of the result. what is narrow is added up in float32, as PyTorch does, all else in its
 own dtype.
 """
 
 from __future__ import annotations
 
 from nbgrad.kernels.family import family
-from nbgrad.kernels.templates import SCALARS, halves, read, write
+from nbgrad.kernels.templates import SCALARS, computed, halves, read, write
 
 _PRODUCT = '''"""Products of rows of x and columns of y, over the elements of the results, counted through all matrices of the batch."""
 {imports}
@@ -36,7 +36,7 @@ def @NAME@(start, stop, meta, o, x, y):
 @family
 def product(code: str) -> tuple[str, tuple[str, ...]]:
     """`meta` holds rows, columns and depth, and of x and y the steps from matrix to matrix, row to row and column to column."""
-    kind = "f4" if code == "f2" else code
+    kind = computed(code)
     source = _PRODUCT.format(
         imports=halves((code,)) or "import numpy as np\n",
         scalar=SCALARS[kind],

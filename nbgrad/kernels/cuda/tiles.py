@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nbgrad.base.source import Lines, fill
 from nbgrad.kernels.cuda.own import Own
-from nbgrad.kernels.templates import SCALARS, halves, read, write
+from nbgrad.kernels.templates import SCALARS, computed, halves, read, write
 
 _TILES = '''"""Products of matrices by tiles of 64 x 64."""
 {imports}
@@ -59,8 +59,8 @@ def @NAME@(items, meta, o, x, y):
 
 
 def product(code: str) -> Own:
-    """Of a dtype; float16 is added up in float32."""
-    kind = "f4" if code == "f2" else code
+    """Of a dtype; what is narrow is added up in float32."""
+    kind = computed(code)
     four = range(4)
     added = [f"x{i} = left[k * 65 + down + {16 * i}]" for i in four]
     added += [f"y{j} = right[k * 65 + along + {16 * j}]" for j in four]

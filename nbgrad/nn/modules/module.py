@@ -19,7 +19,7 @@ from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
 from nbgrad.memory.device import device as _device
-from nbgrad.memory.dtypes import dtype, float16, float32, float64
+from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
 from nbgrad.nn.parameter import Buffer, Parameter, is_lazy
@@ -722,6 +722,14 @@ class Module:
         torch.float64
         """
         return self._cast(float64)
+
+    def bfloat16(self: Self) -> Self:
+        """Cast floating parameters and buffers to bfloat16, and give the module.
+
+        >>> nn.Linear(2, 3).bfloat16().weight.dtype
+        torch.bfloat16
+        """
+        return self._cast(bfloat16)
 
     def half(self: Self) -> Self:
         """Cast floating parameters and buffers to float16, and give the module.

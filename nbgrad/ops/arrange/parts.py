@@ -336,7 +336,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
             [1, 2, 4],
             [1, 3, 9]])
     """
-    if x.dtype in (dtypes.bool_, dtypes.float16):
+    if x.dtype is dtypes.bool_ or x.dtype.narrow:
         raise RuntimeError(
             f"linalg.vander supports floating point, complex, and integer tensors, but got {x.dtype.scalar_name}"
         )

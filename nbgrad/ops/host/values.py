@@ -93,6 +93,7 @@ def tolist(self: Tensor) -> Any:
         and 0 < sp.numel <= _FEW
         and type(sp) is Spec
         and sp.backend is backend.cpu
+        and sp.dtype.code in FORMATS
     ):
         _lists.keep(sp, Struct(f"={sp.numel}{FORMATS[sp.dtype.code]}").unpack_from)
     return sp.read(self._buf)[0] if sp.read and not sp.ndim else self._host(_NO_MEMORY).tolist()
@@ -324,6 +325,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
     array = self._host(_NO_MEMORY)
+    if self.dtype is dtypes.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
     storage_of(self).lent = True
     return array
 
@@ -656,7 +659,7 @@ def _of_each(name: str) -> None:
             raise TypeError(f"'{type(function).__name__}' object is not callable")
         check_write(self, False)
         own = [np.asarray(t._host()).reshape(-1).tolist() for t in (self, *spread)]
-        values = np.array([_as_c_takes(function(*v), self.dtype) for v in zip(*own)], self.dtype.np)
+        values = np.array([_as_c_takes(function(*v), self.dtype) for v in zip(*own)], self.dtype.host)
         copy_memory(self, of_array(values.reshape(tuple(self.shape))))
         written(self)
         return self

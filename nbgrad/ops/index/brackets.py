@@ -639,7 +639,7 @@ def _write(t: Tensor, index: Any, value: Any) -> bool:
         k.launch(k.address, k.n, buf, value._buf)
     else:
         k, low, high, fitting = fill_of(shown) or filling(shown)
-        if shown.dtype is dtypes.float16 and not low <= value <= high:
+        if shown.dtype.narrow and not low <= value <= high:
             return False
         number = value if kind is float and low <= value <= high else fitting(value, shown.dtype)
         k.launch(k.address, k.n, buf, number)

@@ -248,13 +248,13 @@ def _by_numpy(a: Spec, b: Spec, out: Spec) -> Run:
     return run
 
 
-_WIDER = {dtypes.float16: dtypes.float32} | dict.fromkeys(
+_WIDER = {d: dtypes.float32 for d in dtypes.all_dtypes if d.narrow} | dict.fromkeys(
     (dtypes.int16, dtypes.int8, dtypes.uint8), dtypes.int32
 )
 
 
 def _as_tiles_read(a: Spec, b: Spec) -> tuple[Spec, Spec]:
-    """What the product reads in their place: at least 32 bits (a sum in float16 is not rounded at each step, and of integers the low bits
+    """What the product reads in their place: at least 32 bits (a sum of what is narrow is not rounded at each step, and of integers the low bits
     are the same), and no second operand, or vector for rows, that is strewn."""
     a, b = (sp.like(dtype=_WIDER[sp.dtype]) if sp.dtype in _WIDER else sp for sp in (a, b))
     x, y, _, _ = _matrices(a, b)
@@ -274,9 +274,9 @@ def _dense(sp: Spec) -> Spec:
 
 
 def _as_blas_reads(sp: Spec) -> Spec:
-    """What the product reads in place of `sp`: no BLAS has float16 (and a sum is not rounded at each step), and where it cannot
+    """What the product reads in place of `sp`: no BLAS has what is narrow (and a sum is not rounded at each step), and where it cannot
     read the strides NumPy would do without it, in 20 times the time at 256 x 256."""
-    if sp.dtype is dtypes.float16:
+    if sp.dtype.narrow:
         sp = sp.like(dtype=dtypes.float32)
     return sp if _for_blas(sp) else _dense(sp)
 

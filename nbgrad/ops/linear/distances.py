@@ -158,8 +158,8 @@ _MODES = (
 
 
 def _no_half(kernel: str, x: Tensor) -> None:
-    if x.dtype is dtypes.float16:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Half'")
+    if x.dtype.narrow:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{x.dtype.scalar_name}'")
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0]) -> Tensor:

@@ -110,7 +110,7 @@ def _checked(A: Tensor, pivot: bool) -> None:
         raise RuntimeError(
             f"torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
         )
-    if not A.dtype.is_floating_point or A.dtype is dtypes.float16:
+    if not A.dtype.is_floating_point or A.dtype.narrow:
         raise NotImplementedError(f"\"lu_cpu\" not implemented for '{A.dtype.scalar_name}'")
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")

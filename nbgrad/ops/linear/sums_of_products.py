@@ -117,9 +117,9 @@ def _adding(
         found = plan_of(key)
         if found is None:
             check(key[0], key[1], _turned(key[2]) if turn == "nt" else key[2])
-            if key[1].dtype is dtypes.float16:  # rounded once
+            if key[1].dtype.narrow:  # rounded once
                 c, a, b = (to_dtype(t, dtypes.float32) for t in (input, mat1, mat2))
-                return to_dtype(forward(c, a, b, beta, alpha), dtypes.float16)
+                return to_dtype(forward(c, a, b, beta, alpha), key[1].dtype)
             result = run(mat1, mat2)._spec
             plan = plan_for(_add.op, (result, key[0]), result)
             found = plans.keep(key, (run.adding(*key), run.find(*key[1:]), plan))

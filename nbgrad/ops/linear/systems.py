@@ -61,10 +61,10 @@ def check_floats(name: str, A: Tensor, kernel: str = "") -> None:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype.scalar_name}"
         )
-    if A.dtype is dtypes.float16:
+    if A.dtype.narrow:
         if kernel:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for 'Half'")
-        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got Half")
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.scalar_name}'")
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {A.dtype.scalar_name}")
 
 
 def _refused(name: str, infos: _Array, words: str) -> _LinAlgError:

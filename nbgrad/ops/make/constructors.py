@@ -226,13 +226,14 @@ _OLD_TYPE = """The old constructor of one dtype: of sizes it makes a tensor with
     LongTensor,
     BoolTensor,
     HalfTensor,
+    BFloat16Tensor,
     FloatTensor,
     DoubleTensor,
 ) = (
     _Typed(f"{d.scalar_name}Tensor", (), {"dtype": d, "__doc__": _OLD_TYPE})
     for d in (
         *(dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool_),
-        *(dtypes.float16, dtypes.float32, dtypes.float64),
+        *(dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
     )
 )
 
@@ -254,6 +255,7 @@ Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignme
 
 
 __all__ = [
+    "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
     "CharTensor",

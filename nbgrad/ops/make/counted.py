@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nbgrad.core import arguments
 from nbgrad.core.tensor import Tensor, empty, wrap
-from nbgrad.memory import dtypes
+from nbgrad.memory import backend, dtypes
 from nbgrad.memory.device import cpu, elsewhere
-from nbgrad.memory.dtypes import get_default_dtype
+from nbgrad.memory.dtypes import get_default_dtype, rounded
 from nbgrad.memory.storage import Spec, spec
-from nbgrad.ops.make.data import from_array
 from nbgrad.ops.make.factories import _LARGE, _counted, _finish, _of_out, _spec, of_numbers
 from nbgrad.ops.views.copy import fill_memory
 from nbgrad.ops.views.copy import zeros as _zeros
@@ -45,10 +45,11 @@ def _counting(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _counts(sp: Spec, count: Callable[[], np.ndarray[Any, Any]]) -> Tensor:
-    """A tensor laid out so of numbers that the CPU works out; where no memory is, of none."""
+    """A tensor laid out so of numbers that the CPU works out, rounded to its dtype; where no memory is, of none."""
     if not sp.backend.holds:
         return empty(sp)
-    return wrap(sp.backend.from_host(from_array(count())._buf), sp)
+    values = dtypes.packed(dtypes.rounded(count(), sp.dtype), sp.dtype)
+    return wrap(sp.backend.from_host(backend.of_array(values)), sp)
 
 
 def _whole(*values: Any) -> None:
@@ -120,9 +121,9 @@ def arange(
 
     def count() -> np.ndarray[Any, Any]:
         if not d.is_floating_point:
-            return (int(start) + int(step) * np.arange(n, dtype=np.int64)).astype(d.np)
+            return int(start) + int(step) * np.arange(n, dtype=np.int64)
         with np.errstate(over="ignore"):  # in double, as in PyTorch: start + step * i, rounded once
-            return (start + step * np.arange(n, dtype=np.float64)).astype(d.np)
+            return start + step * np.arange(n, dtype=np.float64)
 
     t = _counts(sp, count)
     if out is not None and out.numel() and out.numel() != n:
@@ -171,8 +172,13 @@ def range(
         if not step:
             raise RuntimeError("step must be nonzero")
     sp = _spec("range", (_size((float(end) - float(start)) / float(step) + 1),), d, device, requires_grad)
-    t = _counts(sp, lambda: (start + step * np.arange(sp.numel)).astype(d.np))
+    t = _counts(sp, lambda: start + step * np.arange(sp.numel))
     return _counted(t, requires_grad, out)
+
+
+def _rounding(d: dtypes.dtype) -> Callable[[Any], Any]:
+    """What makes numbers of those that are computed in a dtype, one operation after the other; of integers in float64."""
+    return partial(rounded, d=d if d.is_floating_point else dtypes.float64)
 
 
 def _ends(name: str, *ends: Any) -> list[Any]:
@@ -213,19 +219,18 @@ def linspace(
     sp = _spec("linspace", (steps,), dtype, device, requires_grad)
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
-    d = sp.dtype.np
-    a, b = np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(d)
+    a, b = rounded(np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]), sp.dtype)
+    # Symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes it.
+    real = _rounding(sp.dtype)
 
     def count() -> np.ndarray[Any, Any]:
         if steps == 1:
-            return np.array([a], d)
-        # Symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes it.
-        real = d.type if d.kind == "f" else np.float64
-        step = real(real(b) - real(a)) / real(max(steps - 1, 1))
+            return np.array([a])
+        step = real(real(real(b) - real(a)) / real(max(steps - 1, 1)))
         i = np.arange(steps)
-        low = real(a) + step * i.astype(real)
-        high = real(b) - step * (steps - 1 - i).astype(real)
-        return np.where(i < steps // 2, low, high).astype(d)
+        low = real(real(a) + real(step * real(i)))
+        high = real(real(b) - real(step * real(steps - 1 - i)))
+        return np.where(i < steps // 2, low, high)
 
     return _counted(_counts(sp, count), requires_grad, out)
 
@@ -254,18 +259,16 @@ def logspace(
     start, end = _ends("logspace", start, end)
     sp = _spec("logspace", (steps,), dtype, device, requires_grad)
     # Symmetric about the middle as linspace is; integers truncated at the end.
-    real = sp.dtype.np.type if sp.dtype.is_floating_point else np.float64
+    real = _rounding(sp.dtype)
     if steps != 1:  # of one step PyTorch does not round the exponent
-        start, end = np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]).astype(sp.dtype.np)
+        start, end = rounded(np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]), sp.dtype)
 
     def count() -> np.ndarray[Any, Any]:
         a, b = real(start), real(end)
-        step = real((b - a) / real(max(steps - 1, 1)))
+        step = real(real(b - a) / real(max(steps - 1, 1)))
         i = np.arange(steps)
-        exponents = np.where(
-            i < max(steps // 2, 1), a + step * i.astype(real), b - step * (steps - 1 - i).astype(real)
-        )
-        return np.power(real(base), exponents.astype(real)).astype(sp.dtype.np)
+        low, high = real(a + real(step * real(i))), real(b - real(step * real(steps - 1 - i)))
+        return np.power(real(base), np.where(i < max(steps // 2, 1), low, high))
 
     return _counted(_counts(sp, count), requires_grad, out)
 
@@ -287,7 +290,7 @@ def _triangle_indices(
     if sp.dtype not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"{name}\" not implemented for '{sp.dtype.scalar_name}'")
     sp = _spec(name, (2, count), sp.dtype, device)
-    return _counts(sp, lambda: np.stack(keep()).astype(sp.dtype.np))
+    return _counts(sp, lambda: np.stack(keep()))
 
 
 @of_numbers

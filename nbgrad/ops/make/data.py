@@ -135,6 +135,9 @@ def frombuffer(
         warnings.warn(
             _NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"), UserWarning, stacklevel=2
         )
+    if d is dtypes.bfloat16:
+        array = np.frombuffer(buffer, np.int16, count, offset)
+        return _finish(lent(array).view(d), requires_grad)
     array = np.frombuffer(buffer, d.np, count, offset)
     if d is dtypes.bool_ and view.readonly:  # any byte but 0 is True, and kernels count bytes
         array = array.view(np.uint8) != 0
@@ -233,11 +236,9 @@ def _number(x: Any, d: _dtype) -> Any:
 
 def _of_numbers(values: list[Any], d: _dtype) -> np.ndarray[Any, Any]:
     if d.is_floating_point:
-        with np.errstate(
-            over="ignore"
-        ):  # what is too large is inf; doubles come to float16 by way of float32
+        with np.errstate(over="ignore"):  # what is too large is inf
             wide = np.array(values, np.float64 if d is dtypes.float64 else np.float32)
-            return wide.astype(d.np, copy=False)
+        return dtypes.packed(dtypes.rounded(wide, d), d)
     if d is dtypes.bool_:
         return np.array([bool(v) for v in values], d.np)
     if not any(isinstance(v, float) for v in values):

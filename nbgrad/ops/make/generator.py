@@ -361,7 +361,7 @@ def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.
     """n numbers uniform on [low, high), as `rand` and `uniform_`."""
     if low == 0.0 and high == 1.0:
         return units(gen, n, d).view(d.np)
-    if d is dtypes.float16:
+    if d.narrow:
         made = uniform(gen, n, dtypes.float32, low, high).astype(d.np)
         return np.where(made == d.np.type(high), d.np.type(low), made)
     real = _floating(d, "check_uniform_bounds").type
@@ -448,17 +448,17 @@ def normals(
         return _few_normals(gen, n, d, mean, std)
     code = "f8" if d is dtypes.float64 else "f4"
     _floating(d, "normal_kernel_cpu")
-    words, size = d.itemsize // 4 or 1, d.itemsize if d is not dtypes.float16 else 4
+    words, size = d.itemsize // 4 or 1, d.itemsize if not d.narrow else 4
     kind, out = f"normal_{code}", np.empty(n * size, _BYTES)
     with gen.lock:
         for start in range(0, n - n % 16, _CHUNK // words):
             count = min(_CHUNK // words, n - n % 16 - start)
             _launch(kind, count // 16, 64, out[start * size :], *gen.take(words * count), mean, std)
         if n % 16:  # the last 16 are made anew, of new words
-            if d is not dtypes.float16:
+            if not d.narrow:
                 gen.take(words * (n % 16))
             _launch(kind, 1, 1, out[-16 * size :], *gen.take(words * 16), mean, std)
-    return out if d is not dtypes.float16 else out.view(np.float32).astype(d.np).view(_BYTES)
+    return out if not d.narrow else out.view(np.float32).astype(d.np).view(_BYTES)
 
 
 def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> Array:

@@ -190,7 +190,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         return _drawn_into(
             self,
             _bernoulli_by,
-            lambda n: _random.bernoulli(generator_of(generator), float(p), n).astype(self._spec.dtype.np),
+            lambda n: _random.bernoulli(generator_of(generator), float(p), n).astype(self._spec.dtype.host),
             lambda t: devices.bernoulli(t, generator, float(p)),
         )
     chances = broadcast_to(p.detach(), self.shape)
@@ -199,7 +199,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         self,
         _bernoulli_each,
         lambda n: _random.bernoulli(generator_of(generator), np.ascontiguousarray(chances._host())).astype(
-            self._spec.dtype.np
+            self._spec.dtype.host
         ),
         lambda t: devices.bernoulli_each(t, generator, _lying_as(t, chances, self)),
     )
@@ -502,8 +502,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     _real(prob, "binomial only supports floating-point dtypes for prob, got: {}", ValueError)
     if prob.dtype is not count.dtype:
         raise RuntimeError(f"Found dtype {prob.dtype.scalar_name} but expected {count.dtype.scalar_name}")
-    if count.dtype is dtypes.float16:
-        raise NotImplementedError("\"binomial_cpu\" not implemented for 'Half'")
+    if count.dtype.narrow:
+        raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{count.dtype.scalar_name}'")
     return _binomial(count, prob, generator=generator)
 
 

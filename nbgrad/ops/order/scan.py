@@ -60,8 +60,8 @@ def _scan(kind: str, sp: Spec, dim: int, reverse: bool = False) -> Run:
 
 # Products of a few float64 by themselves leave their range where those with what came before them do not.
 _ALONG = {
-    "cumsum": {d for d in dtypes.all_dtypes if d is not dtypes.float16},
-    "cumprod": {d for d in dtypes.all_dtypes if d not in (dtypes.float16, dtypes.float64)},
+    "cumsum": {d for d in dtypes.all_dtypes if not d.narrow},
+    "cumprod": {d for d in dtypes.all_dtypes if not d.narrow and d is not dtypes.float64},
 }
 _RUN = 1 << 14  # elements that a thread takes of one long line
 

@@ -617,7 +617,7 @@ def searchsorted(
 def _searched(edges: Tensor, values: Tensor, *, right: bool) -> Tensor:
     backend.same((edges.device, values.device))
     d = dtypes.promote_types(edges._spec.dtype, values._spec.dtype)
-    if d is dtypes.float16:
+    if d.narrow:
         d = dtypes.float32  # in the same order, and numbers to a kernel
     edges, values = (contiguous(to_dtype(t.detach(), d)) for t in (edges, values))
     out, run = _searching(edges._spec, values._spec, right)

@@ -341,7 +341,9 @@ def power(input: Any, exponent: Any) -> tuple[ElementwiseOp, tuple[Any, ...]]:
         if exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return _pow_number.op, (input, exponent)
-    if not -_FLOAT_MAX <= exponent <= _FLOAT_MAX and input.dtype not in (dtypes.float16, dtypes.float64):
+    if not -_FLOAT_MAX <= exponent <= _FLOAT_MAX and not (
+        input.dtype.narrow or input.dtype is dtypes.float64
+    ):
         exponent = math.copysign(math.inf, exponent) if exponent == exponent else exponent
     # The exponents that PyTorch, too, computes without pow; a number otherwise stays an argument of the kernel.
     special = (_FLOAT_POWERS if input.dtype.is_floating_point else _ROOTS).get(exponent)

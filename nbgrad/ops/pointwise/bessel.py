@@ -15,8 +15,8 @@ from nbgrad.memory import dtypes
 
 def _constant(name: str, body: Any, words: str) -> Any:
     def no_half(compute: Any, operands: Any) -> None:
-        if compute is dtypes.float16:
-            raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Half'")
+        if compute.narrow:
+            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{compute.scalar_name}'")
 
     body.__doc__ = words
     return stanza(body, name=f"special_{name}", promote="float", constant=True, method=False, kernel=no_half)

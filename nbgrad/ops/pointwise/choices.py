@@ -262,7 +262,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
         _fits_any(input) and _fits_any(other)
     ):
         d = dtypes_of(_where.op, operands_of(_where.op, (condition, input, other)))[0]
-        if d is not dtypes.float16:  # one too large for float16 is inf here
+        if not d.narrow:  # one too large for float16 is inf here
             for value in (input, other):
                 if not isinstance(value, Tensor):
                     dtypes.fitting(value, d)

@@ -472,8 +472,8 @@ def erfinv(input):
 
 def _no_half(kernel: str) -> Any:
     def check(compute: Any, operands: Any) -> None:
-        if compute is dtypes.float16:
-            raise NotImplementedError(f"\"{kernel}\" not implemented for 'Half'")
+        if compute.narrow:
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{compute.scalar_name}'")
 
     return check
 

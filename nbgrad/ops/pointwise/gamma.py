@@ -113,10 +113,10 @@ def _slope(g: Tensor, input: Tensor, p: int) -> Tensor:
     input=_slope,
 )
 def _mvlgamma(input: Tensor, *, p: int) -> Tensor:
-    half = input.dtype is dtypes.float16  # which is rounded once
-    total = _summed_terms(lgamma, _more, to_dtype(input, dtypes.float32) if half else input, p)
+    narrow = input.dtype.narrow  # which is rounded once
+    total = _summed_terms(lgamma, _more, to_dtype(input, dtypes.float32) if narrow else input, p)
     total = add(total, math.log(math.pi) * p * (p - 1) / 4)
-    return to_dtype(total, dtypes.float16) if half else total
+    return to_dtype(total, input.dtype) if narrow else total
 
 
 def _check_dimensions(input: Tensor, p: int, out: Tensor | None) -> None:

@@ -83,7 +83,7 @@ def reduction(
     if split and total >= 2 * split:
         return _in_two_steps(kind, sp, gone[0], kept, split, out, accumulate, numbers)
     code = sp.dtype.code
-    compute = sp.dtype.kind if kind.combine not in ("sum", "prod") or code[0] == "f" else "i8"
+    compute = sp.dtype.kind if kind.combine not in ("sum", "prod") or sp.dtype.is_floating_point else "i8"
     identity = (kind.identity or {}).get(accumulate, "")
     finish = kind.finish
     run_step = gone[-1][1] if gone else 1

@@ -422,9 +422,9 @@ def _logsumexp_rule(g: Tensor, input: Tensor, y: Tensor, dims: Ints, keepdim: bo
     input=_logsumexp_rule,
 )
 def _logsumexp(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
-    if input.dtype is dtypes.float16:  # computed in float32, and rounded once
+    if input.dtype.narrow:  # computed in float32, and rounded once
         return lambda t: to_dtype(
-            _logsumexp(to_dtype(t.detach(), dtypes.float32), dims=dims, keepdim=keepdim), dtypes.float16
+            _logsumexp(to_dtype(t.detach(), dtypes.float32), dims=dims, keepdim=keepdim), input.dtype
         )
     shape = layout.reduced_shape(tuple(input.shape), dims, keepdim)
     if len(dims) <= 1:

@@ -66,11 +66,11 @@ _HOW = {"none": 0, "sum": 1, "mean": 2}
 @cached(4096)
 def _class_losses(low: Spec, weighted: bool, classes: int, ignore: int, reduction: str) -> Runner:
     """What makes of each row's log-probability at its class, of the classes, and of weights, the loss, and what each row counts for."""
-    if low.dtype is dtypes.float16:  # as in `_ready`
+    if low.dtype.narrow:  # as in `_ready`
         return _in_float32(
-            _class_losses(low.like(dtype=dtypes.float32), weighted, classes, ignore, reduction)
+            _class_losses(low.like(dtype=dtypes.float32), weighted, classes, ignore, reduction), low.dtype
         )
-    code = low.dtype.np.str[1:]
+    code = low.dtype.code
     source, codes = loops.classes(code, weighted)
     backend = low.backend
     address = backend.kernel(f"classes_{code}", source, codes).address
@@ -238,9 +238,11 @@ def _counts(index: Tensor, rows: int) -> Tensor:
 @cached(1024)
 def _added_rows(like: Spec, index: Spec, padding: int, by_freq: bool) -> Runner:
     """What adds rows of a gradient to those rows of zeros that an index names."""
-    if like.dtype is dtypes.float16:  # added up in float32
-        return _in_float32(_added_rows(like.like(dtype=dtypes.float32), index, padding, by_freq))
-    code = like.dtype.np.str[1:]
+    if like.dtype.narrow:  # added up in float32
+        return _in_float32(
+            _added_rows(like.like(dtype=dtypes.float32), index, padding, by_freq), like.dtype
+        )
+    code = like.dtype.code
     rows, n = tuple(like.shape)
     source, codes = loops.add_rows(code)
     address = like.backend.kernel(f"add_rows_{code}", source, codes).address

@@ -94,8 +94,8 @@ Runner = Callable[..., Any]  # of tensors
 def _ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
     """What runs a program over tensors laid out like `sp`: it gives outputs like that, then one value per row of each result, then, of
     sums over rows, one line per chunk, then one value per row of each choice; a single tensor if that is all."""
-    if sp.dtype is dtypes.float16:  # computed in float32, and rounded once
-        return _in_float32(_ready(program, walk, sp.like(dtype=dtypes.float32), *numbers))
+    if sp.dtype.narrow:  # computed in float32, and rounded once
+        return _in_float32(_ready(program, walk, sp.like(dtype=dtypes.float32), *numbers), sp.dtype)
     launch, address, meta, outs, read = _launch(program, walk, sp, len(numbers))
     return _runner(len(outs), read, bool(program.over))(
         sp.backend.empty, launch, address, walk.items, meta, outs, *numbers
@@ -114,7 +114,7 @@ def _launch(
     program: Program, walk: Walk, sp: Spec, numbers: int = 0
 ) -> tuple[Any, int, Any, list[Spec], int]:
     """What launches a program, its address and geometry; what it makes, and how many buffers it reads."""
-    code = sp.dtype.np.str[1:]
+    code = sp.dtype.code
     source, codes = _LOOPS[walk.loop](program, code)
     kernel = sp.backend.kernel(f"{program.name}_{code}_{walk.loop}", source, codes, contract=True)
     lines = (walk.chunks, walk.length) if walk.chunks != 1 else (walk.length,)
@@ -158,12 +158,14 @@ def _runner(made: int, read: int, over: bool) -> Callable[..., Runner]:
     return make
 
 
-def _in_float32(run: Runner) -> Runner:
+def _in_float32(run: Runner, d: dtypes.dtype) -> Runner:
+    """What runs it over tensors of a narrow dtype."""
+
     def wide(*inputs: Tensor) -> Any:
         made = run(*[to_dtype(t, dtypes.float32) if t.is_floating_point() else t for t in inputs])
         if isinstance(made, Tensor):
-            return to_dtype(made, dtypes.float16)
-        return tuple([to_dtype(t, dtypes.float16) for t in made])
+            return to_dtype(made, d)
+        return tuple([to_dtype(t, d) for t in made])
 
     return wide
 
@@ -182,7 +184,7 @@ def _at_dim(program: Program, sp: Spec, dim: int) -> Runner:
 
 def _of_one(program: Program, input: Spec, dim: int) -> Run:
     """The same for a program of one tensor, without a look at how it lies where that is known."""
-    if not input.contiguous or input.dtype is dtypes.float16:
+    if not input.contiguous or input.dtype.narrow:
         return _at_dim(program, input, dim)
     walk = _along(tuple(input.shape), dim)
     launch, address, meta, outs, _ = _launch(program, walk, input)

@@ -106,7 +106,7 @@ def filling(sp: Spec) -> Fill:
     low, high = dtypes.limits(d) if real else (1.0, 0.0)
     fitting = dtypes.fitting
     if (
-        sp.numel == 1 and d is dtypes.float16
+        sp.numel == 1 and d.narrow
     ):  # PyTorch converts it without a look: what is too large becomes inf
         low, high, fitting = -math.inf, math.inf, lambda value, d: float(value)
     return _fills.keep(sp, (k, low, high, fitting))
@@ -375,6 +375,7 @@ for _name, _d in dict(
     int=dtypes.int32,
     long=dtypes.int64,
     half=dtypes.float16,
+    bfloat16=dtypes.bfloat16,
     float=dtypes.float32,
     double=dtypes.float64,
     bool=dtypes.bool_,

@@ -61,7 +61,7 @@ class _Room:
         self.sheet = self.high * self.wide
         self.plane = phases * self.deep * self.sheet + shared
         self.image = self.channels * self.plane
-        self.dtype = dtypes.float32 if sp.dtype is dtypes.float16 else sp.dtype
+        self.dtype = dtypes.float32 if sp.dtype.narrow else sp.dtype
         meta = [self.channels, self.plane, *sp.strides, *tuple(sp.shape)[2:], *by]
         meta += [self.deep, self.high, self.wide, *map(len, begins)]
         meta += [b for of in begins for b in of]
@@ -309,7 +309,7 @@ def _part(
 def _summing(code: str, channels: int, count: int, bits: int | None) -> tuple[str, Any, int, int, int]:
     """The kernel's name, text and parameters; how many channels it works on together, on how many pixels, and the bytes of a place in
     its table."""
-    own = kernels.SUMS.get(code, code)
+    own = computed(code)
     if bits is not None and own in ("f4", "f8") and channels >= 4:
         high, strip = SHAPES[bits][own].rows[0], kernels.tiled_strip(own, bits)
         return f"convolution_{code}_{bits}", kernels.tiled(code, bits), high, strip, int(own[1])

@@ -185,7 +185,7 @@ def _avg_pool(
     how = geometry.of_avg_pool(shape, dims, given, bool(ceil), divisor)
     name, d = ("avg_pool2d", input.dtype) if dims == 2 else ("avg_pool3d_out_frame", input.dtype)
     taken = d in (dtypes.float32, dtypes.float64, dtypes.int64)
-    check_dtype(name, d, taken or (dims == 2 and d is dtypes.float16))
+    check_dtype(name, d, taken or (dims == 2 and d.narrow))
     divisors = [None] * dims if divisor is None else [*[1] * (dims - 1), divisor]
     lines = zip(shape[-dims:], how.outs, how.kernel, how.stride, how.padding, [include] * dims, divisors)
     found: Tensor = averages.avg_pool[dims](input, taps=tuple([averages.alike(*line) for line in lines]))

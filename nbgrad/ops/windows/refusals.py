@@ -13,17 +13,6 @@ from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 
-_C_NAMES = {
-    dtypes.float16: "c10::Half",
-    dtypes.float32: "float",
-    dtypes.float64: "double",
-    dtypes.int64: "long int",
-    dtypes.int32: "int",
-    dtypes.int16: "short int",
-    dtypes.int8: "signed char",
-    dtypes.uint8: "unsigned char",
-    dtypes.bool_: "bool",
-}
 _MOST = 2**62 - 1
 
 
@@ -41,7 +30,7 @@ class Settings(NamedTuple):
 def check_bias_type(input: Tensor, bias: Tensor | None) -> None:
     if bias is not None and bias.dtype is not input.dtype:
         raise RuntimeError(
-            f"Input type ({_C_NAMES[input.dtype]}) and bias type ({_C_NAMES[bias.dtype]}) should be the same"
+            f"Input type ({input.dtype.c_name}) and bias type ({bias.dtype.c_name}) should be the same"
         )
 
 

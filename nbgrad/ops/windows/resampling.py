@@ -180,7 +180,7 @@ def _check(mode: str, input: Tensor, outs: Ints) -> None:
         kernel = "compute_index_ranges_weights"
     elif dims == 2 and mode != "cubic":
         kernel = f"upsample_{'bilinear' if mode == 'linear' else 'nearest'}2d_channels_last"
-    small = d is dtypes.float16 and not mode.endswith("-aa")
+    small = d.narrow and not mode.endswith("-aa")
     byte = d is dtypes.uint8 and (dims == 2 or mode != "linear")
     check_dtype(kernel, d, small or byte or d in (dtypes.float32, dtypes.float64))
 
