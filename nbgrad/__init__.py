@@ -50,6 +50,7 @@ from nbgrad.memory.backend import OutOfMemoryError as OutOfMemoryError
 from nbgrad.memory.device import device as device
 from nbgrad.memory.device import get_default_device as get_default_device
 from nbgrad.memory.device import set_default_device as set_default_device
+from nbgrad.memory.dtypes import bfloat16 as bfloat16
 
 # Last, as PyTorch's names for dtypes hide the builtins.
 from nbgrad.memory.dtypes import bool as bool
@@ -58,7 +59,6 @@ from nbgrad.memory.dtypes import double as double
 from nbgrad.memory.dtypes import dtype as dtype
 from nbgrad.memory.dtypes import finfo as finfo
 from nbgrad.memory.dtypes import float as float
-from nbgrad.memory.dtypes import bfloat16 as bfloat16
 from nbgrad.memory.dtypes import float16 as float16
 from nbgrad.memory.dtypes import float32 as float32
 from nbgrad.memory.dtypes import float64 as float64

@@ -71,6 +71,7 @@ from nbgrad.ops.host.storage import UntypedStorage as UntypedStorage
 from nbgrad.ops.host.values import is_warn_always_enabled as is_warn_always_enabled
 from nbgrad.ops.host.values import set_warn_always as set_warn_always
 from nbgrad.ops.linear.contract import chain_matmul as chain_matmul
+from nbgrad.ops.make.constructors import BFloat16Tensor as BFloat16Tensor
 from nbgrad.ops.make.constructors import BoolTensor as BoolTensor
 from nbgrad.ops.make.constructors import ByteTensor as ByteTensor
 from nbgrad.ops.make.constructors import CharTensor as CharTensor
@@ -97,6 +98,7 @@ from nbgrad.utils.deterministic import set_deterministic_debug_mode as set_deter
 from nbgrad.utils.deterministic import use_deterministic_algorithms as use_deterministic_algorithms
 
 __version__: str
+bfloat16: _dtype
 bool: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format

@@ -190,7 +190,7 @@ def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     found, start = [], 0
     for t in tensors:
         sp = t._spec
-        made = from_array(np.eye(total, sp.numel, -start, sp.dtype.np).reshape(total, *sp.shape))
+        made = from_array(np.eye(total, sp.numel, -start, sp.dtype.host).reshape(total, *sp.shape))
         found.append(moved(made, sp.dtype, sp.device))
         start += sp.numel
     return tuple(found)

@@ -17,7 +17,7 @@ from nbgrad.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from nbgrad.core.tensor import Tensor, edge, requires
 from nbgrad.memory import dtypes
 from nbgrad.ops.make.data import from_numpy
-from nbgrad.ops.views.copy import zeros
+from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.tape.node import Node, blank, node_type, sequence
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -608,7 +608,7 @@ def _unit(rng: np.random.Generator, t: Tensor) -> Array:
 
 def _tensor(values: Any, like: Tensor) -> Tensor:
     d = like.dtype if like.dtype.is_floating_point else dtypes.float64
-    return from_numpy(np.array(values, d.np))
+    return to_dtype(from_numpy(np.array(values, d.host)), d)
 
 
 def _flat(g: Tensor | None, t: Tensor) -> Array:

@@ -1,4 +1,4 @@
-"""DLPack's capsules of memory on a GPU, made and read here: NumPy does so for the CPU's alone.
+"""DLPack's capsules of memory on a GPU, or of what NumPy has no dtype for, made and read here: NumPy does so for the rest.
 
 Promises `made(...)`, a capsule that keeps its owner until whoever takes it is done, and `taken(capsule)`, what another library's says.
 The structs are those of DLPack 1.0, and of the unversioned form before it.
@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from nbgrad.base.tables import Table
 
+CPU: Final = 1
 CUDA: Final = 2
 _NAMES: Final = b"dltensor", b"dltensor_versioned"
 _USED: Final = b"used_dltensor", b"used_dltensor_versioned"
-# DLPack's codes of kinds: integers with and without sign, floats, truth.
-_KINDS: Final = {0: "i", 1: "u", 2: "f", 6: "b"}
+# DLPack's codes of kinds: integers with and without sign, floats, bfloat16, truth.
+_KINDS: Final = {0: "i", 1: "u", 2: "f", 4: "g", 6: "b"}
 
 
 class _Tensor(ctypes.Structure):
@@ -99,15 +100,21 @@ class Shown(NamedTuple):
 
 
 def made(
-    owner: Any, address: int, index: int, code: str, shape: Sequence[int], strides: Sequence[int], new: bool
+    owner: Any,
+    address: int,
+    where: tuple[int, int],
+    code: str,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    new: bool,
 ) -> Any:
-    """A capsule over the memory of a GPU; `new` in DLPack's versioned form."""
+    """A capsule over the memory of a device, given by its kind and number; `new` in DLPack's versioned form."""
     many = len(shape)
     extents = (ctypes.c_int64 * (2 * many or 1))(*shape, *strides)
     begin = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
     steps = ctypes.cast(ctypes.addressof(extents) + 8 * many, ctypes.POINTER(ctypes.c_int64))
     kind = next(number for number, letter in _KINDS.items() if letter == code[0])
-    tensor = _Tensor(address, CUDA, index, many, kind, 8 * int(code[1:]), 1, begin, steps, 0)
+    tensor = _Tensor(address, *where, many, kind, 8 * int(code[1:]), 1, begin, steps, 0)
     end = ctypes.cast(_let_go, ctypes.c_void_p)
     managed: Any = _Versioned(1, 0, None, end, 0, tensor) if new else _Managed(tensor, None, end)
     place = ctypes.addressof(managed)
@@ -126,16 +133,31 @@ class _Owner:
             _Deleter(self._deleter)(self._place)
 
 
-def taken(capsule: Any) -> Shown:
-    """What a capsule holds, which from now on nobody else can take."""
+def _opened(capsule: Any) -> tuple[bool, int, Any]:
+    """Whether it is of the versioned form, and the struct in it with its place."""
     new = bool(_named(capsule, _NAMES[1]))
     if not new and not _named(capsule, _NAMES[0]):
         raise RuntimeError("not a DLPack capsule that can be taken")
     place = _pointer(capsule, _NAMES[new])
-    managed: Any = (_Versioned if new else _Managed).from_address(place)
+    return new, place, (_Versioned if new else _Managed).from_address(place)
+
+
+def _code(tensor: Any) -> str:
+    return f"{_KINDS.get(tensor.code, '?')}{tensor.bits // 8}"
+
+
+def seen(capsule: Any) -> tuple[str, int]:
+    """The code of a capsule's dtype, and on what kind of device its memory is; others can still take it."""
+    _, _, managed = _opened(capsule)
+    return _code(managed.tensor), managed.tensor.device_type
+
+
+def taken(capsule: Any) -> Shown:
+    """What a capsule holds, which from now on nobody else can take."""
+    new, place, managed = _opened(capsule)
     _rename(capsule, _USED[new])
     owner, tensor = _Owner(place, managed.deleter), managed.tensor
-    code = f"{_KINDS.get(tensor.code, '?')}{tensor.bits // 8}"
+    code = _code(tensor)
     if tensor.lanes != 1:
         raise RuntimeError("Lanes must be 1")
     shape = tuple(tensor.shape[: tensor.ndim])

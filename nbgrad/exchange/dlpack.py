@@ -14,6 +14,7 @@ import numpy as np
 from nbgrad.core.tensor import Tensor, requires, storage_of, wrap
 from nbgrad.kernels.cuda.launch import streams
 from nbgrad.memory import dtypes, gpu
+from nbgrad.memory.device import cpu
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.storage import spec
 from nbgrad.ops.make.data import lent
@@ -49,8 +50,19 @@ def _dlpack(
         return _on_device(self, stream, new)
     if stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
+    if self.dtype is dtypes.bfloat16:
+        return _narrow(self.clone() if copy else self, max_version is not None and max_version[0] >= 1)
     asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     return self._host().__dlpack__(**{name: value for name, value in asked.items() if value is not None})
+
+
+def _narrow(self: Tensor, new: bool) -> Any:
+    """A capsule over memory of the CPU's whose dtype NumPy does not have."""
+    from nbgrad.exchange import capsules
+
+    sp = self._spec
+    storage_of(self).lent = True
+    return capsules.made(self, self.data_ptr(), (capsules.CPU, 0), sp.dtype.code, sp.shape, sp.strides, new)
 
 
 def _on_device(self: Tensor, stream: int | None, new: bool) -> Any:
@@ -68,7 +80,9 @@ def _on_device(self: Tensor, stream: int | None, new: bool) -> Any:
     from nbgrad.exchange import capsules  # of which programs without a GPU need nothing
 
     sp = self._spec
-    return capsules.made(self, self.data_ptr(), index, sp.dtype.code, sp.shape, sp.strides, new)
+    return capsules.made(
+        self, self.data_ptr(), (capsules.CUDA, index), sp.dtype.code, sp.shape, sp.strides, new
+    )
 
 
 def _serves(tensor: Tensor) -> gpu.CUDA:
@@ -98,7 +112,7 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
         )
     sp = self._spec
     return {
-        "typestr": sp.dtype.np.str,
+        "typestr": "<V2" if sp.dtype is dtypes.bfloat16 else sp.dtype.np.str,
         "shape": tuple(sp.shape),
         "strides": None if sp.contiguous else tuple([s * sp.itemsize for s in sp.strides]),
         "data": (self.data_ptr() if sp.numel else 0, False),
@@ -165,8 +179,42 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         if bare:
             raise RuntimeError(_CONSUMED) from None
         raise
-    t = lent(array)
+    except RuntimeError as error:
+        found = _beside_numpy(ext_tensor, bare)
+        if found is None:
+            raise error
+        t = found
+    else:
+        t = lent(array)
     return t.clone() if copy else t
+
+
+class _Memory:
+    """Bytes of another library's, offered to NumPy."""
+
+    def __init__(self, shown: Any, nbytes: int) -> None:
+        self.owner = shown.owner
+        self.__array_interface__ = {
+            "data": (shown.address, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def _beside_numpy(source: Any, bare: bool) -> Tensor | None:
+    """A tensor over another library's memory on the CPU, of a dtype that NumPy does not have."""
+    from nbgrad.exchange import capsules
+
+    capsule = source if bare else source.__dlpack__()
+    if capsules.seen(capsule) != ("g2", capsules.CPU):
+        return None
+    shown = capsules.taken(capsule)
+    sp = spec(dtypes.bfloat16, shown.shape, shown.strides, cpu)
+    memory = np.asarray(_Memory(shown, sp.nbytes)) if sp.numel else np.empty(0, np.uint8)
+    t = wrap(memory, sp)
+    storage_of(t).lent = True
+    return t
 
 
 def _from_device(source: Any) -> Tensor:
@@ -181,7 +229,10 @@ def _from_device(source: Any) -> Tensor:
     from nbgrad.exchange import capsules
 
     shown = capsules.taken(capsule)
-    d = dtypes.from_numpy_dtype(np.dtype("?" if shown.code[0] == "b" else shown.code))
+    if shown.code == "g2":
+        d = dtypes.bfloat16
+    else:
+        d = dtypes.from_numpy_dtype(np.dtype("?" if shown.code[0] == "b" else shown.code))
     sp = spec(d, shown.shape, shown.strides, serves.device)
     t = wrap(serves.foreign(shown.address, sp.nbytes, shown.owner), sp)
     storage_of(t).lent = True

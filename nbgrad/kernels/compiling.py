@@ -17,7 +17,16 @@ from nbgrad.base.tables import cached
 from nbgrad.kernels import image
 
 _SIZE = struct.Struct("<Q")  # of the object code, which bitcode follows
-_LLVM = {"f4": "float", "f8": "double", "i8": "i64", "i4": "i32", "u4": "i32", "i2": "i16", "f2": "i16", "g2": "i16"}
+_LLVM = {
+    "f4": "float",
+    "f8": "double",
+    "i8": "i64",
+    "i4": "i32",
+    "u4": "i32",
+    "i2": "i16",
+    "f2": "i16",
+    "g2": "i16",
+}
 
 
 def lock() -> AbstractContextManager[Any]:

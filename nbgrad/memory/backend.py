@@ -47,9 +47,10 @@ FORMATS: Final = {
     "u1": "B",
     "b1": "?",
 }
+_float32 = Struct("<f").unpack
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     **{code: Struct(f"={form}").unpack_from for code, form in FORMATS.items()},
-    "g2": lambda buffer, read=Struct("<f").unpack: read(b"\0\0" + buffer[:2].tobytes()),
+    "g2": lambda buffer: _float32(b"\0\0" + buffer[:2].tobytes()),
 }
 Allocate: TypeAlias = Callable[[int, Any], Any]
 

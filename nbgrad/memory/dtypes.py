@@ -27,8 +27,9 @@ class dtype:
     """The type of a tensor's elements: `torch.float32` and the like, which are the only ones there are.
 
     `np` is NumPy's dtype, which bfloat16 has none of: whoever asks for it fails. `host` is that of the values as they come to the host,
-    of bfloat16 those of float32 that it holds. `scalar_name` is the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code` says how kernels store it
-    ("i8"), `kind` in which of their dtypes they compute it: its own, but for what is `narrow`, stored in 16 bits and computed in float32.
+    of bfloat16 float32. `scalar_name` is the word of most of PyTorch's messages ("Long"), `c_name` that of others ("long int"). `code`
+    says how kernels store it ("i8"), `kind` in which of their dtypes they compute it: its own, but for what is `narrow`, stored in 16
+    bits and computed in float32.
 
     >>> torch.float32.itemsize, torch.float32.is_floating_point
     (4, True)
@@ -53,8 +54,8 @@ class dtype:
     )
     name: str
     narrow: builtins.bool
-    np: np.dtype[Any]
     host: np.dtype[Any]
+    np: np.dtype[Any]
     itemsize: builtins.int
     category: builtins.int
     is_floating_point: builtins.bool
@@ -377,7 +378,9 @@ class finfo:
             info = np.finfo(d.np)
             self.eps, self.tiny = builtins.float(info.eps), builtins.float(info.tiny)
             self.max, self.min = builtins.float(info.max), builtins.float(info.min)
-            self.resolution = builtins.float(str(info.resolution))  # 1e-06 as written, not the float32 next to it
+            self.resolution = builtins.float(
+                str(info.resolution)
+            )  # 1e-06 as written, not the float32 next to it
         self.smallest_normal = self.tiny
         self.dtype = d.name
 

@@ -226,18 +226,18 @@ def rrelu(
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return _activated((a._rrelu_steady.op, (input, (lower + upper) / 2)), inplace)
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_floating_point or input.dtype is dtypes.float16:
         raise NotImplementedError(
             f"\"rrelu_with_noise_out_cpu\" not implemented for '{input.dtype.scalar_name}'"
         )
     if not input.is_cpu:
         drawn = filled.empty_like(input.detach()).uniform_(lower, upper)
         return _activated((a._rrelu_noisy.op, (input, e.where(e.le(input.detach(), 0), drawn, 1.0))), inplace)
-    noise = np.ones(tuple(input.shape), input.dtype.np)
+    noise = np.ones(tuple(input.shape), input.dtype.host)
     low = input._host() <= 0
     gen = generator_of(None)
     noise[low] = generator.uniform(gen, int(low.sum()), dtypes.float64, lower, upper)
-    return _activated((a._rrelu_noisy.op, (input, of_array(noise))), inplace)
+    return _activated((a._rrelu_noisy.op, (input, to_dtype(of_array(noise), input.dtype))), inplace)
 
 
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:

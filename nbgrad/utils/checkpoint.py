@@ -524,9 +524,7 @@ class _OperationWatch(Watch):
 
 
 def _short(t: Tensor) -> str:
-    dtype = t.dtype
-    letter = {"f": "f", "i": "i", "b": "b"}[dtype.np.kind]
-    return f"{letter}{8 * dtype.itemsize}{list(t.shape)}"
+    return f"{t.dtype.abbr}{list(t.shape)}"
 
 
 _REPORT = """ \

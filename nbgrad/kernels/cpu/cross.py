@@ -41,10 +41,7 @@ def cross(code: str, kind: str) -> tuple[str, tuple[str, ...]]:
         texts[f"x{k}"] = f"x{k} = " + read(f"x[p + {k} * x_next]", code, kind, False)
         texts[f"y{k}"] = f"y{k} = " + read(f"y[r + {k} * y_next]", code, kind, False)
         i, j = (k + 1) % 3, (k + 2) % 3
-        a, b = (
-            rounded(text, code)
-            for text in (f"x{i} * y{j}", f"x{j} * y{i}")
-        )
+        a, b = (rounded(text, code) for text in (f"x{i} * y{j}", f"x{j} * y{i}"))
         texts[f"o{k}"] = f"o[q + {k} * o_next] = " + write(f"{a} - {b}", code, kind)
     pointer = f"*{code}"
     return _CROSS.format(imports=halves((code,)), **texts), ("i8", "i8", "*i8", pointer, pointer, pointer)

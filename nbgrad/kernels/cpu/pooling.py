@@ -215,7 +215,9 @@ def move(kind: str, code: str) -> tuple[str, tuple[str, ...]]:
         if kind == "add":
             value = f"o[at] + {value}"
             if computed(code) != code:
-                value = f"{read('o[at]', code, 'f4', False)} + {read('x[plane * own + k]', code, 'f4', False)}"
+                value = (
+                    f"{read('o[at]', code, 'f4', False)} + {read('x[plane * own + k]', code, 'f4', False)}"
+                )
                 value = write(value, code, "f4")
         title = f"Planes of zeros, to which elements are {'added' if kind == 'add' else 'written'} at these places"
         body = _SPREAD.format(value=value)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.cpu.walk import opening
+from nbgrad.kernels.templates import computed, halves, read
 
 SHORT = 48  # up to here insertion is quicker than counting digits
 FEW = 16  # ranks up to which an element is compared with the last of those kept
@@ -207,7 +208,7 @@ def stored(code: str) -> str:
 
 _MODE = '''"""The element that is there most often, the least of several, of lines in ascending order; and its last place.
 NaNs count as equal."""
-
+{halves}
 
 def @NAME@(start, stop, meta, o, place, x, came):
     {opening}
@@ -216,8 +217,8 @@ def @NAME@(start, stop, meta, o, place, x, came):
         run = 0
         for k in range(n):
             run += 1
-            v = x[x_at + k * x_step]
-            w = x[x_at + min(k + 1, n - 1) * x_step]
+            v = {v}
+            w = {w}
             if k == n - 1 or (v != w and (v == v or w == w)):
                 if run > length:
                     best = k
@@ -230,7 +231,9 @@ def @NAME@(start, stop, meta, o, place, x, came):
 
 @cached(16)
 def mode(code: str) -> tuple[str, tuple[str, ...]]:
-    source = _MODE.format(opening=opening(("o", "x"), 1))
+    kind = computed(code)
+    v, w = (read(f"x[x_at + {k} * x_step]", code, kind, False) for k in ("k", "min(k + 1, n - 1)"))
+    source = _MODE.format(halves=halves((code,)), opening=opening(("o", "x"), 1), v=v, w=w)
     return source, ("i8", "i8", "*i8", "*" + code, "*i8", "*" + code, "*i8")
 
 

@@ -1,7 +1,7 @@
 """Products of matrices on a device: an element a thread, of matrices that lie in any way, so nothing is copied.
 
-Promises the ops a text like the CPU's, over the elements of the result. what is narrow is added up in float32, as PyTorch does, all else in its
-own dtype.
+Promises the ops a text like the CPU's, over the elements of the result. What is narrow is added up in float32, as
+PyTorch does, all else in its own dtype.
 """
 
 from __future__ import annotations

@@ -257,10 +257,10 @@ class UntypedStorage:
         return self.size()
 
     def _elements(self) -> Any:
-        """Of the CPU's memory as they are, of another device's a copy."""
+        """Of the CPU's memory as they are, of another device's, and where NumPy has no such dtype, a copy."""
         memory = self._record.memory
         data = backend.of_memory(memory).bytes_of(memory, self.size() * self.element_size())
-        return data.view(self.dtype.np)
+        return dtypes.values(data, self.dtype, (self.size(),), (1,))
 
     def __getitem__(self, index: Any) -> Any:
         found = self._elements()[index]
@@ -272,7 +272,7 @@ class UntypedStorage:
             raise RuntimeError(f"can only set storage content with a int types, but got {kind} instead")
         elements, memory = self._elements(), self._record.memory
         elements[index] = value & 255
-        backend.of_memory(memory).write(memory, elements.view(np.uint8))
+        backend.of_memory(memory).write(memory, dtypes.packed(elements, self.dtype).view(np.uint8))
 
     def tolist(self) -> list[Any]:
         """Its elements as numbers."""

@@ -254,7 +254,7 @@ _WIDER = {d: dtypes.float32 for d in dtypes.all_dtypes if d.narrow} | dict.fromk
 
 
 def _as_tiles_read(a: Spec, b: Spec) -> tuple[Spec, Spec]:
-    """What the product reads in their place: at least 32 bits (a sum of what is narrow is not rounded at each step, and of integers the low bits
+    """What the product reads in their place: at least 32 bits (a narrow sum is not rounded at each step, and of integers the low bits
     are the same), and no second operand, or vector for rows, that is strewn."""
     a, b = (sp.like(dtype=_WIDER[sp.dtype]) if sp.dtype in _WIDER else sp for sp in (a, b))
     x, y, _, _ = _matrices(a, b)

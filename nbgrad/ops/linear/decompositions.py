@@ -422,7 +422,7 @@ def _threshold(s: Tensor, A: Tensor, atol: Any, rtol: Any) -> Tensor:
     largest = amax(s, -1, True) if s.shape[-1] else full(s._spec.dense().like((*tuple(s.shape)[:-1], 1)), 0)
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
-        rtol = 0.0 if given else float(np.finfo(A.dtype.np).eps) * max(tuple(A.shape)[-2:])
+        rtol = 0.0 if given else dtypes.finfo(A.dtype).eps * max(tuple(A.shape)[-2:])
     wide = [unsqueeze(t, -1) if isinstance(t, Tensor) else t for t in (rtol, 0.0 if atol is None else atol)]
     relative = e.mul(largest, wide[0])
     absolute = wide[1] if isinstance(wide[1], Tensor) else full(A._spec.plain.like(()), wide[1])

@@ -23,7 +23,7 @@ from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import _solve_triangular, bare, by_columns, identity, solve_triangular, unread
-from nbgrad.ops.views.copy import zeros
+from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.slices import narrow
 
@@ -46,9 +46,9 @@ def _permutation(pivots: Tensor, *, rows: int, d: Any) -> Tensor:
     for k in range(steps.shape[1]):
         other = steps[:, k] - 1
         order[every, k], order[every, other] = order[every, other], order[every, k].copy()
-    p = np.zeros((len(steps), rows, rows), d.np)
+    p = np.zeros((len(steps), rows, rows), d.host)
     p[every[:, None], order, np.arange(rows)] = 1
-    return of_array(p.reshape(*tuple(pivots.shape)[:-1], rows, rows))
+    return to_dtype(of_array(p.reshape(*tuple(pivots.shape)[:-1], rows, rows)), d)
 
 
 # ---------------------------------------------------------------- the factors

@@ -12,7 +12,7 @@ from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
 from nbgrad.ops.linear.systems import check_floats, check_square, identity, inv, unread
-from nbgrad.ops.views.copy import clone, full
+from nbgrad.ops.views.copy import clone, full, to_dtype
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.slices import narrow
 
@@ -123,7 +123,7 @@ def _exponential(A: Tensor) -> Tensor:
         for _ in range(halvings):
             found = found @ found
         found[bad] = np.nan
-        return of_array(found.astype(A.dtype.np))
+        return to_dtype(of_array(found), A.dtype)
 
 
 def linalg_matrix_exp(A: Tensor) -> Tensor:

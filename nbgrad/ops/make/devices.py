@@ -87,10 +87,10 @@ def _draw(t: Tensor, generator: Any, kind: str, *numbers: float, close: bool = F
 
 def uniform(t: Tensor, generator: Any, low: float = 0.0, high: float = 1.0) -> Tensor:
     d = t._spec.dtype
-    real = _random._floating(d, "check_uniform_bounds").type
+    _random._floating(d, "check_uniform_bounds")
     _random._check_uniform(d, low, high)
-    begin, end = real(low), real(high)
-    return _draw(t, generator, "uniform", float(begin), float(end - begin), float(end))
+    begin, end = dtypes.rounded(np.array([low, high]), d)
+    return _draw(t, generator, "uniform", float(begin), float(dtypes.rounded(end - begin, d)), float(end))
 
 
 def normal(t: Tensor, generator: Any, mean: float = 0.0, std: float = 1.0) -> Tensor:

@@ -124,7 +124,7 @@ def randint(
     sp = _spec("randint", (size,), dtypes.int64 if dtype is None else dtype, device, requires_grad)
 
     def draw(gen: Any, n: int, d: _dtype) -> Any:
-        return _random.randint(gen, low, high, n, d).view(np.uint8)
+        return dtypes.packed(_random.randint(gen, low, high, n, d), d).view(np.uint8)
 
     if out is not None:
         return _finish(_sized(out, sp.shape).random_(low, high, generator=generator), requires_grad)

@@ -351,24 +351,32 @@ def initial_seed() -> int:
 # ---------------------------------------------------------------- samplers
 
 
-def _floating(d: dtype, kernel: str) -> np.dtype[Any]:
+def _floating(d: dtype, kernel: str) -> None:
     if not d.is_floating_point:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
-    return d.np
+
+
+def _memory(values: Array, d: dtype) -> Array:
+    """Numbers rounded to a narrow dtype, as bytes."""
+    return dtypes.packed(dtypes.rounded(values, d), d).view(_BYTES)
+
+
+def _values(memory: Array, d: dtype) -> Array:
+    found: Array = dtypes.values(memory, d, (len(memory) // d.itemsize,), (1,))
+    return found
 
 
 def uniform(gen: Generator, n: int, d: dtype, low: float = 0.0, high: float = 1.0) -> Array:
     """n numbers uniform on [low, high), as `rand` and `uniform_`."""
     if low == 0.0 and high == 1.0:
-        return units(gen, n, d).view(d.np)
-    if d.narrow:
-        made = uniform(gen, n, dtypes.float32, low, high).astype(d.np)
-        return np.where(made == d.np.type(high), d.np.type(low), made)
-    real = _floating(d, "check_uniform_bounds").type
+        return _values(units(gen, n, d), d)
+    _floating(d, "check_uniform_bounds")
     _check_uniform(d, low, high)
+    if d.narrow:
+        made = dtypes.rounded(uniform(gen, n, dtypes.float32, low, high), d)
+        return np.where(made == dtypes.rounded(high, d), dtypes.rounded(low, d), made)
     # The difference rounds in the dtype, the rest is float64.
-    begin = real(low)
-    end = real(high)
+    begin, end = d.np.type(low), d.np.type(high)
     numbers = float(begin), float(end - begin), float(end)
     return _fill(gen, f"range_{d.code}", n, d.itemsize, *numbers).view(d.np)
 
@@ -382,8 +390,8 @@ def units(gen: Generator, n: int, d: dtype) -> Array:
     kind = _UNITS.get(d)
     if kind is None:
         _floating(d, "check_uniform_bounds")
-        made = units(gen, n, dtypes.float32).view(np.float32).astype(d.np)
-        return np.where(made == 1, d.np.type(0), made).view(_BYTES)
+        made = dtypes.rounded(units(gen, n, dtypes.float32).view(np.float32), d)
+        return _memory(np.where(made == 1, 0, made), d)
     return _fill(gen, kind, n, d.itemsize)
 
 
@@ -414,7 +422,7 @@ def few_units(sp: Spec) -> Callable[[], Array] | None:
 
 
 def _check_uniform(d: dtype, low: float, high: float) -> None:
-    limit = float(np.finfo(d.np).max)
+    limit = dtypes.limits(d)[1]
     word = d.scalar_name.lower()
     for name, value in (("from", low), ("to", high)):
         if not -limit <= value <= limit:
@@ -434,7 +442,7 @@ def normal(
     gen: Generator, n: int, d: dtype, mean: float = 0.0, std: float = 1.0, blocks: bool = True
 ) -> Array:
     """n normal numbers, as `randn` and `normal_`, which has no `blocks` where memory is not contiguous."""
-    return normals(gen, n, d, mean, std, blocks).view(d.np)
+    return _values(normals(gen, n, d, mean, std, blocks), d)
 
 
 def normals(
@@ -458,7 +466,7 @@ def normals(
             if not d.narrow:
                 gen.take(words * (n % 16))
             _launch(kind, 1, 1, out[-16 * size :], *gen.take(words * 16), mean, std)
-    return out if not d.narrow else out.view(np.float32).astype(d.np).view(_BYTES)
+    return out if not d.narrow else _memory(out.view(np.float32), d)
 
 
 def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> Array:
@@ -467,7 +475,7 @@ def _few_normals(gen: Generator, n: int, d: dtype, mean: float, std: float) -> A
     if kind is None:
         _floating(d, "normal_kernel_cpu")
         # rounded once
-        return _few_normals(gen, n, dtypes.float64, mean, std).view(np.float64).astype(d.np).view(_BYTES)
+        return _memory(_few_normals(gen, n, dtypes.float64, mean, std).view(np.float64), d)
     out, kept = _empty(n * d.itemsize, _BYTES), gen._kept
     address, run = _kernel(kind)
     with gen.lock:
@@ -510,7 +518,7 @@ def few_normals(sp: Spec) -> Callable[[], Array] | None:
 def randint(gen: Generator, low: int, high: int, n: int, d: dtype = dtypes.int64) -> Array:
     """n integers of [low, high) in dtype d, as `randint` and `random_`."""
     _check_randint(low, high, d)
-    return _integers(gen, low, high - low, n).astype(d.np, copy=False)
+    return dtypes.rounded(_integers(gen, low, high - low, n), d)
 
 
 def _integers(gen: Generator, low: int, span: int, n: int) -> Array:
@@ -530,7 +538,12 @@ def greatest(d: dtype) -> int:
     """The last integer up to which a dtype holds all."""
     if d.category == dtypes.BOOL:
         return 1
-    return 2 ** (np.finfo(d.np).nmant + 1) if d.is_floating_point else int(np.iinfo(d.np).max)
+    return 2 ** _digits(d) if d.is_floating_point else int(np.iinfo(d.np).max)
+
+
+def _digits(d: dtype) -> int:
+    """The bits of a floating dtype's numbers, the first of which is not stored."""
+    return 1 - round(math.log2(dtypes.finfo(d).eps))
 
 
 def random(gen: Generator, n: int, d: dtype) -> Array:
@@ -538,7 +551,8 @@ def random(gen: Generator, n: int, d: dtype) -> Array:
     if d.category == dtypes.BOOL:
         return (_integers(gen, 0, 2, n)).astype(np.bool_)
     kind = "below_wide" if d.itemsize == 8 else "below"
-    return _fill(gen, kind, n, 8, _signed(greatest(d) + 1), 0).view(np.int64).astype(d.np, copy=False)
+    made = _fill(gen, kind, n, 8, _signed(greatest(d) + 1), 0).view(np.int64)
+    return dtypes.rounded(made, d)
 
 
 def _check_randint(low: int, high: int, d: dtype) -> None:
@@ -546,7 +560,7 @@ def _check_randint(low: int, high: int, d: dtype) -> None:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     word = d.c_name
     if d.is_floating_point:
-        digits = np.finfo(d.np).nmant + 1
+        digits = _digits(d)
         for name, value in (("from", low), ("to - 1", high - 1)):
             if not -(2**digits) <= value <= 2**digits:
                 warnings.warn(

@@ -661,7 +661,8 @@ def multinomial(
     elif not everywhere(e.gt(cumsum(weights, -1).narrow(-1, weights.shape[-1] - 1, 1), 0)):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if replacement and num_samples > 1:
-        sums, last = cumsum(weights, -1), tuple.__getitem__(weights.shape, -1)
+        wide = to_dtype(weights, dtypes.float32) if weights.dtype.narrow else weights
+        sums, last = cumsum(wide, -1), tuple.__getitem__(weights.shape, -1)
         shares = e.div(sums, sums.narrow(-1, last - 1, 1))
         draws = drawn_ops.rand(
             (*tuple(weights.shape)[:-1], num_samples),

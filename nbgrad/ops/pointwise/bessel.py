@@ -10,7 +10,6 @@ from typing import Any
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.stanza import no_tensor, stanza
 from nbgrad.expr import bessel, loops
-from nbgrad.memory import dtypes
 
 
 def _constant(name: str, body: Any, words: str) -> Any:

@@ -239,9 +239,7 @@ def _counts(index: Tensor, rows: int) -> Tensor:
 def _added_rows(like: Spec, index: Spec, padding: int, by_freq: bool) -> Runner:
     """What adds rows of a gradient to those rows of zeros that an index names."""
     if like.dtype.narrow:  # added up in float32
-        return _in_float32(
-            _added_rows(like.like(dtype=dtypes.float32), index, padding, by_freq), like.dtype
-        )
+        return _in_float32(_added_rows(like.like(dtype=dtypes.float32), index, padding, by_freq), like.dtype)
     code = like.dtype.code
     rows, n = tuple(like.shape)
     source, codes = loops.add_rows(code)

@@ -105,9 +105,7 @@ def filling(sp: Spec) -> Fill:
     k = Kernel.of("fill", (_X,), ("x",), (), (float if real else int,), (sp,), d.kind)
     low, high = dtypes.limits(d) if real else (1.0, 0.0)
     fitting = dtypes.fitting
-    if (
-        sp.numel == 1 and d.narrow
-    ):  # PyTorch converts it without a look: what is too large becomes inf
+    if sp.numel == 1 and d.narrow:  # PyTorch converts it without a look: what is too large becomes inf
         low, high, fitting = -math.inf, math.inf, lambda value, d: float(value)
     return _fills.keep(sp, (k, low, high, fitting))
 

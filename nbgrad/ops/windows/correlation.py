@@ -16,6 +16,7 @@ import numpy as np
 
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.kernels.cpu import convolution as kernels
+from nbgrad.kernels.templates import computed
 from nbgrad.kernels.tile import SHAPES
 from nbgrad.memory import dtypes
 from nbgrad.memory.backend import vector_bits
