@@ -101,7 +101,7 @@ def normal(t: Tensor, generator: Any, mean: float = 0.0, std: float = 1.0) -> Te
 
 
 def randint(t: Tensor, generator: Any, low: int, high: int) -> Tensor:
-    _random._check_randint(low, high, t._spec.dtype)
+    low, high = _random._checked_randint(low, high, t._spec.dtype)
     return _integers(t, generator, low, high - low)
 
 

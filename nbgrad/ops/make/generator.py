@@ -517,7 +517,7 @@ def few_normals(sp: Spec) -> Callable[[], Array] | None:
 
 def randint(gen: Generator, low: int, high: int, n: int, d: dtype = dtypes.int64) -> Array:
     """n integers of [low, high) in dtype d, as `randint` and `random_`."""
-    _check_randint(low, high, d)
+    low, high = _checked_randint(low, high, d)
     return dtypes.rounded(_integers(gen, low, high - low, n), d)
 
 
@@ -555,12 +555,30 @@ def random(gen: Generator, n: int, d: dtype) -> Array:
     return dtypes.rounded(made, d)
 
 
-def _check_randint(low: int, high: int, d: dtype) -> None:
+def _held(bound: int, d: dtype, up: int) -> int:
+    """A bound of random integers, or where its neighbour inwards (`up` is 1 or -1) is rounded back to it or beyond, a floating
+    dtype's next number inwards, as PyTorch has it."""
+    beside = float(dtypes.rounded(bound + up, d))
+    if math.isinf(beside) or (beside >= bound if up > 0 else beside < bound):
+        return bound
+    return int(beside) + up * (1 << max(abs(bound + up).bit_length() - _digits(d), 0))
+
+
+def _checked_randint(low: int, high: int, d: dtype) -> tuple[int, int]:
+    """The bounds as a floating dtype has them."""
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     word = d.c_name
     if d.is_floating_point:
-        digits = _digits(d)
+        low, high = _held(low, d, 1), _held(high, d, -1)
+        if low >= high:
+            raise RuntimeError(
+                f"random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={low} >= to={high}"
+            )
+        digits, most = _digits(d), dtypes.limits(d)[1]
+        for name, value in (("from", low), ("to - 1", high - 1)):
+            if not -most <= value <= most:
+                raise RuntimeError(f"{name} is out of bounds for {word}")
         for name, value in (("from", low), ("to - 1", high - 1)):
             if not -(2**digits) <= value <= 2**digits:
                 warnings.warn(
@@ -570,11 +588,12 @@ def _check_randint(low: int, high: int, d: dtype) -> None:
                     UserWarning,
                     stacklevel=4,
                 )
-        return
+        return low, high
     least, most = (0, 1) if d.category == dtypes.BOOL else dtypes.limits(d)
     for name, value in (("from", low), ("to - 1", high - 1)):
         if not least <= value <= most:
             raise RuntimeError(f"{name} is out of bounds for {word}")
+    return low, high
 
 
 def bernoulli(gen: Generator, p: float | Array, n: int | None = None) -> Array:
