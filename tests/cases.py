@@ -23,8 +23,9 @@ Operands = tuple[Shape, ...]
 
 FLOATS = ("float32", "float64")
 INTS = ("int64", "int32", "int16", "int8", "uint8")
-DTYPES = (*FLOATS, "float16", *INTS, "bool")
-SMALL = ("float16", "int16", "int8", "uint8")  # forward only, in the first shape: kernels differ by a cast
+NARROW = ("float16", "bfloat16")
+DTYPES = (*FLOATS, *NARROW, *INTS, "bool")
+SMALL = (*NARROW, "int16", "int8", "uint8")  # forward only, in the first shape: kernels differ by a cast
 
 # How operands lie in memory: c contiguous, t transposed, s every second element from an offset, e expanded.
 LAYOUTS = {1: ("t", "s", "e"), 2: ("tc", "st", "ce", "es"), 3: ("ctc", "ste")}
@@ -110,21 +111,47 @@ class Sample:
 
     def exact(self) -> Sample:
         """The same numbers, those in float16 as float64."""
-        wide = tuple(a.astype(np.float64) if a.dtype == np.float16 else a for a in self.arrays)
+        wide = tuple(numbers(a).astype(np.float64) if is_narrow(a) else a for a in self.arrays)
         return Sample(f"{self.label} from float64", wide, self.layouts)
+
+
+BFLOAT16 = np.dtype("V2")  # as which NumPy carries its memory
+
+
+def bfloat16(values: np.ndarray) -> np.ndarray:
+    """The memory of numbers rounded to bfloat16: the upper halves of float32, to even."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(BFLOAT16)
+
+
+def is_narrow(array: np.ndarray) -> bool:
+    return array.dtype in (np.float16, BFLOAT16)
+
+
+def numbers(array: np.ndarray) -> np.ndarray:
+    """What an operand's memory stands for."""
+    if array.dtype != BFLOAT16:
+        return array
+    return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def tensor(T: ModuleType, array: np.ndarray) -> Any:
+    if array.dtype != BFLOAT16:
+        return T.tensor(array)
+    return T.tensor(array.view(np.int16)).view(T.bfloat16)
 
 
 def lay_out(T: ModuleType, array: np.ndarray, kind: str) -> Any:
     """A leaf with the values of `array`, lying in memory as `kind` says."""
     if array.ndim == 0 or kind == "c":
-        return T.tensor(array)
+        return tensor(T, array)
     if kind == "t":
-        return T.tensor(np.ascontiguousarray(array.T)).permute(*reversed(range(array.ndim)))
+        return tensor(T, np.ascontiguousarray(array.T)).permute(*reversed(range(array.ndim)))
     if kind == "s":
         wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1] + 1), array.dtype)
         wide[..., 1::2] = array
-        return T.tensor(wide)[..., 1::2]
-    return T.tensor(array[:1].copy()).expand(*array.shape)
+        return tensor(T, wide)[..., 1::2]
+    return tensor(T, array[:1].copy()).expand(*array.shape)
 
 
 def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Generator) -> np.ndarray:
@@ -140,7 +167,7 @@ def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Gene
     for kink in case.kinks:
         near = np.abs(values - kink) < 0.1
         values = np.where(near, kink + np.where(values < kink, -0.1, 0.1), values)
-    return values.astype(dtype)
+    return bfloat16(values) if dtype == "bfloat16" else values.astype(dtype)
 
 
 def by_name(case: OpCase, choices: Sequence[Any], count: int) -> tuple[Any, ...]:
@@ -294,7 +321,7 @@ unary("mvlgamma", domain=(1.2, 5.0), args=(3,), strides=False)
 unary("i0", domain=(-3.0, 12.0))
 unary("i0e", domain=(-3.0, 12.0), where="special", forms="", kinks=(0,), steps=True)
 # Refused in float16 (the forward test compares the words), or not differentiated there.
-NO_HALF = {"dtypes": tuple(d for d in DTYPES if d != "float16")}
+NO_HALF = {"dtypes": tuple(d for d in DTYPES if d not in NARROW)}
 for name in ("i1", "i1e", "erfcx", "log_ndtr"):
     unary(name, domain=(-3.0, 12.0), where="special", forms="", kinks=(0,), steps=True, **NO_HALF)
 for name in ("expit", "ndtr", "entr"):
@@ -308,7 +335,7 @@ TAKEN: dict[str, Any] = {
     "where": "special",
     "forms": "",
     "layouts": False,
-    "dtypes": (*FLOATS, "float16", "int64"),
+    "dtypes": (*FLOATS, *NARROW, "int64"),
 }
 for name in ("igamma", "igammac"):
     op(name, ((3, 4), (3, 4)), forms="mio", domain=(POSITIVE, (0.3, 9.0)), layouts=False, **NO_GRAD)
@@ -668,7 +695,7 @@ case(
     ),
     *CHANNELS,
     dtypes=FLOATS,
-    unlike=("float16",),  # both round between steps, not the same ones
+    unlike=NARROW,  # both round between steps, not the same ones
 )
 # ---- recurrent networks
 for name, gates in (("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
@@ -1021,7 +1048,7 @@ linalg("pinv_hermitian", lambda T, x: T.linalg.pinv(positive(T, x), hermitian=Tr
 linalg("lstsq", lambda T, a, b: T.linalg.lstsq(tall(T, a), b)[0], ((4, 3), (4, 2)), ((4, 3), (4,)))
 linalg("lstsq_residuals", lambda T, a, b: T.linalg.lstsq(tall(T, a), b, driver="gels")[:2], ((4, 3), (4, 2)))
 # PyTorch's of float16 is NaN.
-linalg("matrix_exp", lambda T, x: T.linalg.matrix_exp(x), ((3, 3),), ((2, 2, 2),), unlike=("float16",))
+linalg("matrix_exp", lambda T, x: T.linalg.matrix_exp(x), ((3, 3),), ((2, 2, 2),), unlike=NARROW)
 for n in (0, 1, 3, 6, -2):
     linalg(f"matrix_power_{n}", lambda T, x, n=n: T.linalg.matrix_power(tall(T, x), n), ((3, 3),))
 for order in ("fro", "nuc", 1, -1, 2, -2, float("inf"), float("-inf")):
@@ -1097,7 +1124,7 @@ for accumulate in (False, True):
     )
 
 # ---- reductions into places
-MET: dict[str, Any] = {"layouts": False, "dtypes": (*FLOATS, "float16", "int64", "bool")}
+MET: dict[str, Any] = {"layouts": False, "dtypes": (*FLOATS, *NARROW, "int64", "bool")}
 for reduce in ("sum", "prod", "mean", "amax", "amin"):
     for inside in (True, False):
         more = {"reduce": reduce, "include_self": inside}
@@ -1240,7 +1267,7 @@ for order in (1, 2):
         ((3, 4),),
         ((5,),),
         dtypes=FLOATS,
-        unlike=("float16",) * (order - 1),  # both round between steps, not the same ones
+        unlike=NARROW * (order - 1),  # both round between steps, not the same ones
     )
     case(
         f"gradient_{order}_places",

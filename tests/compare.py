@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-RTOL = {"float64": 1e-11, "float32": 4e-6, "float16": 1e-3}
-ATOL = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-4}
+RTOL = {"float64": 1e-11, "float32": 4e-6, "float16": 1e-3, "bfloat16": 8e-3}
+ATOL = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-4, "bfloat16": 8e-4}
 
 
 def outcome(run: Callable[[], Any]) -> Any:
@@ -19,6 +19,8 @@ def outcome(run: Callable[[], Any]) -> Any:
 
 
 def array(tensor: Any) -> np.ndarray:
+    if str(tensor.dtype) == "torch.bfloat16":  # which NumPy does not have
+        tensor = tensor.float()
     # force: torch has tensors of symbolic zeros, which it does not convert otherwise
     return np.array(tensor.numpy(force=True))
 
@@ -38,14 +40,15 @@ def assert_same(got: Any, want: Any, label: str, tol: float = 1.0, signs: bool =
         assert hasattr(g, "dtype"), f"{label}: {g!r}, not {w!r}"
         assert str(g.dtype) == str(w.dtype), f"{label}: {g.dtype}, not {w.dtype}"
         assert tuple(g.shape) == tuple(w.shape), f"{label}: {tuple(g.shape)}, not {tuple(w.shape)}"
-        assert_close(array(g), array(w), label, tol)
+        assert_close(array(g), array(w), label, tol, str(w.dtype).removeprefix("torch."))
         if signs:
             zeros = array(w) == 0
             assert (np.signbit(array(g)) == np.signbit(array(w)))[zeros].all(), f"{label}: sign of zero"
 
 
-def assert_close(got: np.ndarray, want: np.ndarray, label: str, tol: float = 1.0) -> None:
-    name = want.dtype.name
+def assert_close(got: np.ndarray, want: np.ndarray, label: str, tol: float = 1.0, name: str = "") -> None:
+    """Up to rounding in the dtype of that name, else in that of `want`."""
+    name = name or want.dtype.name
     if name in RTOL:
         np.testing.assert_allclose(
             got, want, RTOL[name] * tol, ATOL[name] * tol, equal_nan=True, err_msg=label

@@ -12,11 +12,13 @@ from tests.cases import (
     CASES,
     DTYPES,
     FLOATS,
+    NARROW,
     SMALL,
     OpCase,
     Sample,
     by_name,
     differentiable,
+    is_narrow,
     method,
     samples,
     special_sample,
@@ -61,10 +63,10 @@ def forward_samples(case: OpCase, whole: bool) -> list[Sample]:
 
 
 def of_torch(torch: ModuleType, case: OpCase, sample: Sample, run: Callable[[Sample], Any]) -> Any:
-    """What `run` gives. Where PyTorch rounds to float16 between its steps (several ulps, as the steps cancel) and nbgrad once, at the
-    end, it is PyTorch's result from the same numbers in float64, rounded to the dtypes of that in float16."""
+    """What `run` gives. Where PyTorch rounds to 16 bits between its steps (several ulps, as the steps cancel) and nbgrad once, at the
+    end, it is PyTorch's result from the same numbers in float64, rounded to the dtypes of that in 16 bits."""
     want = outcome(lambda: run(sample))
-    if isinstance(want, str) or not (case.steps and any(a.dtype == np.float16 for a in sample.arrays)):
+    if isinstance(want, str) or not (case.steps and any(map(is_narrow, sample.arrays))):
         return want
     pairs = zip(leaves(want), leaves(outcome(lambda: run(sample.exact()))), strict=True)
     return [None if half is None else exact.to(half.dtype) for half, exact in pairs]
@@ -109,10 +111,11 @@ def test_gradients(torch: ModuleType, case: OpCase, whole: bool) -> None:
         assert_same(got[1], want[1], f"{sample.label}, second order", 100 * case.tol)
 
 
-@each([c for c in differentiable() if "float16" in c.dtypes])
-def test_float16_gradients(torch: ModuleType, case: OpCase) -> None:
-    """They are float16 as well; which of the steps are rounded is not the same, and ours are the closer."""
-    sample = next(samples(case, "float16", layouts=False))
+@each([c for c in differentiable() if set(NARROW) & set(c.dtypes)])
+@pytest.mark.parametrize("dtype", NARROW)
+def test_narrow_gradients(torch: ModuleType, case: OpCase, dtype: str) -> None:
+    """They are of 16 bits as well; which of the steps are rounded is not the same, and ours are the closer."""
+    sample = next(samples(case, dtype, layouts=False))
     got = outcome(lambda: derive.gradients(T, case, sample, create_graph=False)[0])
     want = of_torch(torch, case, sample, lambda s: derive.gradients(torch, case, s, create_graph=False)[0])
     assert_same(got, want, sample.label, 4 * case.tol)
@@ -163,7 +166,7 @@ def in_place(module: ModuleType, case: OpCase, sample: Sample) -> tuple[Any, ...
 
 @each(with_form("i"))
 def test_in_place(torch: ModuleType, case: OpCase, whole: bool) -> None:
-    rounded = {"float16"} if case.steps else set()
+    rounded = set(NARROW) if case.steps else set()
     for dtype in [d for d in (case.dtypes if whole else _large(case)) if d not in rounded]:
         full = dtype == "float64" or whole
         for sample in samples(case, dtype, layouts=full, broadcast=full):

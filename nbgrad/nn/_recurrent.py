@@ -164,7 +164,8 @@ def _judged(kind: str, tensors: list[Any], starts: Ints) -> list[Any]:
             raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names[0]} and {names[1]}")
     name = input.dtype.scalar_name
     if input.dtype is dtypes.bool_:
-        raise NotImplementedError(f"\"addmm_impl_cpu_\" not implemented for '{name}'")
+        product = "addmm_impl_cpu_" if w_hr is None else "bmm"
+        raise NotImplementedError(f"\"{product}\" not implemented for '{name}'")
     if not input.dtype.is_floating_point and kind in ("lstm", "gru"):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
     for t, w in ((input, w_ih), (h, w_hh)):

@@ -180,7 +180,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_floating_point or input.dtype.narrow:
         raise NotImplementedError(f"\"geqrf_cpu\" not implemented for '{input.dtype.scalar_name}'")
     return results("geqrf", _geqrf(input), out, (input,))
 
@@ -261,7 +261,7 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
         raise RuntimeError(
             f"{words} tau dtype {tau.dtype.scalar_name} does not match input dtype {input.dtype.scalar_name}"
         )
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_floating_point or input.dtype.narrow:
         raise NotImplementedError(f"\"orgqr_cpu\" not implemented for '{input.dtype.scalar_name}'")
     result = _reflect(input, tau)
     return result if out is None else into("linalg_householder_product", out, result, (input, tau))

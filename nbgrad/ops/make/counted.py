@@ -220,19 +220,18 @@ def linspace(
     if sp.dtype is dtypes.bool_:
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     a, b = rounded(np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]), sp.dtype)
-    # Symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes it.
-    real = _rounding(sp.dtype)
+    return _counted(_counts(sp, lambda: evenly(a, b, steps, sp.dtype)), requires_grad, out)
 
-    def count() -> np.ndarray[Any, Any]:
-        if steps == 1:
-            return np.array([a])
-        step = real(real(real(b) - real(a)) / real(max(steps - 1, 1)))
-        i = np.arange(steps)
-        low = real(real(a) + real(step * real(i)))
-        high = real(real(b) - real(step * real(steps - 1 - i)))
-        return np.where(i < steps // 2, low, high)
 
-    return _counted(_counts(sp, count), requires_grad, out)
+def evenly(start: Any, end: Any, steps: int, d: dtypes.dtype) -> np.ndarray[Any, Any]:
+    """Numbers equally far apart: symmetric about the middle, in the dtype itself (integers in double), as PyTorch computes them."""
+    if steps == 1:
+        return np.array([start])
+    real = _rounding(d)
+    a, b, i = real(start), real(end), np.arange(steps)
+    step = real(real(b - a) / real(max(steps - 1, 1)))
+    low, high = real(a + real(step * real(i))), real(b - real(step * real(steps - 1 - i)))
+    return np.where(i < steps // 2, low, high)
 
 
 @of_numbers

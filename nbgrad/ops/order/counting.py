@@ -139,7 +139,8 @@ _SAME_DTYPES = "torch.histogram: input tensor and hist tensor should have the sa
 def _histc(input: Tensor, *, bins: int, low: float, high: float) -> Tensor:
     values = reshape(input, (-1,))
     inside = logical_and(values >= low, values <= high)
-    place = ((values - low) / (high - low) * bins).long().clamp(max=bins - 1)
+    low, high = dtypes.rounded(np.array([low, high]), input._spec.dtype).tolist()
+    place = ((values - low) * bins / (high - low)).long().clamp(max=bins - 1)
     return _added_up(input._spec.dtype, inside, place, bins, to_dtype(inside, input.dtype))
 
 

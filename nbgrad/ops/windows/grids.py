@@ -17,11 +17,13 @@ from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.kernels.cpu import grids as templates
+from nbgrad.memory.dtypes import dtype, rounded
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index.place import _of_array
 from nbgrad.ops.linear.products import bmm
+from nbgrad.ops.make.counted import evenly
 from nbgrad.ops.reduce.sums import sum as sum_over
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import to_dtype, zeros
@@ -143,17 +145,17 @@ sampler = {dims: _sampler(dims) for dims in (2, 3)}
 # ---------------------------------------------------------------- grids of affine maps
 
 
-def _steps(count: int, corners: bool) -> Any:
-    """Coordinates of the middles of elements, where -1 and 1 are the outermost ones or the edges."""
+def _steps(count: int, corners: bool, d: dtype) -> Any:
+    """Coordinates of the middles of elements, where -1 and 1 are the outermost ones or the edges; each step rounded, as in PyTorch."""
     if count < 2:
         return np.zeros(count)
-    steps = np.linspace(-1, 1, count)
-    return steps if corners else steps * (count - 1) / count
+    steps = evenly(-1, 1, count, d)
+    return steps if corners else rounded(rounded(steps * (count - 1), d) / count, d)
 
 
 def _identity(size: Ints, corners: bool, like: Tensor) -> Tensor:
     """The coordinates of all elements, those of columns first, and a 1: a row for each."""
-    lines = [_steps(n, corners) for n in size]
+    lines = [_steps(n, corners, like.dtype) for n in size]
     axes = np.meshgrid(*lines, indexing="ij")[::-1]
     rows = np.stack([*axes, np.ones(size)], -1).reshape(-1, len(size) + 1)
     return to_dtype(_of_array(np.ascontiguousarray(rows)).to(like.device), like.dtype)
