@@ -80,7 +80,8 @@ class ElementwiseOp:
         self.fits: tuple[
             str, ...
         ] = ()  # the numbers that are refused if the dtype cannot hold them; others wrap
-        self.opmath = False  # float16 is computed with numbers as they are, not rounded to float16 first
+        self.rounds: tuple[str, ...] = ()  # of the settings, those that are rounded to a narrow dtype first
+        self.opmath = False  # so is no second operand that is but one number
         self.exact: str | None = (
             None  # the words that refuse an `out` of another dtype than the result's; None: it is cast
         )

@@ -63,7 +63,6 @@ class Plan:
             self.low, self.high = dtypes.limits(compute)
         if not runs:
             return
-        rounded = compute.narrow and not op.opmath
         run = Kernel.of(
             op.name,
             (op.body,),
@@ -73,10 +72,21 @@ class Plan:
             (out,),
             compute.kind,
             0 if inplace else -1,
-            op.settings if rounded else op.params,
+            compute.code if compute.narrow else "",
+            _rounded(op, operands),
         )
         self.address, self.n = run.address, run.n
         self.launch = _in_order(run.launch, operands[1:] if inplace else operands)
+
+
+def _rounded(op: ElementwiseOp, operands: Sequence[Any]) -> list[str]:
+    """The operands that become of a narrow dtype first. As PyTorch's kernels, some ops take a second operand that is but one number
+    as it is."""
+    numbers = [not isinstance(o, Spec) or o.numel == 1 for o in operands]
+    exact = {p for p in op.settings if p not in op.rounds} | set(
+        op.params[1:2] if op.opmath and numbers[1] else ()
+    )
+    return [p for p in op.params if p not in exact]
 
 
 class Kernel:
@@ -97,13 +107,14 @@ class Kernel:
         outs: Sequence[Spec],
         kind: str,
         over: int = -1,
-        exact: Sequence[str] | None = None,
+        narrow: str = "",
+        rounded: Sequence[str] = (),
     ) -> Kernel:
-        """`over` is the operand whose memory the first output takes, if any; the launch is not given it. `exact` names the numbers
-        that are not rounded to float16; without it, none is."""
+        """`over` is the operand whose memory the first output takes, if any; the launch is not given it. If results are `narrow`, a
+        code, the operands that `rounded` names become of that dtype before they are computed with."""
         shape = outs[0].shape
         if any([isinstance(o, Spec) and o.device is not outs[0].device for o in operands]):
-            return _of_numbers_too(title, exprs, params, logical, operands, outs, kind, over)
+            return _of_numbers_too(title, exprs, params, logical, operands, outs, kind, over, narrow, rounded)
         specs = [o for k, o in enumerate(operands) if isinstance(o, Spec) and k != over]
         read = [o.strides for o in outs] + [
             layout.broadcast_strides(s.shape, s.strides, shape) for s in specs
@@ -126,9 +137,13 @@ class Kernel:
             steps = ["g"] * len(strides)
         letters = iter(steps[len(outs) :])
         given = tuple(
-            templates.Operand(p, o.dtype.code, "=" if k == over else next(letters), p in logical)
-            if isinstance(o, Spec)
-            else templates.Operand(p, "" if exact is None or p in exact else "f2", "n", p in logical)
+            templates.Operand(
+                p,
+                o.dtype.code if isinstance(o, Spec) else "",
+                "n" if not isinstance(o, Spec) else "=" if k == over else next(letters),
+                p in logical,
+                narrow if p in rounded else "",
+            )
             for k, (p, o) in enumerate(zip(params, operands))
         )
         codes = tuple(o.dtype.code for o in outs)
@@ -160,12 +175,14 @@ def _of_numbers_too(
     outs: Sequence[Spec],
     kind: str,
     over: int,
+    narrow: str,
+    rounded: Sequence[str],
 ) -> Kernel:
     """Of operands one of which lies on the CPU, without dimensions: it is a number, read at the call."""
     away = [isinstance(o, Spec) and o.device is not outs[0].device for o in operands]
     number = float if kind[0] == "f" else int
     near = [number if far else o for o, far in zip(operands, away)]
-    k = Kernel.of(title, exprs, params, logical, near, outs, kind, over)
+    k = Kernel.of(title, exprs, params, logical, near, outs, kind, over, narrow, rounded)
     given = [j for j in _tensors_first(operands) if j != over]
     places = [given.index(j) for j in _tensors_first(near) if j != over]
     read = [operands[given[p]].read if away[given[p]] else None for p in places]

@@ -31,6 +31,7 @@ def stanza(
     integers: Callable[..., None] | None = None,
     settings: tuple[str, ...] = (),
     fits: tuple[str, ...] = (),
+    rounds: tuple[str, ...] = (),
     opmath: bool = False,
     exact: str | None = None,
     number_node: str | None = None,
@@ -58,7 +59,7 @@ def stanza(
             exact,
             number_node,
         )
-        op.fits, op.opmath, op.integers = fits, opmath, integers
+        op.fits, op.rounds, op.opmath, op.integers = fits, rounds, opmath, integers
         op.tensors, op.refuses, op.lacks = tensors or op.tensors, refuses, lacks or {}
         op.unmoved = unmoved
         op.flat = frozenset(op.params if constant else ())

@@ -193,9 +193,16 @@ class ElementwiseRule:
         where = [(GRAD, *self.saved_names).index(n) - 1 for n in names if n in (GRAD, *self.saved_names)]
         keep = [self.number_names.index(n) for n in names if n in self.number_names]
 
+        rounded = [
+            n for n, o in zip(names, operands) if isinstance(o, Spec) and (o.numel > 1 or not op.opmath)
+        ]
+
         def runner(over: int) -> Callable[..., Any]:
             title = f"{op.name}_backward"
-            kernel = Kernel.of(title, tuple(exprs), names, op.logical, operands, outs, plan.kind, over)
+            narrow = plan.compute.code if plan.compute.narrow else ""
+            kernel = Kernel.of(
+                title, tuple(exprs), names, op.logical, operands, outs, plan.kind, over, narrow, rounded
+            )
             return _runner(kernel, outs, where, keep, results, over >= 0, self.holds)
 
         fresh = runner(-1)

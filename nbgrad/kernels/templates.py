@@ -52,12 +52,13 @@ _BY_WAY_OF = {"u1": "np.int64", "i1": "np.int32", "i2": "np.int32"}
 
 class Operand(NamedTuple):
     """One input: the variable it stands for, how it is stored, how it steps; `logical` variables are read as truth values. A number
-    has no code, or that of a narrow dtype, to which it is rounded."""
+    has no code. What comes from another dtype is `rounded` to a narrow one first, if one is named."""
 
     name: str
     code: str
     step: str
     logical: bool = False
+    rounded: str = ""
 
 
 @cached(1)
@@ -182,7 +183,7 @@ def element(
         text="; ".join(str(e) for e in exprs),
         scalar=SCALARS[kind],
         preamble=helpers
-        + halves([*outputs, *(v.code for v in inputs)])
+        + halves([*outputs, *(code for v in inputs for code in (v.code, v.rounded))])
         + called(emitted.helpers, target)
         + imports,
     )
@@ -193,15 +194,15 @@ def element(
     codes = [*(["*i8"] if nd else []), *("*" + c for c in outputs)]
     codes += ["*" + v.code for _, v in arrays] + [_number_code(kind) for _, v in numbers]
 
-    once = [f"a{k} = {_number(f'n{k}', v, kind)}" for k, v in numbers]
+    once = [f"a{k} = {_value(f'n{k}', v, kind)}" for k, v in numbers]
     body: list[str] = []
     for k, v in enumerate(inputs):
         if v.step == "=":
-            body.append(f"a{k} = {read(f'o0[{_at(0, out_steps[0], nd)}]', v.code, kind, v.logical)}")
+            body.append(f"a{k} = {_value(f'o0[{_at(0, out_steps[0], nd)}]', v, kind)}")
     for k, v in arrays:
         if v.step != "s":
             place = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
-            body.append(f"a{k} = {read(place, v.code, kind, v.logical)}")
+            body.append(f"a{k} = {_value(place, v, kind)}")
     body += emitted.lines
     body += [
         f"o{k}[{_at(k, out_steps[k], nd)}] = {write(r, c, kind)}"
@@ -211,7 +212,7 @@ def element(
     for k, v in arrays:
         if v.step == "s":
             at = f"p{k + len(outputs)}" if nd else "0"
-            fixed.append(f"a{k} = {read(f'x{k}[{at}]', v.code, kind, v.logical)}")
+            fixed.append(f"a{k} = {_value(f'x{k}[{at}]', v, kind)}")
     moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
     steps = [*out_steps, *(v.step for v in inputs)]
     return Element(head, params, tuple(codes), once, fixed, body, moving, steps)
@@ -221,9 +222,11 @@ def _number_code(kind: str) -> str:
     return "f8" if kind[0] == "f" else "i8"
 
 
-def _number(text: str, operand: Operand, kind: str) -> str:
-    """A number given by value, as the computing dtype; rounded first to the dtype that its code says, if any, as PyTorch does."""
-    return rounded(read(text, _number_code(kind), kind, operand.logical), operand.code)
+def _value(text: str, operand: Operand, kind: str) -> str:
+    """An element, or a number given by value, as the computing dtype."""
+    value = read(text, operand.code or _number_code(kind), kind, operand.logical)
+    lasts = operand.logical or operand.code in (operand.rounded, "b1", "u1", "i1")  # 8 bits are in all
+    return value if lasts else rounded(value, operand.rounded)
 
 
 def _at(operand: int, step: str, nd: bool) -> str:

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support import T
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
 def things(lib: ModuleType) -> dict[str, Any]:
@@ -534,8 +534,8 @@ HEADERS: dict[str, tuple[bytes, str]] = {
         "described by",
     ),
     "dtype": (
-        file_of('{"a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}}', bytes(2)),
-        "'BF16', which this",
+        file_of('{"a":{"dtype":"F4","shape":[],"data_offsets":[0,2]}}', bytes(2)),
+        "'F4', which this",
     ),
     "negative": (file_of('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,-4]}}'), "lies at 0, -4"),
     "not whole": (file_of('{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}', bytes(4)), "the shape"),

@@ -45,6 +45,7 @@ def test_names() -> None:
         "torch.int32",
         "torch.int64",
         "torch.float16",
+        "torch.bfloat16",
         "torch.float32",
         "torch.float64",
     ]
@@ -97,7 +98,12 @@ def test_the_default_dtype_decides_for_python_floats() -> None:
 
 def test_numpy_dtypes() -> None:
     for d in D.all_dtypes:
-        assert D.from_numpy_dtype(np.dtype(d.name)) is d
+        if d is not D.bfloat16:
+            assert D.from_numpy_dtype(np.dtype(d.name)) is d
+    with pytest.raises(TypeError, match=r"can't convert np.ndarray of type numpy\.void"):
+        D.from_numpy_dtype(np.dtype("V2"))
+    with pytest.raises(AttributeError, match="np"):  # a use that forgets bfloat16 does not go by unseen
+        D.bfloat16.np  # noqa: B018
     assert D.from_numpy_dtype(np.dtype(np.longlong)) is D.int64
     with pytest.raises(ValueError, match="byte order different from the native"):
         D.from_numpy_dtype(np.dtype(">f4"))

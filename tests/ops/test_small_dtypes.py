@@ -1,4 +1,4 @@
-"""Tensors of every dtype: casts, wrapping integers, numbers that do not fit, float16's rounding; most of it against torch."""
+"""Tensors of every dtype: casts, wrapping integers, numbers that do not fit, the rounding of 16 bits; most of it against torch."""
 
 import itertools
 import warnings
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cases import bfloat16, tensor
 from tests.compare import array, assert_same, leaves, outcome
 from tests.support import T
 
 INTS = ["uint8", "int8", "int16", "int32", "int64"]
-FLOATS = ["float16", "float32", "float64"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
 DTYPES = ["bool", *INTS, *FLOATS]
 
 
@@ -27,7 +28,11 @@ def values(name: str) -> np.ndarray:
         )
     some = [0.0, -0.0, 0.5, -1.5, 2.5, 255.75, -129.0, 40000.0, 3e9, np.inf, -np.inf, np.nan]
     with np.errstate(over="ignore"):
-        return np.array(some).astype(name)
+        return as_dtype(np.array(some), name)
+
+
+def as_dtype(numbers: np.ndarray, name: str) -> np.ndarray:
+    return bfloat16(numbers) if name == "bfloat16" else numbers.astype(name)
 
 
 # ---------------------------------------------------------------- without torch
@@ -151,11 +156,13 @@ def test_casts_match_torch(torch: ModuleType, name: str) -> None:
     many = np.tile(v, 11)  # vectors, and a rest
     for to in DTYPES:
         for data in (v, many, many[::3], v[:1]):
-            both(torch, lambda m, d=data, to=to: m.tensor(d).to(getattr(m, to)), f"{name} to {to}")
+            both(torch, lambda m, d=data, to=to: tensor(m, d).to(getattr(m, to)), f"{name} to {to}")
         both(
-            torch, lambda m, to=to: m.zeros(len(v), dtype=getattr(m, to)).copy_(m.tensor(v)), f"copy_ to {to}"
+            torch,
+            lambda m, to=to: m.zeros(len(v), dtype=getattr(m, to)).copy_(tensor(m, v)),
+            f"copy_ to {to}",
         )
-        both(torch, lambda m, to=to: m.tensor(v)[-4:-1].type(getattr(m, to)), f"type {to}")
+        both(torch, lambda m, to=to: tensor(m, v)[-4:-1].type(getattr(m, to)), f"type {to}")
 
 
 BINARY = {
@@ -195,15 +202,17 @@ def test_integers_match_torch(torch: ModuleType, op: str) -> None:
 @pytest.mark.parametrize("op", ["add", "eq", "cat", "where", "iadd", "setitem"])
 def test_pairs_of_dtypes_match_torch(torch: ModuleType, op: str) -> None:
     """Tensors with dimensions, and 0-dim ones beside them."""
-    small = {d: np.arange(8).astype(d) for d in DTYPES}
+    small = {d: as_dtype(np.arange(8), d) for d in DTYPES}
     for a, b in itertools.product(DTYPES, repeat=2):
         both(
-            torch, lambda m, a=a, b=b: BINARY[op](m, m.tensor(small[a]), m.tensor(small[b])), f"{op} {a} {b}"
+            torch,
+            lambda m, a=a, b=b: BINARY[op](m, tensor(m, small[a]), tensor(m, small[b])),
+            f"{op} {a} {b}",
         )
         if op in ("add", "eq", "iadd"):
             both(
                 torch,
-                lambda m, a=a, b=b: BINARY[op](m, m.tensor(small[a]), m.tensor(small[b])[3]),
+                lambda m, a=a, b=b: BINARY[op](m, tensor(m, small[a]), tensor(m, small[b])[3]),
                 f"{op} {a} 0-dim {b}",
             )
 
@@ -232,10 +241,11 @@ WITH_NUMBER = {
 @pytest.mark.oracle
 @pytest.mark.parametrize("op", WITH_NUMBER)
 def test_numbers_match_torch(torch: ModuleType, op: str) -> None:
-    """Which numbers wrap, which are refused, and which are rounded to float16 first."""
-    for name, number in itertools.product([*INTS, "float16"], NUMBERS):
-        data = np.array([0, 1, 2, 3, 5, 7, 100], name)
-        both(torch, lambda m, d=data, n=number: WITH_NUMBER[op](m, m.tensor(d), n), f"{op} {name} {number}")
+    """Which numbers wrap, which are refused, and which are rounded to 16 bits first."""
+    for name, number in itertools.product([*INTS, "float16", "bfloat16"], NUMBERS):
+        # Whole vectors of PyTorch's, whose scalar code rounds `alpha * x` to 16 bits.
+        data = as_dtype(np.array([0, 1, 2, 3, 5, 7, 100, 4] * 4), name)
+        both(torch, lambda m, d=data, n=number: WITH_NUMBER[op](m, tensor(m, d), n), f"{op} {name} {number}")
 
 
 @pytest.mark.oracle

@@ -170,6 +170,7 @@ def _softshrink(input, lambd):
 @stanza(
     name="hardshrink",
     settings=("lambd",),
+    rounds=("lambd",),
     method=False,
     exact=SAME,
     kernel=_only_floats("hardshrink_cpu"),

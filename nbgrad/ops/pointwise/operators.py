@@ -55,6 +55,7 @@ from nbgrad.ops.pointwise.comparisons import (
     node="AddBackward0",
     method=False,
     settings=("alpha",),
+    rounds=("alpha",),
     fits=("alpha",),
     vjp=lambda g, alpha: (g, g * alpha, None),
 )
@@ -67,6 +68,7 @@ def _add_scaled(input, other, alpha):
     node="SubBackward0",
     method=False,
     settings=("alpha",),
+    rounds=("alpha",),
     fits=("alpha",),
     vjp=lambda g, alpha: (g, -g * alpha, None),
     check=_no_bool_sub,
@@ -136,6 +138,7 @@ def _rsub_scaled(node: str) -> Any:
         node=node,
         method=False,
         settings=("alpha",),
+        rounds=("alpha",),
         vjp=lambda g, alpha: (-g * alpha, g, None),
         check=_no_bool_sub,
     )
