@@ -224,8 +224,9 @@ def _number_code(kind: str) -> str:
 
 def _value(text: str, operand: Operand, kind: str) -> str:
     """An element, or a number given by value, as the computing dtype."""
-    value = read(text, operand.code or _number_code(kind), kind, operand.logical)
-    lasts = operand.logical or operand.code in (operand.rounded, "b1", "u1", "i1")  # 8 bits are in all
+    code = _number_code(kind) if operand.step == "n" else operand.code
+    value = read(text, code, kind, operand.logical)
+    lasts = operand.logical or code in (operand.rounded, "b1", "u1", "i1")  # 8 bits are in all
     return value if lasts else rounded(value, operand.rounded)
 
 
