@@ -268,12 +268,12 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the GPU computes in bfloat16: there is no such dtype in this release.
+    """Whether there is a GPU: bfloat16 is stored in 16 bits, and computed in float32, on any.
 
     >>> torch.cuda.is_bf16_supported()
     False
     """
-    return False
+    return is_available()
 
 
 def is_tf32_supported() -> bool:

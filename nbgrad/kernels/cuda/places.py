@@ -9,6 +9,7 @@ from __future__ import annotations
 from nbgrad.base.source import Lines, text_of
 from nbgrad.base.tables import cached
 from nbgrad.kernels.cuda.own import Own, for_device
+from nbgrad.kernels.templates import computed
 
 RUN = 4096  # elements of a block
 _EACH = 16  # of a thread
@@ -44,7 +45,7 @@ def _counted(code: str) -> Lines:
 
 
 def _true(code: str) -> str:
-    return "(x[k] & 32767) != 0" if code == "f2" else "x[k] != 0"
+    return "(x[k] & 32767) != 0" if computed(code) != code else "x[k] != 0"
 
 
 def _made(title: str, head: str, body: Lines, codes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
