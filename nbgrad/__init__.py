@@ -192,10 +192,12 @@ if _typing.TYPE_CHECKING:
     from nbgrad import cpu as cpu
     from nbgrad import cuda as cuda
     from nbgrad import distributions as distributions
+    from nbgrad import library as library
     from nbgrad import optim as optim
     from nbgrad import overrides as overrides
     from nbgrad import profiler as profiler
     from nbgrad import serialization as serialization
+    from nbgrad import testing as testing
     from nbgrad.accelerator import get_device_module as get_device_module
     from nbgrad.as_torch import install as install
     from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
@@ -226,6 +228,7 @@ _later = {
     "get_float32_matmul_precision": "nbgrad.backends.cuda",
     "install": "nbgrad.as_torch",
     "is_deterministic_algorithms_warn_only_enabled": "nbgrad.utils.deterministic",
+    "library": "nbgrad.library",
     "load": "nbgrad.exchange.files",
     "optim": "nbgrad.optim",
     "overrides": "nbgrad.overrides",
@@ -234,6 +237,7 @@ _later = {
     "serialization": "nbgrad.serialization",
     "set_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "set_float32_matmul_precision": "nbgrad.backends.cuda",
+    "testing": "nbgrad.testing",
     "use_deterministic_algorithms": "nbgrad.utils.deterministic",
 }
 

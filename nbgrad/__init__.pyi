@@ -17,6 +17,7 @@ from nbgrad import cpu as cpu
 from nbgrad import cuda as cuda
 from nbgrad import distributions as distributions
 from nbgrad import func as func
+from nbgrad import library as library
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
 from nbgrad import optim as optim
@@ -26,6 +27,7 @@ from nbgrad import random as random
 from nbgrad import return_types as return_types
 from nbgrad import serialization as serialization
 from nbgrad import special as special
+from nbgrad import testing as testing
 from nbgrad import utils as utils
 from nbgrad.accelerator import get_device_module as get_device_module
 from nbgrad.as_torch import install as install

@@ -63,6 +63,11 @@ class _Disabled:
 disabled: Any = _Disabled()
 
 
+def dispatch_disabled(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """`__torch_dispatch__` of every class: calls are not handed to it."""
+    raise NotImplementedError("nbgrad hands no calls to __torch_dispatch__; override __torch_function__")
+
+
 class switched:
     """Within it, this thread asks only these, `ALL`, `MODES_ONLY` or `NOBODY`."""
 
@@ -125,6 +130,11 @@ def seen(args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[Any]:
 
 def note_instance(kind: type) -> None:
     """Who makes an instance of a subclass says so."""
+    if getattr(kind, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
+        raise NotImplementedError(
+            f"nbgrad has no __torch_dispatch__, which {kind.__name__} defines: there is no dispatcher below the functions; override "
+            "them by __torch_function__"
+        )
     if not armed.overriding and overrides(kind):
         armed.overriding = True
         arm()
@@ -658,5 +668,6 @@ def _torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: An
 
 _torch_function.__name__ = _torch_function.__qualname__ = "__torch_function__"
 Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
+Tensor.__torch_dispatch__ = staticmethod(dispatch_disabled)  # type: ignore[attr-defined]
 # What a tensor has, and does not make anew: it stays the object that it is.
 _KEPT = tuple([vars(Tensor)[name].__get__ for name in ("_base", "grad", "_grad")])

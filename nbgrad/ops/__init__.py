@@ -3,3 +3,16 @@
 From below: views, pointwise, reduce, index, arrange, host, order, linear, rows, make. Promises users PyTorch's values, gradients of every
 order, layouts and words for each name.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """`torch.ops.namespace.name`: operators by name."""
+    if name[:2] == "__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module("nbgrad._ops").space(name)
