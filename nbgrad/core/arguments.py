@@ -39,7 +39,7 @@ from nbgrad.core.signatures import (
     check,
     signatures,
 )
-from nbgrad.core.tensor import Tensor, requires
+from nbgrad.core.tensor import Tensor, hooks, requires
 from nbgrad.memory.backend import check_room
 from nbgrad.memory.storage import Spec
 from nbgrad.tape.modes import state
@@ -149,6 +149,9 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
     way = next((way for way in ways if way.refusal(args, kwargs) is None), None)
     if way is None:
         raise TypeError(f"{path}() does not take these arguments")
+    given_names = set(kwargs)
+    if kwargs.pop("pin_memory", False) and kwargs.get("out") is None:
+        function = _pinning(function)
     if way.hidden:
         way.warn(ways)
         kwargs |= zip([p.name for p in way.parameters], args)
@@ -156,9 +159,8 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
     elif way.spread and len(args) > 1 and not any([p.kind is p.VAR_POSITIONAL for p in every]):
         return function(*first[:at], args, **kwargs)
     has = [p.name for p in every]
-    # Where memory lies is the same for all tensors, so most functions have no names for it.
-    given_names = kwargs.keys()
-    kwargs = {name: v for name, v in kwargs.items() if name in has or name not in ("layout", "pin_memory")}
+    # How memory lies is the same for all tensors, so most functions have no name for it.
+    kwargs = {name: v for name, v in kwargs.items() if name in has or name != "layout"}
     named = {_own_name(name, ways, every[at:]): value for name, value in kwargs.items()}
     if any([p.kind is p.VAR_POSITIONAL and p.name in named for p in every]):
         args += tuple(
@@ -171,6 +173,15 @@ def anew(path: str, every: Sequence[Any], function: Callable[..., Any], given: M
     if named.keys() == given_names and len(args) + at == len(first):
         raise TypeError(_refused(ways, args, kwargs) or f"{ways[0].called}() is missing an argument")
     return function(*first[:at], *args, **named)
+
+
+def _pinning(make: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes the same in memory that is locked for copies to a GPU."""
+
+    def pinned(*args: Any, **kwargs: Any) -> Any:
+        return hooks.pinned(make(*args, **kwargs))
+
+    return pinned
 
 
 def _as_given(path: str, every: Sequence[Any], given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -952,6 +952,7 @@ class Hooks:
     detached: Callable[[Tensor], Tensor]
     laid_out: Callable[[Tensor, Any], Tensor]
     ones_like: Callable[[Tensor], Tensor]
+    pinned: Callable[[Tensor], Tensor]
     zeros: Callable[[Spec], Tensor]
 
 

@@ -14,6 +14,7 @@ from nbgrad.autograd import Function, grad
 from nbgrad.core.tensor import Tensor
 from nbgrad.cuda._gpus import placeholder, served
 from nbgrad.cuda.streams import Stream, StreamContext, current_stream
+from nbgrad.kernels.cuda.driver import CAPTURES
 from nbgrad.memory import gpu
 from nbgrad.memory.pool import Private
 from nbgrad.nn.modules.module import Module
@@ -39,7 +40,13 @@ class CUDAGraph:
         return made
 
     def capture_begin(self, pool: Private | None = None, capture_error_mode: str = "global") -> None:
-        """Record what the current stream is asked from now on, and do none of it; with `pool` in the memory of another graph."""
+        """Record what the current stream is asked from now on, and do none of it; with `pool` in the memory of another graph. What other
+        code of the process may ask CUDA for meanwhile is for `capture_error_mode` to say: of all threads ("global"), of this one
+        ("thread_local"), or nothing is refused ("relaxed")."""
+        if capture_error_mode not in CAPTURES:
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
+            )
         self._stream = current_stream()
         if self._stream.cuda_stream == 0:
             raise RuntimeError(
@@ -49,7 +56,7 @@ class CUDAGraph:
         self.reset()
         self._private = Private() if pool is None else pool
         serves = served(self._stream.device)
-        serves.driver.begin(self._stream.cuda_stream)
+        serves.driver.begin(self._stream.cuda_stream, CAPTURES.index(capture_error_mode))
         serves.pool.begin(self._stream.cuda_stream, self._private)
         self._recording = serves.recordings[self._stream.cuda_stream] = gpu.Recording(serves)
 

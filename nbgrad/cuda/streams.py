@@ -109,6 +109,8 @@ class Stream:
 
 
 def _stream(kind: type[Stream], index: int, handle: int, priority: int = 0) -> Stream:
+    if handle:
+        gpu.part()
     made = object.__new__(kind)
     made.device, made.cuda_stream, made.priority = _device("cuda", index), handle, priority
     return made

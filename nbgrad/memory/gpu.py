@@ -21,7 +21,7 @@ from nbgrad.base.tables import Table
 from nbgrad.kernels import faults
 from nbgrad.kernels.cuda import probe
 from nbgrad.kernels.cuda.driver import AcceleratorError, Device
-from nbgrad.kernels.cuda.launch import Kernel, Launch, launcher, streams
+from nbgrad.kernels.cuda.launch import Kernel, Launch, Streams, launcher, streams
 from nbgrad.memory import dtypes, philox
 from nbgrad.memory.device import device, gpus
 from nbgrad.memory.pool import Pool
@@ -197,16 +197,16 @@ class CUDA:
         return int(buffer.address)
 
     def constants(self, numbers: Sequence[int]) -> Buffer:
-        """Uploaded once, as long as somebody has them."""
+        """Uploaded once, as long as somebody has them; where there are several streams, for all of them."""
         key = tuple(numbers)
         found = self._constants.get(key)
         if found is None:
-            make = self.beside if self.pool.captures(streams.current) else self.from_host
+            make = self.beside if streams.several else self.from_host
             found = self._constants[key] = make(np.array(key, np.int64).view(_bytes))
         return found
 
     def beside(self, array: Any) -> Buffer:
-        """On the default stream, done when this returns: a graph begins with what was there before."""
+        """On the default stream, done when this returns: for other streams, and a graph, which begins with what was there before."""
         captured, streams.current = streams.current, 0
         try:
             made = self.from_host(array)
@@ -355,6 +355,14 @@ _starting: Final = threading.Lock()
 def started() -> bool:
     """Whether a device is in use."""
     return bool(_served)
+
+
+def part() -> None:
+    """There is another stream than the default one: what was made for all on that is done."""
+    if not streams.several:
+        for serves in list(_served.values()):
+            serves.driver.synchronize(0)
+        Streams.several = True
 
 
 def capturing() -> bool:

@@ -22,6 +22,11 @@ def _sizes(input: Tensor, grid: Tensor) -> str:
 
 
 def _check(input: Tensor, grid: Tensor, mode: int) -> None:
+    if input._spec.device is not grid._spec.device:
+        raise RuntimeError(
+            f"grid_sampler(): expected input and grid to be on same device, but input is on {input._spec.device} and grid is on "
+            f"{grid._spec.device}"
+        )
     if input.shape[0] != grid.shape[0]:
         raise RuntimeError(
             f"grid_sampler(): expected grid and input to have same batch size, {_sizes(input, grid)}"

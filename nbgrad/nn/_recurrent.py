@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.memory import dtypes
+from nbgrad.memory import backend, dtypes
 from nbgrad.memory.layout import Ints
 from nbgrad.nn._dropouts import dropout as _dropout
 from nbgrad.ops.sequence import recurrent
@@ -118,6 +118,13 @@ def through(
     """All layers, of the steps' rows one below the other: the outputs (shaped in steps and rows of those, if `shape` says so), and the
     last states of each layer and direction."""
     params, has_biases, count = given["params"], given["has_biases"], given["num_layers"]
+    for what, tensors in (("hidden", hx), ("parameter", params)):
+        for t in tensors:
+            if t._spec.device is not x._spec.device:
+                raise RuntimeError(
+                    f"Input and {what} tensors are not at the same device, found input tensor at {x._spec.device} and {what} tensor at "
+                    f"{t._spec.device}"
+                )
     ways = 2 if given["bidirectional"] else 1
     weights = _weights(kind, params, has_biases, len(hx) > 1 and hx[0].shape[2] != hx[1].shape[2])
     if any(h.ndim != 3 or h.shape[0] < count * ways for h in hx):
@@ -158,6 +165,7 @@ def _judged(kind: str, tensors: list[Any], starts: Ints) -> list[Any]:
     """Operands that the kernels can read: of one floating dtype, of sizes that fit."""
     input, h, c, w_ih, w_hh, b_ih, b_hh, w_hr = tensors
     given = [t for t in tensors if t is not None]
+    backend.same([t._spec.device for t in given])
     for t in given[1:]:
         if t.dtype is not input.dtype:
             names = (input.dtype.scalar_name, t.dtype.scalar_name)

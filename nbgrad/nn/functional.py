@@ -58,7 +58,7 @@ from nbgrad.ops.pointwise.activations import (
 from nbgrad.ops.pointwise.functions import sigmoid, tanh
 from nbgrad.ops.reduce.extremes import argmax
 from nbgrad.ops.rows import softmax as rows
-from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.copy import to_dtype, zeros
 from nbgrad.ops.views.shape import unsqueeze
 from nbgrad.ops.windows.columns import fold, unfold
 from nbgrad.ops.windows.convolutions import (
@@ -333,6 +333,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             num_classes = int(classes.max()) + 1
         elif classes.size and classes.max() >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
+    if tensor.is_cuda:  # whose writes tell of a class that is none
+        none = zeros(tensor._spec.plain.like((*tensor.shape, num_classes)))
+        return none.scatter_(-1, unsqueeze(tensor, -1), 1)
     places = counted.arange(num_classes, device=tensor.device)
     return to_dtype(e.eq(unsqueeze(tensor, -1), places), dtypes.int64)
 

@@ -58,11 +58,14 @@ static int wait(void) { int e = null_fault; null_counts[WAITS]++; null_fault = 0
 static int stream_new(P *s, unsigned f, int p) { *s = calloc(1, sizeof(Stream)); return 0; }
 static int stream_plain(P *s, unsigned f) { return stream_new(s, f, 0); }
 static int stream_end(P s) { free(s); return 0; }
-static int stream_wait(P s) { return of(s)->capturing ? 900 : wait(); }
-static int capture(P s, int mode) { of(s)->capturing = 1; of(s)->launches = 0; return 0; }
+static int watched = 2; /* the strictest mode of a capture: who is not relaxed may not do what might disturb it */
+static __thread int mode = 0;
+static int stream_wait(P s) { return of(s)->capturing || (watched < 2 && mode < 2) ? 900 : wait(); }
+static int capture(P s, int m) { of(s)->capturing = 1; of(s)->launches = 0; watched = m; return 0; }
+static int exchange(int *m) { int was = mode; mode = *m; *m = was; return 0; }
 static int captured(P s, P *g) {
     Graph *made = *g = malloc(sizeof *made);
-    made->launches = of(s)->launches; of(s)->capturing = 0;
+    made->launches = of(s)->launches; of(s)->capturing = 0; watched = 2;
     return 0;
 }
 static int capturing(P s, int *status) { *status = of(s)->capturing; return 0; }
@@ -79,6 +82,7 @@ static int event_elapsed(float *ms, P a, P b) {
     return 0;
 }
 static int take(P *p, size_t n) {
+    if (watched < 2 && mode < 2) return 900;
     if (null_counts[BYTES] + (int64_t)n > null_limit || !(*p = aligned_alloc(512, (n + 511) / 512 * 512))) return 2;
     null_counts[ALLOCATIONS]++; null_counts[BYTES] += malloc_usable_size(*p);
     return 0;
@@ -97,7 +101,7 @@ static int upload(P to, P from, size_t n, P s) { return moved(UPLOADS, to, from,
 static int download(P to, P from, size_t n, P s) { return moved(DOWNLOADS, to, from, n); }
 static int copy(P to, P from, size_t n, P s) { return moved(COPIES, to, from, n); }
 static int fill(P to, unsigned char v, size_t n, P s) { null_counts[FILLS]++; memset(to, v, n); return 0; }
-static int library(P *l, P code, P a, P b, unsigned c, P d, P e, unsigned f) { *l = malloc(1); return 0; }
+static int library(P *l, P code, P a, P b, unsigned c, P d, P e, unsigned f) { *l = malloc(1); return watched < 2 && mode < 2 ? 900 : 0; }
 static int kernel(P *k, P l, const char *n) { *k = malloc(1); return 0; }
 static int same(P *f, P k) { *f = k; return 0; }
 static int kernel_attribute(int *v, int a, P k, int d) { *v = 0; return 0; }
@@ -124,7 +128,7 @@ static const struct { const char *name; P function; } known[] = {
     IS(CtxGetDevice, device_of), IS(CtxGetStreamPriorityRange, priorities), IS(CtxSynchronize, wait),
     IS(StreamCreate, stream_plain), IS(StreamCreateWithPriority, stream_new), IS(StreamDestroy, stream_end), IS(StreamSynchronize, stream_wait),
     IS(StreamQuery, yes), IS(StreamWaitEvent, yes), IS(StreamBeginCapture, capture), IS(StreamEndCapture, captured),
-    IS(StreamIsCapturing, capturing), IS(StreamGetCaptureInfo, capture_info), IS(GraphInstantiate, instantiate), IS(GraphInstantiateWithFlags, instantiate), IS(GraphLaunch, replay),
+    IS(StreamIsCapturing, capturing), IS(ThreadExchangeStreamCaptureMode, exchange), IS(StreamGetCaptureInfo, capture_info), IS(GraphInstantiate, instantiate), IS(GraphInstantiateWithFlags, instantiate), IS(GraphLaunch, replay),
     IS(GraphDestroy, graph_end), IS(GraphExecDestroy, graph_end), IS(EventCreate, event_new), IS(EventDestroy, event_end),
     IS(EventRecord, event_record), IS(EventQuery, yes), IS(EventSynchronize, wait), IS(EventElapsedTime, event_elapsed),
     IS(MemAlloc, take), IS(MemAllocAsync, take_async), IS(MemAllocFromPoolAsync, take_from), IS(MemFree, drop), IS(MemFreeAsync, drop_async),

@@ -38,7 +38,7 @@ def listed(file: str) -> list[str]:
 
 
 def test_programs() -> None:
-    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long")]
+    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long", "mixed")]
     run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", *files)
 
 

@@ -100,6 +100,7 @@ first.wait_event(end)
 end.synchronize()
 assert end.query() and side.query() and begin.elapsed_time(end) >= 0
 z = y + 1
+y.record_stream(first)
 del x, y
 side.synchronize()
 assert z.sum().item() == 3000
@@ -160,6 +161,52 @@ for part, numbers in loader:
 """,
             emulate=emulate,
         )
+
+
+def test_streams_wait_for_what_they_are_told_to() -> None:
+    """Nothing of another stream's is done: who does not wait reads poison. What plans have uploaded is there for all."""
+    run(
+        "-c",
+        BEGIN
+        + """
+side, event = cuda.Stream(), cuda.Event()
+x = torch.arange(6.0).reshape(2, 3).cuda()
+with cuda.stream(side):
+    early = x + 1
+side.synchronize()
+assert early.isnan().all(), "it was done before it was asked for"
+y = x.t() * 2
+event.record()
+with cuda.stream(side):
+    event.wait()
+    late, other = x.t() * y, y.flip(0)
+    mark = side.record_event()
+side.synchronize()
+want = torch.arange(6.0).reshape(2, 3).t()
+with cuda.stream(side):
+    assert torch.equal(late.cpu(), want * want * 2) and torch.equal(other.cpu(), (want * 2).flip(0))
+    z = late.sum()
+cuda.current_stream().wait_stream(side)
+w = z + 1
+assert w.item() == 2 * (0 + 1 + 4 + 9 + 16 + 25) + 1 and mark.query()
+a, b = cuda.Stream(), cuda.Stream()
+with cuda.stream(a):
+    kept = torch.ones(3000, device="cuda") * 3
+    there = a.record_event()
+with cuda.stream(b):
+    b.wait_event(there)
+    doubled = kept * 2
+    kept.record_stream(b)
+    del kept
+with cuda.stream(a):
+    more = torch.zeros(3000, device="cuda")
+b.synchronize()
+with cuda.stream(b):
+    assert doubled.sum().item() == 18000
+cuda.synchronize()
+""",
+        emulate="deferred",
+    )
 
 
 def test_generators() -> None:

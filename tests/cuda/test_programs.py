@@ -302,8 +302,8 @@ def test_what_has_no_shape_yet_goes_there() -> None:
 
 def test_memory_of_the_host_is_refused_by_kernels() -> None:
     with pytest.raises(RuntimeError, match="at least two devices, cuda:0 and cpu!"):
-        T.nn.functional.grid_sample(
-            T.ones(1, 1, 2, 2, device="cuda"), T.zeros(1, 2, 2, 2), align_corners=False
+        T.ones(3, device="cuda")._spec.backend.launch(2, "", 3)(
+            None, 3, T.ones(3, device="cuda")._buf, np.ones(3)
         )
 
 
@@ -316,3 +316,43 @@ def test_a_step_without_capturable_is_captured() -> None:
         optimizer.step()
     graph.replay()
     assert T.allclose(layer.weight.detach(), before - 0.5)
+
+
+@pytest.mark.parametrize("classes", [[0, 3], [-1, 0]])
+def test_a_class_that_is_none_is_told_to_who_waits(classes: list[int]) -> None:
+    index = T.tensor(classes, device="cuda")
+    assert T.nn.functional.one_hot(index.clamp(0, 2), 3).sum().item() == 2
+    found = T.nn.functional.one_hot(index, 3)
+    with pytest.raises(RuntimeError, match="is out of bounds for dimension 1 with size 3"):
+        found.cpu()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **more: T.zeros(2, 3, **more),
+        lambda **more: T.empty((2,), requires_grad=True, **more),
+        lambda **more: T.tensor([1.0, 2.0], **more),
+        lambda **more: T.full((2,), 1.5, **more),
+        lambda **more: T.randn(3, **more),
+        lambda **more: T.arange(3, **more),
+        lambda **more: T.zeros_like(T.ones(2), **more),
+        lambda **more: T.ones(2).new_zeros(3, **more),
+        lambda **more: T.normal(0.0, 1.0, (2,), **more),
+    ],
+)
+def test_factories_pin(make: Callable[..., Any]) -> None:
+    made = make(pin_memory=True)
+    assert made.is_pinned() and made.is_leaf and not make(pin_memory=False).is_pinned()
+    assert made.requires_grad == make().requires_grad and made.stride() == make().stride()
+
+
+def test_only_the_hosts_memory_is_pinned() -> None:
+    with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+        T.zeros(2, device="cuda", pin_memory=True)
+    assert T.zeros(2, device="meta", pin_memory=True).is_meta
+
+
+def test_a_capture_knows_three_modes() -> None:
+    with pytest.raises(RuntimeError, match="Unknown capture error mode"), T.cuda.stream(T.cuda.Stream()):
+        T.cuda.CUDAGraph().capture_begin(capture_error_mode="odd")

@@ -12,6 +12,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 THREADS = 256  # of every block
+CAPTURES = (
+    "global",
+    "thread_local",
+    "relaxed",
+)  # whose calls may not disturb one: all threads', its own, nobody's
 
 
 class OutOfMemoryError(RuntimeError):
@@ -134,8 +139,8 @@ class Device(Driver, Protocol):
 
     # work that is written down, to be done again and again
 
-    def begin(self, stream: int) -> None:
-        """Write down what a stream is asked from now on, and do none of it."""
+    def begin(self, stream: int, mode: int) -> None:
+        """Write down what a stream is asked from now on, and do none of it; `mode` is one of CAPTURES, by its place."""
 
     def end(self, stream: int) -> Any: ...
 

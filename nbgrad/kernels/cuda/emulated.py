@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nbgrad.kernels import build, launch
 from nbgrad.kernels.cuda.emulate import emulated
-from nbgrad.kernels.cuda.prompt import Prompt, Work
+from nbgrad.kernels.cuda.prompt import Mark, Prompt, Work
 
 GUARD: Final = 64  # bytes before a block and behind it
 POISON: Final = 0xFF  # of floats a NaN, of integers -1
@@ -77,7 +79,7 @@ class Emulated(Prompt):
         self.refuse_captured(stream)
         self.uploads += 1
         kept = array.copy()
-        self.do(lambda: ctypes.memmove(to, _address(kept), kept.nbytes))
+        self.do(lambda: ctypes.memmove(to, _address(kept), kept.nbytes), stream)
 
     def send(self, to: int, array: Any, stream: int) -> None:
         self.uploads += 1
@@ -99,24 +101,61 @@ class Emulated(Prompt):
             raise RuntimeError(f"emulated CUDA: {fault}")
 
 
+class _Turn:
+    """A place in a stream's queue, and whether it was come to."""
+
+    def __init__(self, stream: int) -> None:
+        self.stream, self.done = stream, False
+
+    def come(self, mark: Mark) -> None:
+        mark.at, self.done = time.perf_counter(), True
+
+
 class Deferred(Emulated):
-    """What is asked of it waits in one queue."""
+    """What is asked of it waits in a queue for each stream, and nothing of another's is done but what it holds for."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._queue: deque[Work] = deque()
+        self._queues: dict[int, deque[Work]] = {}
+        self._turns: WeakKeyDictionary[Mark, _Turn] = WeakKeyDictionary()
         self._working = threading.RLock()
 
     def free(self, address: int, nbytes: int, stream: int) -> None:
-        self._queue.append(lambda: Emulated.free(self, address, nbytes, stream))
+        self.do(lambda: Emulated.free(self, address, nbytes, stream), stream)
 
-    def do(self, work: Work) -> None:
-        self._queue.append(work)
+    def do(self, work: Work, stream: int) -> None:
+        self._queues.setdefault(stream, deque()).append(work)
+
+    def record(self, event: Mark, stream: int) -> None:
+        turn = self._turns[event] = _Turn(stream)
+        self.do(lambda: turn.come(event), stream)
+
+    def hold(self, stream: int, event: Mark) -> None:
+        if (turn := self._turns.get(event)) is not None:
+            self.do(lambda: self._come_to(turn), stream)
+
+    def passed(self, event: Mark) -> bool:
+        self.wait_for(event)
+        return True
+
+    def wait_for(self, event: Mark) -> None:
+        if (turn := self._turns.get(event)) is not None:
+            self._come_to(turn)
+
+    def elapsed(self, first: Mark, last: Mark) -> float:
+        self.wait_for(last)
+        return super().elapsed(first, last)
+
+    def _come_to(self, turn: _Turn) -> None:
+        with self._working:
+            queue = self._queues.get(turn.stream, deque())
+            while queue and not turn.done:
+                queue.popleft()()
 
     def synchronize(self, stream: int | None) -> None:
         with self._working:
-            while self._queue:
-                self._queue.popleft()()
+            for each in list(self._queues) if stream is None else [stream]:
+                self._come_to(_Turn(each))
         super().synchronize(stream)
 
 

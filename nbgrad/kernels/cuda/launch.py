@@ -67,6 +67,7 @@ class Streams(threading.local):
 
     current = 0
     others: dict[int, int]
+    several = False  # whether there is one but the default one
 
     def __init__(self) -> None:
         self.others = {}

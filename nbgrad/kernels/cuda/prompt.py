@@ -62,11 +62,11 @@ class Prompt:
         """Do it, or while the stream is captured write it down."""
         captured = self._captured.get(stream) if self._captured else None
         if captured is None:
-            self.do(work)
+            self.do(work, stream)
         else:
             captured.append(work)
 
-    def do(self, work: Work) -> None:
+    def do(self, work: Work, stream: int) -> None:
         work()
 
     def stream(self, priority: int) -> int:
@@ -98,7 +98,7 @@ class Prompt:
     def elapsed(self, first: Mark, last: Mark) -> float:
         return (last.at - first.at) * 1e3
 
-    def begin(self, stream: int) -> None:
+    def begin(self, stream: int, mode: int) -> None:
         self._captured[stream] = []
 
     def end(self, stream: int) -> list[Work]:

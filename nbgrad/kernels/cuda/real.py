@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +17,11 @@ import numpy as np
 from nbgrad.base.tables import Table
 from nbgrad.kernels.cuda import probe
 from nbgrad.kernels.cuda.cubins import cubin
-from nbgrad.kernels.cuda.driver import THREADS, AcceleratorError, Properties
+from nbgrad.kernels.cuda.driver import CAPTURES, THREADS, AcceleratorError, Properties
 
 _NO_ROOM: Final = 2  # CUDA's numbers of errors
 _NOT_READY: Final = 600
-_RELAXED: Final = 2  # of captures: other streams may be asked what they like meanwhile
+_RELAXED: Final = CAPTURES.index("relaxed")
 _NONBLOCKING: Final = 1
 _NO_TIMES: Final = 2
 _PORTABLE: Final = 1  # memory of the host that is pinned for all devices
@@ -35,6 +36,9 @@ class _Here(threading.local):
 
 
 _here = _Here()
+
+
+_watched: Final[set[int]] = set()  # streams whose capture forbids others what might disturb it
 
 
 def _in_child() -> None:
@@ -74,6 +78,7 @@ class Real:
         self._told = False
         self.uploads = self.downloads = 0
         self._pinned: dict[int, int] = {}
+        self._modes = [driver.CUstreamCaptureMode(mode) for mode in range(len(CAPTURES))]
         self._device = core.Device(index)
         self._enter()
         self._run = core.launch
@@ -105,7 +110,19 @@ class Real:
     def _call(self, name: str, *args: Any) -> Any:
         if _here.device is not self:
             self._enter()
-        return self._ask(getattr(self._cuda, name)(*args))
+        if not _watched:
+            return self._ask(getattr(self._cuda, name)(*args))
+        with self._unwatched():
+            return self._ask(getattr(self._cuda, name)(*args))
+
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """Calls of ours, which disturb no capture, while one watches over those of a thread or of all."""
+        before = self._ask(self._cuda.cuThreadExchangeStreamCaptureMode(self._modes[_RELAXED]))
+        try:
+            yield
+        finally:
+            self._cuda.cuThreadExchangeStreamCaptureMode(before)
 
     def _failure(self, error: int) -> Exception:
         text = self._text(error)
@@ -183,8 +200,9 @@ class Real:
         entry, code = cubin(name, source, params, self.capability)
         if _here.device is not self:
             self._enter()
-        kernel = self._core.ObjectCode.from_cubin(code, name=name).get_kernel(entry)
-        self._ask(self._cuda.cuKernelGetFunction(kernel.handle))  # now, as a capture must not wait for it
+        with self._unwatched() if _watched else nullcontext():
+            kernel = self._core.ObjectCode.from_cubin(code, name=name).get_kernel(entry)
+            self._ask(self._cuda.cuKernelGetFunction(kernel.handle))  # now, as a capture must not wait for it
         self._names[kernel] = name
         return kernel
 
@@ -228,7 +246,8 @@ class Real:
     def _ready(self, name: str, *args: Any) -> bool:
         if _here.device is not self:
             self._enter()
-        answer = getattr(self._cuda, name)(*args)
+        with self._unwatched() if _watched else nullcontext():
+            answer = getattr(self._cuda, name)(*args)
         return int(answer[0]) != _NOT_READY and self._ask(answer) is None
 
     def event(self, timing: bool) -> Any:
@@ -251,10 +270,13 @@ class Real:
 
     # work that is written down
 
-    def begin(self, stream: int) -> None:
-        self._call("cuStreamBeginCapture", stream, self._cuda.CUstreamCaptureMode(_RELAXED))
+    def begin(self, stream: int, mode: int) -> None:
+        self._call("cuStreamBeginCapture", stream, self._modes[mode])
+        if mode != _RELAXED:
+            _watched.add(stream)
 
     def end(self, stream: int) -> Any:
+        _watched.discard(stream)
         graph = self._call("cuStreamEndCapture", stream)
         made = _Owned(self._cuda.cuGraphExecDestroy, self._call("cuGraphInstantiate", graph, 0))
         self._call("cuGraphDestroy", graph)

@@ -248,7 +248,12 @@ def block_diag(*tensors: Tensor) -> Tensor:
     _checked("block_diag", tensors)
     if not tensors:
         return zeros(spec(dtypes.get_default_dtype(), (1, 0), None, cpu))
+    first = tensors[0]._spec.device
     for k, t in enumerate(tensors):
+        if t._spec.device is not first:
+            raise RuntimeError(
+                f"Input tensors must all be on the same device. Input 0 is on device {first} and input {k} is on device {t._spec.device}."
+            )
         if t.ndim > 2:
             raise RuntimeError(
                 f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {t.ndim} dimensions"

@@ -15,7 +15,7 @@ from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
 from nbgrad.kernels.cpu import triangle as _kernels
 from nbgrad.kernels.launch import FEW
-from nbgrad.memory import dtypes, layout
+from nbgrad.memory import backend, dtypes, layout
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.index.place import SIZES, _index_select, _of_array, _read, along
@@ -304,6 +304,8 @@ def repeat_interleave(
     if not input.ndim and isinstance(repeats, Tensor):
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     n = tuple(input.shape)[d] if input.ndim else 1
+    if isinstance(repeats, Tensor):
+        backend.same((input._spec.device, repeats._spec.device))
     times = repeats._host().reshape(-1) if isinstance(repeats, Tensor) else np.array([repeats])
     if times.dtype.kind not in "i":
         raise RuntimeError("repeats has to be Long or Int tensor")

@@ -255,6 +255,8 @@ def _grid(listed: Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
         if t.dtype is not listed[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        if t._spec.device is not listed[0]._spec.device:
+            raise RuntimeError("meshgrid expects all tensors to have the same device")
     if indexing not in ("xy", "ij"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     order = list(range(len(listed)))  # which dimension each varies along: its own inverse

@@ -243,6 +243,22 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return made.copy_(self)
 
 
+def in_pinned(t: Tensor) -> Tensor:
+    """What was just made, as a factory is asked for it by `pin_memory=True`."""
+    if t.is_meta:
+        return t
+    if t.is_cuda:
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    if not gpu.device_count():
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
+        )
+    return pin_memory(t.detach()).requires_grad_(t.requires_grad)
+
+
+hooks.pinned = in_pinned
+
+
 @method
 def record_stream(self: Tensor, s: Any) -> None:
     """Keep the memory, when nobody has the tensor any more, until `s`, a queue of a GPU's work, has done what it was asked.

@@ -40,12 +40,14 @@ def _new(name: str, function: Any) -> None:
         dtype: Any = None,
         device: Any = None,
         requires_grad: bool = False,
+        pin_memory: bool = False,
         **rest: Any,
     ) -> Tensor:
         t = function(
             *args, dtype=self.dtype if dtype is None else dtype, device=_beside(self, device), **rest
         )
-        return _finish(_own(self, t), requires_grad)
+        t = _own(self, t)
+        return _finish(_core.hooks.pinned(t) if pin_memory else t, requires_grad)
 
     new_one.__name__ = f"new_{name}"
     words = "in the dtype and on the device of this tensor, unless `dtype` or `device` says another."

@@ -318,9 +318,7 @@ def _of_an_array(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 @partial(before_guard, _of_an_array)
-def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
-) -> Tensor:
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: a number, nested sequences of numbers, or an array. `dtype` is int64, bool or the default dtype,
     as the numbers are, unless given; an array's is kept. With `requires_grad` it is a leaf for which a gradient is found.
 

@@ -281,7 +281,6 @@ def of_sizes(
             device: Any = None,
             requires_grad: bool = False,
             layout: Any = None,
-            pin_memory: bool = False,
         ) -> Tensor:
             if out is not None:
                 dtype = _of_out(name, out, dtype)
@@ -310,7 +309,6 @@ def of_draws(
             device: Any = None,
             requires_grad: bool = False,
             layout: Any = None,
-            pin_memory: bool = False,
         ) -> Tensor:
             size = sizes if size is None else (size,)
             if out is not None:

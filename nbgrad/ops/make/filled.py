@@ -42,7 +42,6 @@ def empty(
     device: Any = None,
     requires_grad: bool = False,
     layout: Any = None,
-    pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """A tensor of these sizes, given one by one or as a sequence, whose values are whatever memory holds. `dtype` is the default one unless
@@ -72,7 +71,6 @@ def empty_strided(
     dtype: Any = None,
     layout: Any = None,
     device: Any = None,
-    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of sizes `size` without values, whose elements lie `stride` elements apart along each dimension.
@@ -159,7 +157,6 @@ def full(
     device: Any = None,
     requires_grad: bool = False,
     layout: Any = None,
-    pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of sizes `size`, filled with `fill_value`, whose kind decides the `dtype` unless one is given: int64, bool or the default
     dtype.

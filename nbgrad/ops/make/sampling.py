@@ -14,7 +14,7 @@ import numpy as np
 from nbgrad.base.tables import cached
 from nbgrad.core.arguments import unset
 from nbgrad.core.op import Op
-from nbgrad.core.tensor import Tensor, empty, requires
+from nbgrad.core.tensor import Tensor, empty, hooks, requires
 from nbgrad.core.writes import check_write
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import method, stanza
@@ -354,7 +354,8 @@ def normal(
             normal_(out, mean, std, generator=generator), more.get("requires_grad", False)
         )
     if size is not None:
-        t = filled.empty(size, **{k: v for k, v in more.items() if k != "requires_grad"})
+        t = filled.empty(size, **{k: v for k, v in more.items() if k not in ("requires_grad", "pin_memory")})
+        t = hooks.pinned(t) if more.get("pin_memory") else t
         normal_(t, mean, std, generator=generator)
         got = t.requires_grad_(bool(more.get("requires_grad", False)))
     else:

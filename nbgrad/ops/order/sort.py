@@ -455,6 +455,8 @@ def _quantile(
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if q._spec.dtype is not d:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if q._spec.device is not input._spec.device:
+        raise RuntimeError(f"{name}() q tensor must be on the same device as the input tensor")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
