@@ -97,6 +97,24 @@ def test_other_vectors(bits: int | None, hidden: int, monkeypatch: pytest.Monkey
         assert_same(*by, kind, 10.0)
 
 
+@pytest.mark.parametrize("way", ["ends", "projected"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_gradients_nothing_is_kept(kind: str, way: str) -> None:
+    sizes, hidden, projected = WAYS[way]
+    if projected and kind != "lstm":
+        return
+    tensors = operands(kind, sum(sizes), sizes[0], hidden, projected)
+    how = {"kind": kind, "starts": starts(sizes), "reverse": False, "shape": ()}
+    with T.no_grad():
+        got = recurrent.layer(tensors, kind, starts(sizes), False)
+        *made, _, more, before, _ = recurrent._unkept(*tensors, **how)
+    assert more.numel() == before.numel() == 0
+    want = recurrent.layer(tensors, kind, starts(sizes), False)
+    assert want[0].requires_grad
+    for a, b, c in zip(got, made, want, strict=True):
+        assert T.equal(a, b) and T.equal(a, c)
+
+
 def test_each_machine_has_the_tiles_that_kernels_name() -> None:
     for bits, code in itertools.product((128, 256, 512), ("f4", "f8")):
         source, _ = loops.backward("lstm", code, bits, 8, True)

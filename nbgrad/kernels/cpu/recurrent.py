@@ -312,13 +312,14 @@ def _blocks(length: str, width: int, lines: Lines) -> Lines:
 
 
 @cached(64)
-def forward(name: str, code: str, bits: int, piece: int, projected: bool) -> Code:
-    """Writes the outputs of all steps, the last states, and what `backward` reads: the x become the gates, and beside each output stands
-    the state before it. Where it is `projected`, the state is another product, `r`, of what the cell gives."""
+def forward(name: str, code: str, bits: int, piece: int, projected: bool, kept: bool = True) -> Code:
+    """Writes the outputs of all steps, the last states, and, if that is `kept`, what `backward` reads: the x become the gates, and beside
+    each output stands the state before it. Where it is `projected`, the state is another product, `r`, of what the cell gives."""
     cell = cells()[name]
     w, gates, more = _Writer(cell, code, bits, piece), len(cell.gates), len(cell.more)
     hidden = "o_m[(row + i) * n + at + j]" if projected else "o_y[(row + i) * m + at + j]"
     exprs = {f"g{k}": e for k, e in enumerate(cell.gates)} | {f"e{k}": e for k, e in enumerate(cell.more)}
+    exprs = exprs if kept else {}
     stored = {f"g{k}": f"o_gates[((row + i) * {gates} + {k}) * n + at + j]" for k in range(gates)}
     places = {f"x{k}": stored[f"g{k}"] for k in range(gates)}
     places |= {"h": "o_h[(begin + i) * m + at + j]", "c": "o_c[(begin + i) * n + at + j]"}
@@ -331,7 +332,7 @@ def forward(name: str, code: str, bits: int, piece: int, projected: bool) -> Cod
         block += w.moved([(f"s{k}[j]", f"b[{k} * n + at + j]") for k in range(gates)])
     block += ["for i in range(count):", w.units(exprs, places, stored)]
     step = [
-        *_rows("o_prev", "o_h[begin * m + k]", "m", "row", "count"),
+        *(_rows("o_prev", "o_h[begin * m + k]", "m", "row", "count") if kept else []),
         "panel = 0",
         *_blocks("n", w.width, block),
     ]
@@ -345,7 +346,11 @@ def forward(name: str, code: str, bits: int, piece: int, projected: bool) -> Cod
     start = _rows("o_h", "h[begin * m + k]", "m")
     start += _rows("o_c", "c[begin * n + k]", "n") if cell.carried is not None else []
     pointers = ["o_y", "o_h", "o_c", "o_gates", "o_more", "o_prev", "o_m", "h", "c", "w", "b", "r"]
-    return w.source("all steps", pointers, _stepping(False, piece, start, step))
+    return w.source(
+        "all steps" + ", of which nothing is kept" * (not kept),
+        pointers,
+        _stepping(False, piece, start, step),
+    )
 
 
 @cached(64)

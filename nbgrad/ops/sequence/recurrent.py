@@ -63,7 +63,15 @@ class _Plan:
     """All that a layer's launches need and that does not depend on values."""
 
     def __init__(
-        self, kind: str, h: Spec, w_hh: Spec, w_hr: Spec | None, starts: Ints, reverse: bool, shape: Ints
+        self,
+        kind: str,
+        h: Spec,
+        w_hh: Spec,
+        w_hr: Spec | None,
+        starts: Ints,
+        reverse: bool,
+        shape: Ints,
+        kept: bool,
     ) -> None:
         code, backend = h.dtype.code, h.backend
         cell, gates = loops.cells()[kind], w_hh.shape[0]
@@ -75,7 +83,9 @@ class _Plan:
         self.before, self.state = h.like((rows, length), None), h.dense()
         self.outputs = h.like((*shape, length), None) if shape else self.before
         self.carried = none if cell.carried is None else h.like((batch, units), None)
-        self.gates, self.more = (h.like((rows, k), None) for k in (gates, len(cell.more) * units))
+        self.gates = h.like((rows, gates), None)
+        self.more = h.like((rows, len(cell.more) * units), None) if kept else none
+        self.states = self.before if kept else none
         self.hidden = none if w_hr is None else h.like((rows, units), None)
         self.arrived = none if w_hr is None else self.before
         self.meta = backend.constants([len(starts) - 1, batch, units, length, reverse, *starts])
@@ -83,14 +93,16 @@ class _Plan:
         self.pieces = -(-batch // piece)
         work = rows * gates * length if batch else 0
         bits = vector_bits(backend) or 0
-        made = [f(kind, code, bits, piece, w_hr is not None) for f in (loops.forward, loops.backward)]
-        self.address, self.back_address = [
-            backend.kernel(
-                f"{kind}{'_projected' * (w_hr is not None)}{name}_{code}", *m, contract=True
-            ).address
-            for name, m in zip(("", "_backward"), made)
-        ]
-        self.launch, self.back_launch = (backend.launch(len(codes) - 2, "", work) for _, codes in made)
+        name = kind + "_projected" * (w_hr is not None)
+
+        def made(name: str, source: str, codes: tuple[str, ...]) -> tuple[Run, int]:
+            kernel = backend.kernel(f"{name}_{code}", source, codes, contract=True)
+            return backend.launch(len(codes) - 2, "", work), kernel.address
+
+        how = kind, code, bits, piece, w_hr is not None
+        self.launch, self.address = made(name, *loops.forward(*how, kept))
+        if kept:
+            self.back_launch, self.back_address = made(f"{name}_backward", *loops.backward(*how))
         down, along = w_hh.strides
         self.weights = _panels(w_hh, len(cell.gates), units, length, along, down)
         self.weights_back = _panels(w_hh, 1, length, gates, down, along)
@@ -101,6 +113,10 @@ class _Plan:
 
 
 _plan = cached(256)(_Plan)
+
+
+def _plan_of(h: Tensor, w_hh: Tensor, w_hr: Tensor | None, kind: str, *how: Any) -> _Plan:
+    return _plan(kind, h._spec, w_hh._spec, None if w_hr is None else w_hr._spec, *how)
 
 
 def _dense(t: Tensor) -> Tensor:
@@ -121,15 +137,17 @@ def _layer(
     starts: Ints,
     reverse: bool,
     shape: Ints,
+    kept: bool = True,
 ) -> tuple[Tensor, ...]:
-    """The outputs of all steps, one below the other, the last state and what is carried beside it; then what the gradient reads."""
-    plan = _plan(kind, h._spec, w_hh._spec, None if w_hr is None else w_hr._spec, starts, reverse, shape)
+    """The outputs of all steps, one below the other, the last state and what is carried beside it; then what the gradient reads, if that
+    is `kept`."""
+    plan = _plan_of(h, w_hh, w_hr, kind, starts, reverse, shape, kept)
     shifted = plan.cell.shifted
     bias = b_ih if shifted or b_hh is None or b_ih is None else e.add(b_ih, b_hh)
     gates = linear(input, w_ih, bias)
     own = plan.shifts if not shifted or b_hh is None else _dense(b_hh)
     outputs, last, carried = empty(plan.outputs), empty(plan.state), empty(plan.carried)
-    more, before, hidden = empty(plan.more), empty(plan.before), empty(plan.hidden)
+    more, before, hidden = empty(plan.more), empty(plan.states), empty(plan.hidden)
     nothing = hidden if w_hr is None else plan.projection(w_hr)
     plan.launch(
         plan.address,
@@ -153,7 +171,7 @@ def _gradients(
 ) -> list[Tensor | None]:
     input, h, _, w_ih, w_hh, _, _, w_hr = tensors
     assert input is not None and h is not None and w_ih is not None and w_hh is not None
-    plan = _plan(kind, h._spec, w_hh._spec, None if w_hr is None else w_hr._spec, starts, reverse, shape)
+    plan = _plan_of(h, w_hh, w_hr, kind, starts, reverse, shape, True)
     arriving = [
         zeros(sp) if t is None else _dense(t) for t, sp in zip(g, (plan.outputs, plan.state, plan.carried))
     ]
@@ -229,17 +247,29 @@ def layer(
     """`input`, [rows, features], has the steps one below the other, those of step t from row `starts[t]` on; h is [batch, state]. Gives
     the outputs, their rows shaped as `shape` says, the last state, and what an LSTM carries beside it (of others, a tensor without
     elements)."""
-    outputs, last, carried, *_ = (_layers if shape else _packed)[kind](
-        *tensors, kind=kind, starts=starts, reverse=reverse, shape=shape
-    )
+    run = _op((_layers if shape else _packed)[kind], tensors)
+    outputs, last, carried, *_ = run(*tensors, kind=kind, starts=starts, reverse=reverse, shape=shape)
     return outputs, last, carried
+
+
+def _op(recorded: Run, tensors: Operands) -> Run:
+    """The op, or where nobody will ask for a gradient what keeps nothing for one."""
+    if state.active and transforms.wrapped(tensors):
+        return recorded
+    if state.grad and any(t is not None and t._rg for t in tensors):
+        return recorded
+    return _unkept
+
+
+_unkept = partial(_layer, kept=False)
 
 
 def step(tensors: Operands, kind: str) -> tuple[Tensor, Tensor]:
     """A layer of one step: the state after it, and what is carried."""
     assert tensors[0] is not None
     starts = (0, tensors[0].shape[0])
-    outputs, _, carried, *_ = _single[kind](*tensors, kind=kind, starts=starts, reverse=False, shape=())
+    run = _op(_single[kind], tensors)
+    outputs, _, carried, *_ = run(*tensors, kind=kind, starts=starts, reverse=False, shape=())
     return outputs, carried
 
 
