@@ -189,7 +189,9 @@ def _compiled(
         library = compiling.library(name, function, params, contract)
         if HERE:
             with suppress(image.Refused):
-                return _kept(name, image.made(library._final_module, [name], optimised=True))
+                return _kept(
+                    name, image.made(compiling.text(library), [name], unrolled=unrolled is not False)
+                )
         return _kept_by_numba(name, compiling.finished(library), [name])
 
 

@@ -1,8 +1,9 @@
-"""What Numba makes of a kernel: a module of LLVM, linked and optimised, and what else is asked of Numba and its engine.
+"""What Numba makes of a kernel: a module of LLVM, linked, and what else is asked of Numba and its engine.
 
-Promises the builder a `library` whose one symbol is a C function by the kernel's name. An image is made of its module; where that
-cannot be, the library is `finished` in Numba's engine, `packed` to be kept, and `unpacked` in another process. Whoever
-gets here holds the lock of `expr/making.py`, and `lock()`. Nothing of Numba or LLVM is imported before.
+Promises the builder a `library` whose one symbol is a C function by the kernel's name. An image is made of its `text`, with LLVM's passes
+for the level that images are for, not for this processor, whose wider vectors would add up in another order; where that cannot be,
+the library is `finished` in Numba's engine, `packed` to be kept, and `unpacked` in another process. Whoever gets here holds the lock of
+`expr/making.py`, and `lock()`. Nothing of Numba or LLVM is imported before.
 """
 
 from __future__ import annotations
@@ -84,8 +85,9 @@ def _library(name: str, function: Callable[..., None], params: Sequence[str], co
     library, inner = made.library, made.fndesc.llvm_func_name
     library.add_llvm_module(binding.parse_assembly(_entry(name, inner, params)))
     library._final_module.get_function(inner).linkage = "internal"
-    library._finalize_final_module = _nothing  # which would make an object of it in Numba's engine
+    library._optimize_final_module = library._finalize_final_module = _nothing
     library.finalize()
+    del library._optimize_final_module, library._finalize_final_module
     return library
 
 
@@ -93,9 +95,14 @@ def _nothing() -> None:
     pass
 
 
+def text(library: Any) -> str:
+    """What it holds, linked and not optimised."""
+    return str(library._final_module)
+
+
 def finished(library: Any) -> Any:
     _symbols()
-    del library._finalize_final_module
+    library._optimize_final_module()
     library._finalize_final_module()
     return library
 

@@ -1,7 +1,11 @@
 """Convolution: any geometry beside PyTorch to second order, any number of threads, special values, and settings of modules."""
 
 import itertools
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -134,6 +138,35 @@ def test_the_same_bits_by_vectors_of_any_width(
     for one, other in itertools.pairwise(found[1:]):
         assert T.equal(one[2], other[2])
     assert_same(found[0][2], found[-1][2], "", 10)
+
+
+DIGESTS = """
+import hashlib
+import sys
+import nbgrad as torch
+torch.manual_seed(0)
+for groups, after in ((6, 12), (1, 26)):
+    x, w = torch.randn(2, 6, 20, 21, requires_grad=True), torch.randn(after, 6 // groups, 3, 3, requires_grad=True)
+    y = torch.nn.functional.conv2d(x, w, padding=1, groups=groups)
+    for t in (y.detach(), *torch.autograd.grad((y * y).sum(), (x, w))):
+        print(hashlib.sha256(t.numpy().tobytes()).hexdigest())
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_numbas_kernels_give_the_same_bits(tmp_path: Path) -> None:
+    """Of each channel by itself, and by tiles."""
+
+    def told(compiler: str) -> list[str]:
+        env = os.environ | {"NBGRAD_COMPILER": compiler, "NBGRAD_CACHE_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", DIGESTS]
+        return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.split()
+
+    *quick, helped = told("front")
+    *reference, did = told("numba")
+    assert quick == reference and len(quick) == 6
+    assert (helped, did) == ("False", "True")
 
 
 def test_what_is_not_finite_stays_where_it_is() -> None:
