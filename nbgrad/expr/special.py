@@ -341,6 +341,12 @@ def soft_corner(x: Any) -> Any:
     return log1p(exp(-abs(x)))
 
 
+@primitive(lambda x, y: y, spell={})
+def exp_below(x: Any) -> Any:
+    """exp(x) for x <= 0; above, any number"""
+    return exp(x)
+
+
 @primitive(lambda x, y: exp(x), spell={})
 def expm1_below(x: Any) -> Any:
     """exp(x) - 1 for x <= 0; above, any number"""
@@ -403,6 +409,7 @@ __all__ = [
     "entr",
     "erfcx",
     "erfinv",
+    "exp_below",
     "expm1_below",
     "gelu_slope",
     "hypot",

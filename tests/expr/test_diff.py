@@ -34,6 +34,7 @@ SPECIAL = [
     "erfcx",
     "erfinv",
     "ndtr",
+    "exp_below",
     "expm1_below",
     "gelu_slope",
     "soft_corner",

@@ -67,6 +67,7 @@ REFERENCE: dict[str, Callable[..., Any]] = {
     "sigmoid": _sigmoid,
     "expm1": np.expm1,
     "expm1_below": np.expm1,
+    "exp_below": np.exp,
     "log1p": np.log1p,
     "rsqrt": lambda x: np.divide(1, np.sqrt(x)),
     "soft_corner": _soft_corner,
@@ -182,7 +183,7 @@ def points(kind: str, n: int) -> Any:
 def inputs_of(kind: str, prim: str, n: int) -> list[Any]:
     """An array of points for each argument; an exponent is drawn so that not all results are 0 or infinite."""
     x = points(kind, n)
-    if prim == "expm1_below":
+    if prim in ("exp_below", "expm1_below"):
         return [-np.abs(x)]
     if prim in ("ndtr", "gelu_slope"):
         return [np.abs(x)]  # for the others see the tests of these below zero
@@ -232,6 +233,7 @@ EDGES: dict[str, list[tuple[float, float]]] = {
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (50, 1), (-50, -1), (1e30, 1)],
     "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1), (1000, INF), (-1000, -1)],
     "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1, -INF), (INF, INF), (-INF, NAN), (-1.5, NAN)],
+    "exp_below": [(0.0, 1), (-0.0, 1), (-INF, 0), (-1000, 0)],
     "expm1_below": [(0.0, 0.0), (-0.0, -0.0), (-INF, -1), (-1000, -1)],
     "rsqrt": [(0.0, INF), (-0.0, -INF), (INF, 0.0), (4, 0.5), (-1, NAN), (-INF, NAN), (-1e-40, NAN)],
     "exp2": [(0.0, 1), (-0.0, 1), (10, 1024), (-3, 0.125), (INF, INF), (-INF, 0), (2000, INF), (-2000, 0)],

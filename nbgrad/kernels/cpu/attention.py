@@ -22,6 +22,7 @@ from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import var
+from nbgrad.expr.special import exp_below
 from nbgrad.kernels.cpu.products import rows_of
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
 from nbgrad.kernels.tile import MORE, SHAPES
@@ -320,7 +321,7 @@ def _source(code: str, bits: int, kind: str, forward: bool) -> Code:
         "scores": _scores(code, kind, lanes),
     }
     for name, x in (("gone", "gone"), ("score", "score")):
-        done = emit.emit((p.exp(var("x")),), "cpu", code, {"x": x})
+        done = emit.emit((exp_below(var("x")),), "cpu", code, {"x": x})
         holes |= {f"exp_{name}": done.lines, name: done.results[0]}
     done = emit.emit((p.log(var("x")),), "cpu", code, {"x": "sum"})
     holes |= {"log": done.lines, "log_sum": done.results[0]}

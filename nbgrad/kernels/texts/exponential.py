@@ -42,6 +42,18 @@ define(
     LO=(-105.0, -746.0),
 )
 
+# Down to a; what lies above 0 is left open.
+define(
+    "exp_below",
+    "x",
+    f"""
+    a = select(x < LO, -LO, -x)
+    {EXP_DOWN}
+    """,
+    LO=(-105.0, -746.0),
+    **DOWN,
+)
+
 # (2^r - 1) / r on |r| <= 1/2, Remez; degree 5: 2^-29, degree 10: 2^-58 of 2^r
 EXP2_POLY = (
         (0.6931472, 0.2402265, 0.05550328, 0.009618004, 0.0013400296, 0.00015476329),
