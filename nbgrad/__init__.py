@@ -192,6 +192,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import cpu as cpu
     from nbgrad import cuda as cuda
     from nbgrad import distributions as distributions
+    from nbgrad import fx as fx
     from nbgrad import library as library
     from nbgrad import optim as optim
     from nbgrad import overrides as overrides
@@ -216,6 +217,7 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _later = {
+    "_assert": "nbgrad.overrides",
     "_C": "nbgrad._C",
     "accelerator": "nbgrad.accelerator",
     "are_deterministic_algorithms_enabled": "nbgrad.utils.deterministic",
@@ -223,6 +225,7 @@ _later = {
     "cpu": "nbgrad.cpu",
     "cuda": "nbgrad.cuda",
     "distributions": "nbgrad.distributions",
+    "fx": "nbgrad.fx",
     "get_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "get_device_module": "nbgrad.accelerator",
     "get_float32_matmul_precision": "nbgrad.backends.cuda",

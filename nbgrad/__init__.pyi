@@ -17,6 +17,7 @@ from nbgrad import cpu as cpu
 from nbgrad import cuda as cuda
 from nbgrad import distributions as distributions
 from nbgrad import func as func
+from nbgrad import fx as fx
 from nbgrad import library as library
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
@@ -87,6 +88,7 @@ from nbgrad.ops.make.generator import Generator as Generator
 from nbgrad.ops.make.generator import initial_seed as initial_seed
 from nbgrad.ops.make.generator import manual_seed as manual_seed
 from nbgrad.ops.make.generator import seed as seed
+from nbgrad.overrides import _assert as _assert
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
 from nbgrad.utils.deterministic import (

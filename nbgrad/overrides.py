@@ -115,6 +115,13 @@ def wrap_torch_function(
     return inner
 
 
+def _assert(condition: Any, message: str) -> Any:
+    """`assert`, which may be overridden: of what stands for a value while a program is traced, a step."""
+    if type(condition) is not Tensor and has_torch_function((condition,)):
+        return handle_torch_function(_assert, (condition,), condition, message)
+    assert condition, message
+
+
 def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
     """Call `func` itself, of whose arguments nobody is asked; what it calls in turn is overridden as ever."""
     state.skip = True

@@ -44,6 +44,7 @@ STORIES = [
         "testing",
         "_C",
         "utils",
+        "fx",
         "profiler",
         "serialization",
         "accelerator",

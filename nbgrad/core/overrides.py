@@ -629,6 +629,22 @@ def pop() -> Any:
     return mode
 
 
+class looking:
+    """Within it, functions ask whoever comes along, also what they have not seen before."""
+
+    def __enter__(self) -> None:
+        with _lock:
+            _modes.append(None)
+            if len(_modes) == 1:
+                arm()
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _modes.pop()
+            if not _modes:
+                disarm()
+
+
 def overridden(path: str, args: Args, kwargs: dict[str, Any]) -> partial[Any] | None:
     """Where something that overrides came to a function which did not look for it: the call again, now that it does."""
     if state.asked == ALL and not armed.on and seen(args, kwargs):

@@ -1,0 +1,223 @@
+"""A module whose `forward` is written from a graph."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import linecache
+import sys
+from importlib import import_module
+from typing import Any
+
+from nbgrad.core.tensor import Tensor
+from nbgrad.fx.graph import Graph, PythonCode, _builtin
+from nbgrad.fx.node import Node
+from nbgrad.nn.modules.module import Module
+from nbgrad.nn.parameter import Parameter
+
+_PACKAGE = __name__.partition(".")[0]
+_count = itertools.count()
+
+
+def _function(code: PythonCode) -> Any:
+    """The `forward` of a text, whose lines tracebacks show."""
+    file = f"<eval_with_key>.{next(_count)}"
+    linecache.cache[file] = (len(code.src), None, code.src.splitlines(True), file)
+    names = {**code.globals, "torch": sys.modules[_PACKAGE]}
+    exec(compile(code.src, file, "exec"), names)
+    return names["forward"]
+
+
+def _put(to: Module, path: str, value: Any) -> None:
+    *before, name = path.split(".")
+    for part in before:
+        found = getattr(to, part, None)
+        if found is None:
+            found = Module()
+            setattr(to, part, found)
+        to = found
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        to.register_buffer(name, value)
+    else:
+        setattr(to, name, value)
+
+
+def _copy(source: Module, to: Module, path: str) -> None:
+    *before, name = path.split(".")
+    for part in before:
+        f, t = getattr(source, part), getattr(to, part, None)
+        if f is t:  # a parent has been put there, and all in it
+            return
+        if t is None:
+            t = Module()
+            setattr(to, part, t)
+        source, to = f, t
+    _put(to, name, getattr(source, name))
+
+
+class GraphModule(Module):
+    """Of a module, or a dict of its attributes, and a graph: `forward` does what the graph says, `code` is its text. After the graph was
+    changed, `recompile` writes it anew.
+
+    >>> traced = torch.fx.symbolic_trace(lambda x: x + 1)
+    >>> for node in traced.graph.nodes:
+    ...     if node.op == "call_function":
+    ...         node.update_arg(1, 5)
+    >>> _ = traced.recompile()
+    >>> traced(torch.ones(1))
+    tensor([6.])
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
+        for kind in cls.__mro__:
+            if kind.__qualname__.split(".")[-1] != "GraphModuleImpl":
+                cls = kind
+                break
+
+        class GraphModuleImpl(cls):  # type: ignore[valid-type, misc]
+            """Each has a `forward` of its own, and so a class."""
+
+        made: GraphModule = object.__new__(GraphModuleImpl)
+        return made
+
+    def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule") -> None:
+        super().__init__()
+        self.__class__.__name__ = class_name
+        paths = [str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module")]
+        if isinstance(root, Module):
+            self.training = root.training
+            for path in paths:
+                _copy(root, self, path)
+        elif isinstance(root, dict):
+            for node in graph.nodes:
+                if node.op in ("get_attr", "call_module") and node.target not in root:
+                    raise RuntimeError(
+                        f"Node {node} referenced target {node.target} but that target was not provided in ``root``!"
+                    )
+            for path in sorted(paths, key=lambda p: p.count(".")):
+                _put(self, path, root[path])
+        else:
+            raise RuntimeError(f"Unsupported type {root} passed for root!")
+        self.graph = graph
+        self._tracer_cls = graph._tracer_cls
+        self.meta: dict[str, Any] = {}
+
+    @property
+    def graph(self) -> Graph:
+        """The graph. Setting it writes `forward` anew."""
+        found: Graph = self._graph
+        return found
+
+    @graph.setter
+    def graph(self, g: Graph) -> None:
+        if not isinstance(g, Graph):
+            raise AssertionError(f"Expected a Graph instance, but got {type(g)}")
+        self._graph = g
+        g.owning_module = self
+        self.recompile()
+
+    @property
+    def code(self) -> str:
+        """The text of `forward`."""
+        if not hasattr(self, "_code"):
+            raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
+        return str(self._code)
+
+    def recompile(self) -> PythonCode:
+        """Write `forward` of what the graph is now."""
+        written = self._graph.python_code(root_module="self")
+        self._code = written.src
+        type(self).forward = _function(written)
+        return written
+
+    def add_submodule(self, target: str, m: Module) -> bool:
+        """Put a module at a path, with empty ones on the way; whether it could be."""
+        *before, name = target.split(".")
+        module: Any = self
+        for part in before:
+            found = getattr(module, part, None)
+            if found is None:
+                found = Module()
+                setattr(module, part, found)
+            if not isinstance(found, Module):
+                return False
+            module = found
+        module.add_module(name, m)
+        return True
+
+    def delete_submodule(self, target: str) -> bool:
+        """Take the module at a path away; whether there was one."""
+        *before, name = target.split(".")
+        module: Any = self
+        for part in before:
+            module = getattr(module, part, None)
+            if not isinstance(module, Module):
+                return False
+        if not isinstance(getattr(module, name, None), Module):
+            return False
+        delattr(module, name)
+        return True
+
+    def delete_all_unused_submodules(self) -> None:
+        """Take away all modules that no step uses."""
+        used: set[str] = set()
+        for node in self.graph.nodes:
+            if node.op in ("call_module", "get_attr"):
+                parts = node.target.split(".")
+                used |= {".".join(parts[:k]) for k in range(1, len(parts) + 1)}
+                if node.op == "call_module" and (found := self.get_submodule(node.target)) is not None:
+                    used |= {f"{node.target}.{name}" for name, _ in found.named_modules() if name}
+        for name in [name for name, _ in self.named_modules() if name and name not in used]:
+            self.delete_submodule(name)
+
+    def print_readable(self, print_output: bool = True, **settings: Any) -> str:
+        """The class as a text, which is also printed."""
+        inside = "\n".join(["    " + line for line in self.code.strip("\n").split("\n")])
+        text = f"class {self._get_name()}(torch.nn.Module):\n{inside}".rstrip() + "\n        "
+        if print_output:
+            print(text)
+        return text
+
+    def __str__(self) -> str:
+        hint = "# To see more debug info, please use `graph_module.print_readable()`"
+        return "\n".join([super().__str__(), str(self._code), hint])
+
+    def __copy__(self) -> GraphModule:
+        made = GraphModule(self, self.graph)
+        made.meta = dict(self.meta)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        plain = Module()
+        vars(plain).update(copy.deepcopy({k: v for k, v in vars(self).items() if k != "_graph"}, memo))
+        made = GraphModule(plain, copy.deepcopy(self.graph), type(self).__name__)
+        for name, value in vars(plain).items():
+            if name not in ("_modules", "_parameters", "_buffers", "_graph"):
+                vars(made)[name] = value
+        return made
+
+    def __reduce__(self) -> Any:
+        state = {k: v for k, v in vars(self).items() if k != "_graph"}
+        return _again, (state, self._code, type(self).__name__)
+
+    __reduce_ex__ = lambda self, protocol: self.__reduce__()  # noqa: E731
+
+
+def _again(state: dict[str, Any], text: str, name: str) -> GraphModule:
+    """Of what was pickled: the text is traced again, all modules in it being steps."""
+    Tracer: Any = import_module(f"{_PACKAGE}.fx").Tracer  # which stands on this
+
+    class Whole(Tracer):  # type: ignore[misc]
+        def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+            return True
+
+    plain = Module()
+    vars(plain).update(state)
+    kind = type("CodeOnlyModule", (Module,), {"forward": _function(PythonCode(text, _builtin()))})
+    plain.__class__ = kind
+    graph = Whole().trace(plain)
+    graph._tracer_cls = Tracer
+    return GraphModule(plain, graph, name)
+
+
+__all__ = ["GraphModule", "Node"]
