@@ -14,8 +14,8 @@ from nbgrad.distributions._gammas import Beta, Chi2
 from nbgrad.distributions.distribution import ExponentialFamily, Parametric
 from nbgrad.distributions.utils import Numeric, _standard_normal, lazy_property
 from nbgrad.memory.dtypes import finfo
-from nbgrad.memory.layout import Size, broadcast_shapes
-from nbgrad.ops.arrange.parts import broadcast_tensors
+from nbgrad.memory.layout import Size
+from nbgrad.ops.arrange.parts import broadcast_shapes, broadcast_tensors
 from nbgrad.ops.linear.contract import einsum
 from nbgrad.ops.make.counted import arange, eye, tril_indices
 from nbgrad.ops.make.data import tensor
@@ -138,7 +138,7 @@ class MultivariateNormal(_Covariance):
             raise ValueError(
                 f"{what} must be at least two-dimensional, with optional leading batch dimensions"
             )
-        batch_shape = Size(broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]))
+        batch_shape = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self._set_matrix(batch_shape, **three)
         self.loc: Any = loc.expand((*batch_shape, -1))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
@@ -347,7 +347,7 @@ class Wishart(_Covariance, ExponentialFamily):
             batch_shape = Size(matrix.shape[:-2])
             self.df: Any = tensor(df, dtype=matrix.dtype, device=matrix.device)
         else:
-            batch_shape = Size(broadcast_shapes(matrix.shape[:-2], df.shape))
+            batch_shape = broadcast_shapes(matrix.shape[:-2], df.shape)
             self.df = df.expand(batch_shape)
         if self.df.le(n - 1).any():
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")

@@ -346,4 +346,4 @@ def is_number(*values: Any) -> bool:
     return all(isinstance(v, Numeric) for v in values)
 
 
-__all__ = ["Distribution", "ExponentialFamily"]
+__all__ = ["Distribution"]

@@ -21,8 +21,9 @@ from nbgrad.distributions.utils import (
     vec_to_tril_matrix,
 )
 from nbgrad.memory.dtypes import finfo
-from nbgrad.memory.layout import Size, broadcast_shapes
+from nbgrad.memory.layout import Size
 from nbgrad.nn import functional as F
+from nbgrad.ops.arrange.parts import broadcast_shapes
 from nbgrad.ops.make.counted import eye
 from nbgrad.ops.make.filled import full_like, zeros_like
 from nbgrad.ops.views.join import cat, stack
@@ -581,7 +582,7 @@ class PowerTransform(_Made):
         return (self.exponent * y / x).abs().log()
 
     def forward_shape(self, shape: Any) -> Any:
-        return Size(broadcast_shapes(shape, self.exponent.shape))
+        return broadcast_shapes(shape, self.exponent.shape)
 
     inverse_shape = forward_shape
 
@@ -737,7 +738,7 @@ class AffineTransform(_Made):
         return _sum_rightmost(slope, dim).expand(x.shape[: x.dim() - dim])
 
     def forward_shape(self, shape: Any) -> Any:
-        return Size(broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ())))
+        return broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
 
     inverse_shape = forward_shape
 
@@ -748,6 +749,11 @@ class AffineTransform(_Made):
 def _check_room(have: int, need: int) -> None:
     if have < need:
         raise ValueError("Too few dimensions on input")
+
+
+def _ending(shape: Any, *sizes: int) -> Any:
+    """The shape and these sizes, a tuple or a Size as it is."""
+    return shape + sizes
 
 
 class ReshapeTransform(_Made):
@@ -852,11 +858,11 @@ class StickBreakingTransform(_Alike):
 
     def forward_shape(self, shape: Any) -> Any:
         _check_room(len(shape), 1)
-        return Size((*shape[:-1], shape[-1] + 1))
+        return _ending(shape[:-1], shape[-1] + 1)
 
     def inverse_shape(self, shape: Any) -> Any:
         _check_room(len(shape), 1)
-        return Size((*shape[:-1], shape[-1] - 1))
+        return _ending(shape[:-1], shape[-1] - 1)
 
 
 class LowerCholeskyTransform(_Alike):
@@ -932,14 +938,14 @@ class CorrCholeskyTransform(Transform):
         n = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if n * (n - 1) // 2 != count:
             raise ValueError("Input is not a flattened lower-diagonal number")
-        return Size((*shape[:-1], n, n))
+        return _ending(shape[:-1], n, n)
 
     def inverse_shape(self, shape: Any) -> Any:
         _check_room(len(shape), 2)
         n = shape[-1]
         if shape[-2] != n:
             raise ValueError("Input is not square")
-        return Size((*shape[:-2], n * (n - 1) // 2))
+        return _ending(shape[:-2], n * (n - 1) // 2)
 
 
 __all__ = [
