@@ -22,7 +22,7 @@ from nbgrad.distributions.utils import (
 )
 from nbgrad.memory.layout import Size
 from nbgrad.ops.make.filled import empty, full
-from nbgrad.ops.reduce.sums import everywhere
+from nbgrad.ops.reduce.sums import _is_all_true
 
 _SINGLE: Any = Size()
 
@@ -56,7 +56,7 @@ class Distribution:
         if self._validate_args:
             for name, constraint in self._judged().items():
                 value = getattr(self, name)
-                if not everywhere(constraint.check(value)):
+                if not _is_all_true(constraint.check(value)):
                     raise ValueError(
                         f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to "
                         f"satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -166,7 +166,7 @@ class Distribution:
         return self.entropy().exp()
 
     def _extended_shape(self, sample_shape: Any = ()) -> Any:
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size(Size(sample_shape) + self._batch_shape + self._event_shape)
 
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
@@ -190,7 +190,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not everywhere(support.check(value)):
+        if not _is_all_true(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) "
                 f"of the distribution {self!r}, but found invalid values:\n{value}"

@@ -363,7 +363,7 @@ def normal(
             if isinstance(t, Tensor):
                 _real(t, "\"normal_kernel_cpu\" not implemented for '{}'")
         if isinstance(std, Tensor):
-            if std.numel() and not everywhere(e.ge(std.detach(), 0)):
+            if std.numel() and not std.is_meta and not everywhere(e.ge(std.detach(), 0)):
                 raise RuntimeError("normal expects all elements of std >= 0.0")
         elif not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")

@@ -332,4 +332,24 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | 
     return _truth(ALL, input, dim, keepdim, out)
 
 
-__all__ = ["all", "any", "mean", "prod", "sum"]
+@method
+def _is_all_true(input: Tensor) -> Tensor:
+    """Whether every element is true: one truth value, that of all examples together inside of `vmap`.
+
+    >>> torch._is_all_true(torch.tensor([True, False]))
+    tensor(False)
+    """
+    return all(transforms.innermost(input))
+
+
+@method
+def _is_any_true(input: Tensor) -> Tensor:
+    """Whether some element is true: one truth value, that of all examples together inside of `vmap`.
+
+    >>> torch._is_any_true(torch.tensor([True, False]))
+    tensor(True)
+    """
+    return any(transforms.innermost(input))
+
+
+__all__ = ["_is_all_true", "_is_any_true", "all", "any", "mean", "prod", "sum"]
