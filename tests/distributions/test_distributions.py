@@ -177,7 +177,9 @@ def test_examples_at_once_are_judged_together() -> None:
     means = T.tensor([0.5, -1.0])
     found = T.func.vmap(lambda mean: D.Normal(mean, 1.0).log_prob(T.tensor(0.0)))(means)
     np.testing.assert_array_equal(array(found), array(D.Normal(means, 1.0).log_prob(T.tensor(0.0))))
-    with pytest.raises(RuntimeError, match="vmap: It looks like you're calling .item"):  # to show what is wrong
+    with pytest.raises(
+        RuntimeError, match=r"vmap: It looks like you're calling \.item"
+    ):  # to show what is wrong
         T.func.vmap(lambda mean: D.Normal(0.0, mean))(means)
     slope = T.func.hessian(lambda a: D.Gamma(a, 1.0).log_prob(T.tensor(1.0)))(T.tensor(2.0))
     assert slope.item() == pytest.approx(-T.polygamma(1, T.tensor(2.0)).item())
