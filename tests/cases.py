@@ -124,6 +124,10 @@ def bfloat16(values: np.ndarray) -> np.ndarray:
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(BFLOAT16)
 
 
+def as_dtype(numbers: np.ndarray, name: str) -> np.ndarray:
+    return bfloat16(numbers) if name == "bfloat16" else numbers.astype(name)
+
+
 def is_narrow(array: np.ndarray) -> bool:
     return array.dtype in (np.float16, BFLOAT16)
 
@@ -167,7 +171,7 @@ def draw(case: OpCase, index: int, shape: Shape, dtype: str, rng: np.random.Gene
     for kink in case.kinks:
         near = np.abs(values - kink) < 0.1
         values = np.where(near, kink + np.where(values < kink, -0.1, 0.1), values)
-    return bfloat16(values) if dtype == "bfloat16" else values.astype(dtype)
+    return as_dtype(values, dtype)
 
 
 def by_name(case: OpCase, choices: Sequence[Any], count: int) -> tuple[Any, ...]:

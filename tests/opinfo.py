@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.names.absent import NotBuiltError, is_absent
+from tests.cases import BFLOAT16, as_dtype, numbers, tensor
 from tests.compare import ATOL, RTOL, array
 from tests.support import T as SUBJECT
 
@@ -48,7 +49,7 @@ INEXACT = (
 ANY_OF_EQUALS = ("sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "msort")
 LARGEST = 1 << 16  # elements of all operands of a sample
 NOT_THERE = re.compile(r"has no attribute '(\w+)'|cannot import name '(\w+)'")
-OTHER_DTYPES = re.compile(r"complex|bfloat16|Complex|BFloat16|sparse|Sparse|quantize|float8|uint(16|32|64)\b")
+OTHER_DTYPES = re.compile(r"complex|Complex|sparse|Sparse|quantize|float8|uint(16|32|64)\b")
 
 
 class Unsupported(Exception):
@@ -74,7 +75,7 @@ class Memory:
     parameter: bool = False
 
     def make(self, T: ModuleType) -> Any:
-        t = T.tensor(self.flat)
+        t = tensor(T, self.flat)
         dense = self.offset == 0 and math.prod(self.size) == self.flat.size
         t = t.reshape(self.size) if dense else t
         if t.shape != self.size or t.stride() != self.stride:
@@ -89,8 +90,12 @@ class Memory:
         how = f", strides {list(self.stride)} from {self.offset}"
         grad = ", requires_grad" if self.requires_grad else ""
         read = np.lib.stride_tricks.as_strided
-        steps = [s * self.flat.itemsize for s in self.stride]
-        some = read(self.flat[self.offset :], self.size, steps) if 0 < math.prod(self.size) < 1e9 else []
+        steps = [s * numbers(self.flat).itemsize for s in self.stride]
+        some = (
+            read(numbers(self.flat)[self.offset :], self.size, steps)
+            if 0 < math.prod(self.size) < 1e9
+            else []
+        )
         values = np.array2string(np.asarray(some), threshold=12, edgeitems=2, separator=", ", precision=5)
         values = values.replace("\n", "")
         return f"<{self.flat.dtype}{list(self.size)}{how}{grad}: {values[:160]}>"
@@ -144,7 +149,9 @@ def recipe(torch: ModuleType, value: Any, memo: dict[int, Any]) -> Any:
         with torch.no_grad():
             memory = torch.empty(0, dtype=value.dtype).set_(value.detach().untyped_storage())
         memo[id(value)] = Memory(
-            memory.numpy().copy(),
+            memory.view(torch.int16).numpy().copy().view(BFLOAT16)
+            if value.dtype == torch.bfloat16
+            else memory.numpy().copy(),
             tuple(value.shape),
             tuple(value.stride()),
             value.storage_offset(),
@@ -175,7 +182,18 @@ def recipe(torch: ModuleType, value: Any, memo: dict[int, Any]) -> Any:
     return Called(value) if callable(value) else value
 
 
-SUBJECT_DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+SUBJECT_DTYPES = (
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+)
 
 
 def made(T: ModuleType, value: Any, memo: dict[int, Any]) -> Any:
@@ -223,9 +241,11 @@ class Sample:
 
         def wide(part: Any) -> Any:
             if isinstance(part, Memory):
-                low = part.flat.dtype.name in ("float32", "float16")
-                return replace(part, flat=part.flat.astype("float64")) if low else part
-            return Named("float64") if part.path in ("float32", "float16", "float", "half") else part
+                flat = numbers(part.flat)
+                low = flat.dtype.name in ("float32", "float16")
+                return replace(part, flat=flat.astype("float64")) if low else part
+            low_names = ("float32", "float16", "bfloat16", "float", "half")
+            return Named("float64") if part.path in low_names else part
 
         memo: dict[int, Any] = {}
         once = lambda part: memo.setdefault(id(part), wide(part))  # noqa: E731
@@ -626,7 +646,11 @@ def differences(
             continue
         loose = mode == "out of float64" or op.info.name in INEXACT
         for kind, text in differing(what, g, w, op, 1e5 if loose else tol):
-            if kind == "value" and is_tensor(w) and str(w.dtype) in ("torch.float32", "torch.float16"):
+            if (
+                kind == "value"
+                and is_tensor(w)
+                and str(w.dtype) in ("torch.float32", "torch.float16", "torch.bfloat16")
+            ):
                 exact = exact or outcome(torch, mode, op, sample.exact())
                 if n < len(exact.facts) and no_worse(g, w, exact.facts[n][1], tol):
                     continue
@@ -683,15 +707,14 @@ def differing(what: str, got: Any, want: Any, op: Variants, tol: float) -> Itera
         yield "shape", f"{tuple(got.shape)}, not {tuple(want.shape)}"
     elif op.name not in UNSET:
         a, b = array(got), array(want)
-        fine = close(a, b, op, tol)
+        fine = close(a, b, op, tol, str(want.dtype).removeprefix("torch."))
         if not fine.all():
             worst = np.unravel_index(np.argmin(fine), fine.shape) if fine.ndim else ()
             kind = "value" if what.startswith(("result", "primal")) else f"{what.rstrip('0123456789 ')} value"
             yield kind, f"{a[worst]!r} at {tuple(map(int, worst))}, not {b[worst]!r}"
 
 
-def close(a: np.ndarray, b: np.ndarray, op: Variants, tol: float) -> np.ndarray:
-    name = b.dtype.name
+def close(a: np.ndarray, b: np.ndarray, op: Variants, tol: float, name: str) -> np.ndarray:
     if name not in RTOL:
         return np.asarray(a == b)
     with np.errstate(all="ignore"):
@@ -709,8 +732,8 @@ def no_worse(got: Any, want: Any, exact: Any, tol: float) -> bool:
     with np.errstate(all="ignore"):
         room = tol * (RTOL[name] * np.abs(x) + ATOL[name])
         fine = (np.abs(a - x) <= 2 * np.abs(b - x) + room) | (a == b) | (np.isnan(a) & np.isnan(b))
-        rounded = x.astype(name)
-        fine |= (a.astype(name) == rounded) | (np.isnan(a) & np.isnan(x))
+        rounded = numbers(as_dtype(x, name))
+        fine |= (a == rounded) | (np.isnan(a) & np.isnan(x))
     return bool(fine.all())
 
 
@@ -791,7 +814,7 @@ def samples_of(
 
             def cast(part: Any) -> Any:
                 plain_dtype = isinstance(part, Memory) and part.flat.dtype.name == like
-                return replace(part, flat=part.flat.astype(task.dtype)) if plain_dtype else part
+                return replace(part, flat=as_dtype(part.flat, task.dtype)) if plain_dtype else part
 
             for s in some(lambda: info.sample_inputs("cpu", getattr(torch, like)), "cast"):
                 memo: dict[int, Any] = {}

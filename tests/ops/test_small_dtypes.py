@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cases import bfloat16, tensor
+from tests.cases import as_dtype, tensor
 from tests.compare import array, assert_same, leaves, outcome
 from tests.support import T
 
@@ -29,10 +29,6 @@ def values(name: str) -> np.ndarray:
     some = [0.0, -0.0, 0.5, -1.5, 2.5, 255.75, -129.0, 40000.0, 3e9, np.inf, -np.inf, np.nan]
     with np.errstate(over="ignore"):
         return as_dtype(np.array(some), name)
-
-
-def as_dtype(numbers: np.ndarray, name: str) -> np.ndarray:
-    return bfloat16(numbers) if name == "bfloat16" else numbers.astype(name)
 
 
 # ---------------------------------------------------------------- without torch
