@@ -20,6 +20,25 @@ OPS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 }
 
 
+class Overridden:
+    """The same of plain tensors while there is an instance of a class that overrides functions, and of the instance."""
+
+    params = (LIBS, ("binary", "sum", "reshape"), ("plain", "instance"))
+    param_names = ("lib", "op", "of")
+
+    def setup(self, lib: str, op: str, of: str) -> None:
+        self.T = T = library(lib)
+        self.x = T.tensor([0.1, 0.2, 0.3, 0.4])
+        self.instance = self.x.as_subclass(type("Mine", (T.Tensor,), {}))
+        if of == "instance":
+            self.x = self.instance
+        self.run = OPS[op]
+        self.run(self.T, self.x, self.x, self.x)
+
+    def time_op(self, lib: str, op: str, of: str) -> None:
+        self.run(self.T, self.x, self.x, self.x)
+
+
 class Dispatch:
     params = (LIBS, tuple(OPS), ("alone", "recorded"))
     param_names = ("lib", "op", "mode")

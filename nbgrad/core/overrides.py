@@ -378,7 +378,9 @@ class Entry:
             function.__defaults__,
             function.__closure__,
         )
-        self.twin.__qualname__ = function.__qualname__
+        self.twin.__qualname__, self.twin.__annotations__ = function.__qualname__, function.__annotations__
+        if not hasattr(function, "__wrapped__") and not hasattr(function, "__signature__"):
+            function.__wrapped__ = self.twin  # type: ignore[attr-defined]  # whose arguments `inspect` shows
         self.alone = bool(slot) or _takes_self_alone(path, function)
         line = None if slot else _handed_on().get(path)
         self.handed = None if line is None else _Handed(line)

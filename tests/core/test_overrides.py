@@ -226,3 +226,71 @@ def test_modes_are_a_threads_own() -> None:
         for thread in threads:
             thread.join()
     assert told == ["MainThread"] * 50
+
+
+def test_what_a_dispatcher_would_do_is_refused_by_name() -> None:
+    from nbgrad.utils._python_dispatch import TorchDispatchMode
+
+    class Wrapper(nbgrad.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args)
+
+    with pytest.raises(NotImplementedError, match="no __torch_dispatch__, which Wrapper defines"):
+        nbgrad.ones(2).as_subclass(Wrapper)
+    with pytest.raises(NotImplementedError, match=r"no torch\.Tensor\._make_wrapper_subclass"):
+        nbgrad.Tensor._make_wrapper_subclass(Wrapper, (2,))  # type: ignore[attr-defined]
+    with (
+        pytest.raises(NotImplementedError, match=r"no torch\.utils\._python_dispatch\.TorchDispatchMode"),
+        TorchDispatchMode(),
+    ):
+        pass
+
+
+def test_a_device_is_told_to_what_makes_tensors() -> None:
+    from nbgrad.utils._device import DeviceContext
+
+    with DeviceContext("meta"):
+        made = nbgrad.ones(2), nbgrad.zeros(2, device="cpu"), nbgrad.tensor([1.0])
+    assert [t.device.type for t in made] == ["meta", "cpu", "meta"]
+
+
+def test_what_a_mode_raises_leaves_it_as_it_was() -> None:
+    class Fails(nbgrad.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise KeyError("told")
+
+    stack = nbgrad.overrides._get_current_function_mode_stack
+    mode = Fails()
+    with mode:
+        for _ in range(2):
+            with pytest.raises(KeyError, match="told"):
+                nbgrad.ones(2)
+            assert stack() == [mode]
+    assert stack() == [] and nbgrad.ones(2).tolist() == [1, 1]
+    with pytest.raises(AssertionError, match="empty mode stack"):
+        nbgrad.overrides._pop_mode()
+
+
+def test_arguments_are_shown_as_ever_while_functions_look_at_them() -> None:
+    from inspect import signature
+
+    functions = [
+        nbgrad.Tensor.size,
+        nbgrad.add,
+        nbgrad.meshgrid,
+        nbgrad.nn.functional.relu,
+        nbgrad.Tensor.detach,
+    ]
+    before = [str(signature(f)) for f in functions]
+
+    class Passes(nbgrad.overrides.BaseTorchFunctionMode):
+        pass
+
+    with Passes():
+        assert [str(signature(f)) for f in functions] == before
+    with (
+        pytest.raises(TypeError, match=r"Tensor\.detach\(\) takes 1 positional argument but 2 were given"),
+        Passes(),
+    ):
+        nbgrad.ones(2).detach(1)  # type: ignore[call-arg]
