@@ -72,7 +72,7 @@ def scaled_dot_product_attention(
             return fused
     # What a dropout takes out is drawn for all weights at once.
     dtype = query.dtype
-    if dtype is dtypes.float16:
+    if dtype.narrow:
         query, key, value = (t.to(dtypes.float32) for t in (query, key, value))
     if enable_gqa:
         key, value = attention.shared(query, (key, value))

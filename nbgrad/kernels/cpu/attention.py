@@ -32,8 +32,11 @@ FORWARD = ("o", "q", "k", "v", "mask")
 BACKWARD = ("o_q", "o_k", "o_v", "g", "q", "k", "v", "o", "mask")
 
 
-QUERIES, KEYS = 64, 128  # of a block
-DEPTH = 128  # elements of a query that are copied at once; no more than keys, as the room of scores takes them, too
+QUERIES = 64  # of a block
+# Bytes of a row of as many numbers as a block has keys, or of what is copied of a query at once: the rooms on the stack are of 32 KB then,
+# and threads may have small stacks.
+LINE = 512
+
 
 _HEAD = '''"""Attention, {title}."""
 from math import inf, nan
@@ -84,7 +87,7 @@ _FORWARD = """
 def @NAME@(start, stop, meta, o, log_sums, q, k, v, mask, scale):
     {opening}
     factor = F(scale)
-    copied = stack_{code}({panel})
+    copied = stack_{code}({room})
     panel = address_of(copied)
     s = stack_{code}({room})
     top = stack_{code}({queries})
@@ -164,9 +167,9 @@ _BACKWARD = """
 def @NAME@(start, stop, meta, o_q, o_k, o_v, g, q, k, v, o, log_sums, mask, scale):
     {opening}
     factor = F(scale)
-    copied = stack_{code}({panel})
+    copied = stack_{code}({room})
     panel = address_of(copied)
-    by = stack_{code}({panel})
+    by = stack_{code}({room})
     s = stack_{code}({room})
     by_s = stack_{code}({room})
     base = stack_{code}({queries})
@@ -265,12 +268,12 @@ def _masked(code: str, kind: str, lanes: int) -> Lines:
 
     def drawn(step: str) -> Lines:
         place = value.format(f"m_from + c * mask_row + x{step}")
-        return ["for x in range(n):", [f"drawn[c * {KEYS} + x] = {place}"]]
+        return ["for x in range(n):", [f"drawn[c * {LINE // size} + x] = {place}"]]
 
     copy: Lines = [
         f"for c in range(min({lanes}, rows - e)):",
         ["if mask_along == 1:", drawn(""), "else:", drawn(" * mask_along")],
-        f"{turn}((address_of(drawn), {KEYS * size}, rows - e, address_of(laid) + e * {size}, columns * {size}, n))",
+        f"{turn}((address_of(drawn), {LINE}, rows - e, address_of(laid) + e * {size}, columns * {size}, n))",
     ]
     as_it_lies = (
         f"{turn}((address_of(mask) + m_from * {size}, mask_row * {size}, rows - e, address_of(laid) + e * {size}, "
@@ -302,19 +305,20 @@ def _scores(code: str, kind: str, lanes: int) -> Lines:
 def _source(code: str, bits: int, kind: str, forward: bool) -> Code:
     _, vectors, lanes = SHAPES[bits][code]
     size, turn = int(code[1]), f"turn_{code}_{lanes}"
+    keys = LINE // size
     strip, tiles = rows_of(code, bits)
     names = FORWARD if forward else BACKWARD
     preamble = vmath_helpers()
     holes: dict[str, object] = {
         **{"code": code, "size": size, "lanes": lanes, "wide": vectors * lanes, "MORE": MORE},
-        **{"queries": QUERIES, "keys": KEYS, "depth": DEPTH, "turn": turn, "scalar": SCALARS[code]},
-        **{"panel": QUERIES * DEPTH, "room": QUERIES * KEYS},
+        **{"queries": QUERIES, "keys": keys, "depth": keys, "turn": turn, "scalar": SCALARS[code]},
+        **{"room": QUERIES * keys},
         "names": ", ".join(sorted({*tiles, turn}) + ["full_width"] * (bits == 512)),
         "opening": [*["full_width()"] * (bits == 512), *_opening(names)],
         "places": _places(names, *(("head // groups", "head % groups") if forward else ("item", "group"))),
         "masks": [
-            f"drawn = stack_{code}({lanes * KEYS})",
-            f"laid = stack_{code}({QUERIES * KEYS})" if forward else "laid = by_s",
+            f"drawn = stack_{code}({lanes * keys})",
+            f"laid = stack_{code}({QUERIES * keys})" if forward else "laid = by_s",
         ]
         if kind
         else [],

@@ -149,10 +149,7 @@ def _gradients(
 
 def _widened(*tensors: Any) -> list[Any]:
     """Half precision is computed in float32, and rounded once."""
-    return [
-        to_dtype(t, dtypes.float32) if t is not None and t._spec.dtype is dtypes.float16 else t
-        for t in tensors
-    ]
+    return [to_dtype(t, dtypes.float32) if t is not None and t._spec.dtype.narrow else t for t in tensors]
 
 
 def _attention(
@@ -235,7 +232,7 @@ def _chosen(
         q.backend
     ):
         return None
-    if q.dtype.code not in ("f2", "f4", "f8") or not (q.numel and k.numel and v.numel):
+    if not q.dtype.is_floating_point or not (q.numel and k.numel and v.numel):
         return None
     if (q.shape[-1], k.shape[-2]) != (k.shape[-1], v.shape[-2]):
         return None
