@@ -250,6 +250,11 @@ def settled(function: Callable[..., Any]) -> Any:
     return _settled(function, ())
 
 
+def settled_first(function: Callable[..., Any]) -> Any:
+    """The same where the op has several results, of which users get the first."""
+    return _settled(function, (), one=True)
+
+
 def viewed(function: Callable[..., Any]) -> Any:
     """The same for a function whose answer is a view, or what is none."""
     return _settled(function, (), views=True)
@@ -273,7 +278,9 @@ def _from_plan(base: str, more: Sequence[str]) -> list[Any]:
     ]
 
 
-def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool = False) -> Any:
+def _settled(
+    function: Callable[..., Any], others: tuple[str, ...], views: bool = False, one: bool = False
+) -> Any:
     plans: Table[Any, Prepared] = Table("dispatch.prepared.settled", PLANS, DEFAULT_DTYPE)
 
     def keep(key: tuple[Any, ...], plan: Prepared, more: bool) -> None:
@@ -343,7 +350,7 @@ def _settled(function: Callable[..., Any], others: tuple[str, ...], views: bool 
         tensors=", ".join([first.name, *(p.name for p in operands)]),
         wants=" or ".join(wants),
         asked=" | ".join(f"{text} << {2 * k}" for k, text in enumerate(asked)),
-        first_result="[0]" * bool(operands),
+        first_result="[0]" * (one or bool(operands)),
         values="".join([f"{'all_' * (p in spread)}{p.name}, " for p in every]),
     )
     scope: dict[str, Any] = SCOPE if views else {}

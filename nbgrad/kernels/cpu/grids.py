@@ -7,10 +7,13 @@ kernels are these kernels again, and further ones too. A place that is no number
 
 from __future__ import annotations
 
-from nbgrad.base.source import fill
+from typing import Any
+
+from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import SCALARS, halves, read, write
 
+FEW = 8  # places that are worked together
 _TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 
 # Beyond an edge a coordinate stays there, or comes back as from a mirror.
@@ -101,42 +104,54 @@ F = {scalar}
 def @NAME@(start, stop, meta, o, x, grid):
     z_at, y_at, x_at = stack_i8(4), stack_i8(4), stack_i8(4)
     z_weight, y_weight, x_weight = stack_{kind}(4), stack_{kind}(4), stack_{kind}(4)
+    counts, place, weight = stack_i8({few}), stack_i8({few} * {most}), stack_{kind}({few} * {most})
     channels, points, d, h, w = meta[0], meta[1], meta[2], meta[3], meta[4]
     padding = meta[5]
     corners = meta[6] != 0
+    together, blocks = meta[10], meta[11]
     plane = d * h * w
     z_at[0] = 0
     z_weight[0] = F(1)
 '''
 
-_READ = (
-    _HEAD
-    + """    for item in range(start, stop):
-        example = item // points
-        {places}
+# The places of a few results, and then channel by channel what lies there: channels may lie so far apart that the cache holds few.
+_FOUND = """    for item in range({first}, {last}):
+        example = item // blocks
+        begin_at = item % blocks * together
+        many = min(together, points - begin_at)
+        for nth in range(many):
+            spot = example * points + begin_at + nth
+            {places}
+            {taps}
+            counts[nth] = count
         for c in range(channels):
             begin = (example * channels + c) * plane
-            total = F(0)
-            {taps}
-            o[(example * channels + c) * points + item % points] = {write}
+            there = (example * channels + c) * points + begin_at
+            for nth in range(many):
+                {each}
 """
-)
 
-_ADD = (
-    _HEAD
-    + """    for example in range(start, stop):
-        for k in range(example * channels * plane, (example + 1) * channels * plane):
-            o[k] = 0
-        for item in range(example * points, (example + 1) * points):
-            {places}
-            for c in range(channels):
-                begin = (example * channels + c) * plane
-                given = {given}
-                {taps}
+_READ = [
+    "total = F(0)",
+    "if counts[nth] == {most}:",
+    ["for tap in range(nth * {most}, nth * {most} + {most}):", ["at = begin + place[tap]", "{step}"]],
+    "else:",
+    ["for tap in range(nth * {most}, nth * {most} + counts[nth]):", ["at = begin + place[tap]", "{step}"]],
+    "o[there + nth] = {write}",
+]
+
+_ADD = [
+    "given = {given}",
+    "for tap in range(nth * {most}, nth * {most} + counts[nth]):",
+    ["at = begin + place[tap]", "{step}"],
+]
+_CLEAR = """    for k in range(start * channels * plane, stop * channels * plane):
+        o[k] = 0
 """
-)
 
-_TAKEN = """for i in range({z_taps}):
+# What is read is the same in each channel.
+_TAKEN = """count = 0
+for i in range({z_taps}):
     if z_at[i] < 0:
         continue
     for j in range({taps}):
@@ -145,9 +160,9 @@ _TAKEN = """for i in range({z_taps}):
         for k in range({taps}):
             if x_at[k] < 0:
                 continue
-            weight = z_weight[i] * y_weight[j] * x_weight[k]
-            at = begin + (z_at[i] * h + y_at[j]) * w + x_at[k]
-            {step}"""
+            weight[nth * {most} + count] = z_weight[i] * y_weight[j] * x_weight[k]
+            place[nth * {most} + count] = (z_at[i] * h + y_at[j]) * w + x_at[k]
+            count += 1"""
 
 
 def _place(c: str, size: str, number: int, dims: int, mode: str, code: str, kind: str) -> list[str]:
@@ -161,7 +176,7 @@ def _place(c: str, size: str, number: int, dims: int, mode: str, code: str, kind
         c=c,
         size=size,
         order=7 + number,
-        coordinate=read(f"grid[item * {dims} + {number}]", code, kind, False),
+        coordinate=read(f"grid[spot * {dims} + {number}]", code, kind, False),
         reflected=reflected.split("\n") if reflected else [],
         weights=_WEIGHTS[mode].replace("{c}", c).split("\n"),
         taps=_TAPS[mode],
@@ -172,18 +187,21 @@ def _place(c: str, size: str, number: int, dims: int, mode: str, code: str, kind
 
 @cached(64)
 def sample(adds: bool, mode: str, dims: int, code: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes. An item is a place where is read, or all those of an example where is added. `meta`: numbers of channels
-    and of places, sizes of what is read, padding (0 zeros, 1 border, 2 reflection), whether -1 and 1 are the middles of the
-    outermost elements or their edges, and the orders of derivatives, that of the columns first."""
+    """Source and parameter codes. An item is some places where is read, or all those of an example where is added. `meta`: numbers of
+    channels and of places, sizes of what is read, padding (0 zeros, 1 border, 2 reflection), whether -1 and 1 are the middles of the
+    outermost elements or their edges, the orders of derivatives, that of the columns first (three), how many places, at most `FEW`, are
+    worked together, and how many blocks of so many an example has."""
     axes = (("x", "w"), ("y", "h"), ("z", "d"))[:dims]
     places = [line for k, (c, size) in enumerate(axes) for line in _place(c, size, k, dims, mode, code, kind)]
-    given = read("x[(example * channels + c) * points + item % points]", code, kind, False)
-    step = f"total += weight * {read('x[at]', code, kind, False)}"
+    step = f"total += weight[tap] * {read('x[at]', code, kind, False)}"
     if adds:
-        step = "o[at] = " + write(f"{read('o[at]', code, kind, False)} + weight * given", code, kind)
-    taps = _TAKEN.format(taps=_TAPS[mode], z_taps=_TAPS[mode] if dims == 3 else 1, step=step)
+        step = "o[at] = " + write(f"{read('o[at]', code, kind, False)} + weight[tap] * given", code, kind)
+    most = _TAPS[mode] ** dims
+    taps = _TAKEN.format(taps=_TAPS[mode], z_taps=_TAPS[mode] if dims == 3 else 1, most=most)
+    holes = {"most": most, "step": step, "write": write("total", code, kind)}
+    holes["given"] = read("x[there + nth]", code, kind, False)
     source = fill(
-        _ADD if adds else _READ,
+        _HEAD + _CLEAR * adds + _FOUND,
         title="Sums at places of images" if adds else "Images read at places",
         mode=mode,
         halves=halves((code,)),
@@ -191,7 +209,14 @@ def sample(adds: bool, mode: str, dims: int, code: str, kind: str) -> tuple[str,
         scalar=SCALARS[kind],
         places=places,
         taps=taps.split("\n"),
-        given=given,
-        write=write("total", code, kind),
+        most=most,
+        few=FEW,
+        first="start * blocks" if adds else "start",
+        last="stop * blocks" if adds else "stop",
+        each=_filled(_ADD if adds else _READ, holes),
     )
     return source, ("i8", "i8", "*i8", f"*{code}", f"*{code}", f"*{code}")
+
+
+def _filled(lines: Lines, holes: dict[str, Any]) -> Lines:
+    return [line.format(**holes) if isinstance(line, str) else _filled(line, holes) for line in lines]

@@ -17,6 +17,7 @@ from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.kernels.cpu import grids as templates
+from nbgrad.memory.backend import cpu
 from nbgrad.memory.dtypes import dtype, rounded
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
@@ -46,9 +47,12 @@ def _runner(adds: bool, mode: str, sp: Spec, grid: Spec, size: Ints, settings: I
     name = f"grid_{'add' if adds else 'sample'}_{mode}{len(size)}d_{code}"
     address = sp.backend.kernel(name, source, params).address
     points = prod(places)
-    items = (count if adds else count * points) if out.numel else 0
+    together = templates.FEW if sp.backend is cpu else 1
+    blocks = -(-points // together)
+    items = (count if adds else count * blocks) if out.numel else 0
     launch = sp.backend.launch(4, "", max(out.numel, sp.numel) if items > 1 else items)
-    meta = sp.backend.constants([channels, points, *of_three(size), *settings])
+    orders = (*settings[2:], 0, 0, 0)[:3]
+    meta = sp.backend.constants([channels, points, *of_three(size), *settings[:2], *orders, together, blocks])
 
     def run(t: Tensor, at: Tensor) -> Tensor:
         got = empty(out)

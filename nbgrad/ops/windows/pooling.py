@@ -10,6 +10,7 @@ from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor, requires, wrap
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import into
+from nbgrad.dispatch.prepared import call_of, settled, settled_first
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
@@ -36,11 +37,25 @@ def _given(kernel: Any, stride: Any, *others: Any) -> tuple[Ints, ...]:
 def _max_pool(
     input: Tensor, dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
 ) -> Pair:
+    found: Pair = extremes.max_pool[dims](
+        input, geometry=_windows(input, dims, kernel, stride, padding, dilation, ceil)
+    )
+    return found
+
+
+def _windows(
+    input: Tensor, dims: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+) -> extremes.Geometry:
     given = _given(kernel, stride, padding, dilation)
     how = geometry.of_max_pool(tuple(input.shape), dims, given, bool(ceil))
     check_dtype(f"max_pool{dims}d", input.dtype, input.dtype is not dtypes.bool_)
-    found: Pair = extremes.max_pool[dims](input, geometry=how)
-    return found
+    return how
+
+
+def _largest(input: Tensor, dims: int, *settings: Any) -> Any:
+    """What a settled function answers that gives them without their places."""
+    found = call_of(extremes.max_pool[dims], input, geometry=_windows(input, dims, *settings))
+    return found[0] if isinstance(found, tuple) else found
 
 
 def max_pool1d_with_indices(
@@ -113,6 +128,7 @@ def max_pool2d_with_indices(
     return _max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@settled_first
 def max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -128,8 +144,8 @@ def max_pool2d(
     tensor([[[ 5.,  7.],
              [13., 15.]]])
     """
-    found = _max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    run = _max_pool if return_indices else _largest
+    return run(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool3d_with_indices(
@@ -149,6 +165,7 @@ def max_pool3d_with_indices(
     return _max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@settled_first
 def max_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -163,8 +180,8 @@ def max_pool3d(
     >>> F.max_pool3d(torch.arange(16.0).reshape(1, 2, 2, 4), 2)
     tensor([[[[13., 15.]]]])
     """
-    found = _max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    run = _max_pool if return_indices else _largest
+    return run(input, 3, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 # ---------------------------------------------------------------- means
@@ -179,7 +196,7 @@ def _avg_pool(
     ceil: bool,
     include: bool,
     divisor: int | None,
-) -> Tensor:
+) -> Any:
     given = _given(kernel, stride, padding)
     shape = tuple(input.shape)
     how = geometry.of_avg_pool(shape, dims, given, bool(ceil), divisor)
@@ -188,8 +205,7 @@ def _avg_pool(
     check_dtype(name, d, taken or (dims == 2 and d.narrow))
     divisors = [None] * dims if divisor is None else [*[1] * (dims - 1), divisor]
     lines = zip(shape[-dims:], how.outs, how.kernel, how.stride, how.padding, [include] * dims, divisors)
-    found: Tensor = averages.avg_pool[dims](input, taps=tuple([averages.alike(*line) for line in lines]))
-    return found
+    return call_of(averages.avg_pool[dims], input, taps=tuple([averages.alike(*line) for line in lines]))
 
 
 def avg_pool1d(
@@ -211,10 +227,13 @@ def avg_pool1d(
     kernel, step, pad = _given(kernel_size, stride, padding)
     step = step or kernel
     geometry.check_one("avg_pool1d", kernel_size=kernel, stride=step, padding=pad)
-    settings = ((1, *kernel), (1, *step), (0, *pad), ceil_mode, count_include_pad, None)
-    return squeeze(_avg_pool(unsqueeze(input, -2), 2, *settings), -2)
+    means = avg_pool2d(
+        unsqueeze(input, -2), (1, *kernel), (1, *step), (0, *pad), ceil_mode, count_include_pad
+    )
+    return squeeze(means, -2)
 
 
+@settled
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -235,9 +254,10 @@ def avg_pool2d(
     """
     settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     found = _avg_pool(input, 2, *settings)
-    return found if out is None else into("avg_pool2d", out, found, (input,), EXPECTED)
+    return found if out is None else into("avg_pool2d", out, avg_pool2d(input, *settings), (input,), EXPECTED)
 
 
+@settled
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -256,7 +276,7 @@ def avg_pool3d(
     """
     settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     found = _avg_pool(input, 3, *settings)
-    return found if out is None else into("avg_pool3d", out, found, (input,), EXPECTED)
+    return found if out is None else into("avg_pool3d", out, avg_pool3d(input, *settings), (input,), EXPECTED)
 
 
 # ---------------------------------------------------------------- as many results as are asked for
@@ -279,7 +299,7 @@ def _outs(name: str, output_size: Any, input: Tensor) -> Ints:
     return (wanted,) * int(name[-2]) if isinstance(wanted, int) else tuple(wanted)
 
 
-def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Tensor:
+def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Any:
     name, shape = f"adaptive_avg_pool{dims}d", tuple(input.shape)
     if min(outs) < 0:
         shown = ", ".join(map(str, outs)) if dims == 2 else f"{outs[0]}, {outs[1]},{outs[2]}"
@@ -295,8 +315,7 @@ def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Tensor:
     kernel = name if dims == 2 else f"{name}_cpu"
     check_dtype(kernel, input.dtype, input.dtype.is_floating_point or (dims == 2 and not input.numel()))
     taps = tuple([averages.evenly(n, m) for n, m in zip(shape[-dims:], outs)])
-    found: Tensor = averages.adaptive_avg_pool[dims](input, taps=taps)
-    return found
+    return call_of(averages.adaptive_avg_pool[dims], input, taps=taps)
 
 
 def _all_of(name: str, outs: Ints, dims: int, words: str) -> Ints:
@@ -313,9 +332,10 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """
     geometry.check_lines("adaptive_avg_pool1d", input)
     geometry.check_one("adaptive_avg_pool1d", output_size=sizes(output_size))
-    return squeeze(_adaptive_avg_pool(unsqueeze(input, -2), (1, *sizes(output_size)), 2), -2)
+    return squeeze(adaptive_avg_pool2d(unsqueeze(input, -2), (1, *sizes(output_size))), -2)
 
 
+@settled
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that share the last two dimensions evenly, so many that the result has this size: one number for both, or one for
     each, None being the input's.
@@ -327,6 +347,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_avg_pool(input, _all_of("adaptive_avg_pool2d", outs, 2, ": output_size"), 2)
 
 
+@settled
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that share the last three dimensions evenly; `output_size` is as in `adaptive_avg_pool2d`.
 
