@@ -260,4 +260,46 @@ def _appended(t: Any, more: Any) -> Any:
     return cat([t, more.expand(1, *t.shape[1:])])
 
 
+# ---------------------------------------------------------------- PyTorch's own parts of it, which libraries call
+
+
+def _none_or_dtype(input: Any) -> Any:
+    if input is not None and not isinstance(input, Tensor):
+        raise RuntimeError("input to _none_or_dtype() must be None or torch.Tensor")
+    return None if input is None else input.dtype
+
+
+def _canonical_mask(
+    mask: Any, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
+) -> Any:
+    """A mask as what is added to scores."""
+    if check_other and mask is not None and other_type is not None and mask.dtype is not other_type:
+        warnings.warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=2,
+        )
+    return additive(mask, mask_name, target_type)
+
+
+def _in_projection_packed(q: Any, k: Any, v: Any, w: Any, b: Any = None) -> Any:
+    """Query, key and value by the three linear maps that `w` and `b` hold one after the other."""
+    biases = (None,) * 3 if b is None else b.chunk(3)
+    return tuple([linear(x, own, bias) for x, own, bias in zip((q, k, v), w.chunk(3), biases)])
+
+
+def _in_projection(
+    q: Any, k: Any, v: Any, w_q: Any, w_k: Any, w_v: Any, b_q: Any = None, b_k: Any = None, b_v: Any = None
+) -> Any:
+    """The same by linear maps of their own."""
+    wide = q.size(-1)
+    given = (("query", q, w_q, b_q), ("key", k, w_k, b_k), ("value", v, w_v, b_v))
+    for word, x, w, _ in given:
+        if w.shape != (wide, x.size(-1)):
+            raise AssertionError(f"expecting {word} weights shape of {(wide, x.size(-1))}, but got {w.shape}")
+    for word, _, _, b in given:
+        if b is not None and b.shape != (wide,):
+            raise AssertionError(f"expecting {word} bias shape of {(wide,)}, but got {b.shape}")
+    return tuple([linear(x, w, b) for _, x, w, b in given])
+
+
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]

@@ -12,7 +12,6 @@ from nbgrad.memory.storage import Spec
 from nbgrad.nn._reduction import check_reduction, reduced, told
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.index import gather as at
-from nbgrad.ops.linear.matmul import linear
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.rows import classes as class_losses
 from nbgrad.ops.rows import softmax
@@ -219,58 +218,4 @@ def _of_probabilities(
     return total if reduction == "sum" else e.div(total, input.numel() / classes)
 
 
-def linear_cross_entropy(
-    input: Tensor,
-    linear_weight: Tensor,
-    target: Tensor,
-    *,
-    linear_bias: Tensor | None = None,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int | None = None,
-    label_smoothing: float = 0.0,
-    options: Any = None,
-) -> Tensor:
-    """The `cross_entropy` of `linear(input, linear_weight, linear_bias)`: inputs are [batch, in_features] or [in_features], weights
-    [classes, ..., in_features]. What stands between the two makes dimensions of their own of the scores, behind the classes.
-
-    >>> F.linear_cross_entropy(torch.tensor([[1.0, 0.0]]), torch.eye(2), torch.tensor([0]))
-    tensor(0.3133)
-    """
-    if input.dim() not in (1, 2):
-        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
-    if linear_weight.dim() < 2:
-        raise RuntimeError(
-            f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
-        )
-    features, (*scores, own) = input.shape[-1], tuple(linear_weight.shape)
-    if features != own:
-        raise RuntimeError(
-            "expected equal input and linear_weight last dimensions (in_features), got "
-            f"{features} and {own}, respectively"
-        )
-    if linear_bias is not None and tuple(linear_bias.shape) != tuple(scores):
-        raise RuntimeError(f"expected linear_bias shape {tuple(scores)}, got {tuple(linear_bias.shape)}")
-    if len(scores) > 1 and input.dim() == 1:
-        raise RuntimeError(
-            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {features}), "
-            f"got unbatched input with shape {tuple(input.shape)}"
-        )
-    shape = (*tuple(input.shape)[:-1], *scores)
-    if tuple(target.shape) == shape and ignore_index is not None:
-        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    if options is not None:
-        raise NotImplementedError("linear_cross_entropy(): options are not supported by this release")
-    rows = reshape(linear_weight, (-1, features))
-    made = linear(input, rows, None if linear_bias is None else reshape(linear_bias, (-1,)))
-    return cross_entropy(
-        reshape(made, shape),
-        target,
-        weight,
-        ignore_index=-100 if ignore_index is None else ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
-
-
-__all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
+__all__ = ["cross_entropy", "nll_loss"]

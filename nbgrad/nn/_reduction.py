@@ -43,6 +43,9 @@ def told(size_average: Any, reduce: Any) -> str:
     return found
 
 
+legacy_get_string = told  # PyTorch's name
+
+
 _TOLD = """
 def {name}({parameters}):
     if size_average is not None or reduce is not None:

@@ -11,12 +11,22 @@ import numpy as np
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.memory import dtypes
-from nbgrad.nn._attention import multi_head_attention_forward, scaled_dot_product_attention
+from nbgrad.nn import _reduction as _Reduction  # noqa: F401
+from nbgrad.nn import grad as grad
+from nbgrad.nn._attention import (  # noqa: F401
+    _canonical_mask,
+    _in_projection,
+    _in_projection_packed,
+    _none_or_dtype,
+    multi_head_attention_forward,
+    scaled_dot_product_attention,
+)
 from nbgrad.nn._bags import embedding_bag
 from nbgrad.nn._ctc import ctc_loss
 from nbgrad.nn._dropouts import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d, feature_alpha_dropout
 from nbgrad.nn._grids import affine_grid, grid_sample
 from nbgrad.nn._groups import group_norm, instance_norm
+from nbgrad.nn._linear_cross_entropy import linear_cross_entropy
 from nbgrad.nn._losses import *  # noqa: F403
 from nbgrad.nn._losses import __all__ as _losses
 from nbgrad.nn._losses_of_many import *  # noqa: F403
@@ -387,6 +397,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "log_softmax",
     "logsigmoid",
     "mish",

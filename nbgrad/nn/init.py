@@ -358,6 +358,11 @@ eye = _deprecated(eye_)
 xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
 kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
 
+# PyTorch's private names, which libraries call: all of these are without history.
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_
+
+
 __all__ = [
     "calculate_gain",
     "constant_",

@@ -4,6 +4,7 @@ from nbgrad.nn.modules.activation import *  # noqa: F403
 from nbgrad.nn.modules.adaptive import *  # noqa: F403
 from nbgrad.nn.modules.attention import *  # noqa: F403
 from nbgrad.nn.modules.batchnorm import *  # noqa: F403
+from nbgrad.nn.modules.channelshuffle import *  # noqa: F403
 from nbgrad.nn.modules.container import *  # noqa: F403
 from nbgrad.nn.modules.conv import *  # noqa: F403
 from nbgrad.nn.modules.distance import *  # noqa: F403
@@ -13,6 +14,7 @@ from nbgrad.nn.modules.fold import *  # noqa: F403
 from nbgrad.nn.modules.instancenorm import *  # noqa: F403
 from nbgrad.nn.modules.lazy import *  # noqa: F403
 from nbgrad.nn.modules.linear import *  # noqa: F403
+from nbgrad.nn.modules.linear_cross_entropy_options import *  # noqa: F403
 from nbgrad.nn.modules.loss import *  # noqa: F403
 from nbgrad.nn.modules.module import Module as Module
 from nbgrad.nn.modules.normalization import *  # noqa: F403

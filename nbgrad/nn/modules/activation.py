@@ -11,6 +11,7 @@ from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional, init
 from nbgrad.nn._made import empty
+from nbgrad.nn.modules.attention import MultiheadAttention as MultiheadAttention  # where PyTorch has it
 from nbgrad.nn.modules.module import Module, with_own_init
 from nbgrad.nn.parameter import Parameter
 
@@ -118,17 +119,6 @@ class ReLU(_MaybeInPlace):
     """
 
     function = "relu"
-
-
-class ReLU6(_MaybeInPlace):
-    """The input, kept between 0 and 6. The shape stays.
-
-    >>> nn.ReLU6()(torch.tensor([-1.0, 3.0, 9.0]))
-    tensor([0., 3., 6.])
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardtanh(input, 0.0, 6.0, self.inplace)
 
 
 class SiLU(_MaybeInPlace):
@@ -365,7 +355,7 @@ class Hardtanh(_Activation):
     tensor([-1.0000,  0.5000,  1.0000])
     """
 
-    shown = ("min_val", "max_val")
+    shown: tuple[str, ...] = ("min_val", "max_val")
 
     def __init__(
         self,
@@ -388,6 +378,19 @@ class Hardtanh(_Activation):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+
+class ReLU6(Hardtanh):
+    """The input, kept between 0 and 6. The shape stays.
+
+    >>> nn.ReLU6()(torch.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
+
+    shown = ()
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
 
 
 def _renamed(old: str, new: str) -> None:

@@ -10,13 +10,9 @@ from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty
-from nbgrad.nn.modules.linear import Linear
+from nbgrad.nn.modules.linear import NonDynamicallyQuantizableLinear
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """A linear map, under the name that PyTorch prints for the last one of attention."""
 
 
 class MultiheadAttention(Module):

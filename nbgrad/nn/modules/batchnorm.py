@@ -15,9 +15,8 @@ from nbgrad.nn.parameter import Parameter
 from nbgrad.ops.make.data import tensor
 
 
-class _BatchNorm(Module):
-    """Mean 0 and variance 1 per channel: by the batch's statistics while training (which the running ones follow), by the running
-    ones in evaluation."""
+class _NormBase(Module):
+    """Weights and running statistics per channel."""
 
     _version = 2  # from which on state dicts have num_batches_tracked
     weight: Parameter
@@ -74,6 +73,25 @@ class _BatchNorm(Module):
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        version, key = local_metadata.get("version"), prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            state_dict[key] = self.num_batches_tracked
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class _BatchNorm(_NormBase):
+    """Mean 0 and variance 1 per channel: by the batch's statistics while training (which the running ones follow), by the running
+    ones in evaluation."""
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -93,20 +111,6 @@ class _BatchNorm(Module):
             momentum,
             self.eps,
         )
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        )
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
-    ) -> None:
-        version, key = local_metadata.get("version"), prefix + "num_batches_tracked"
-        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
-            state_dict[key] = self.num_batches_tracked
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -148,4 +152,59 @@ class BatchNorm3d(_BatchNorm):
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+class SyncBatchNorm(_BatchNorm):
+    """A batch norm whose statistics are those of all processes of a group. There is one process here, so it is `BatchNorm` of inputs
+    [batch, features, ...].
+
+    >>> net = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    >>> net[1]
+    SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """`module` with such a layer, of the same parameters and buffers, in place of each batch norm.
+
+        >>> type(nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm2d(3)))
+        <class 'nbgrad.nn.modules.batchnorm.SyncBatchNorm'>
+        """
+        made: Any = module
+        if isinstance(module, _BatchNorm):
+            settings = (module.num_features, module.eps, module.momentum, module.affine)
+            made = SyncBatchNorm(
+                *settings, module.track_running_stats, process_group, bias=module.bias is not None
+            )
+            if module.affine:
+                made.weight, made.bias = module.weight, module.bias
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                setattr(made, name, getattr(module, name))
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        whole: Module = made
+        return whole
+
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, overload
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.nn.modules.module import Module, indented, typename
+from nbgrad.nn.modules.module import Module, _addindent, typename
 from nbgrad.nn.parameter import Parameter
 
 Self = TypeVar("Self", bound="Module")
+
+
+class Container(Module):
+    """Modules under the names of keywords; `Module` itself has long done as much, and this warns.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     net = nn.Container(first=nn.ReLU())
+    >>> net.first
+    ReLU()
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Numbered(Module):
@@ -243,7 +265,7 @@ class ModuleList(_Numbered):
             if k == len(shown) or shown[k] != shown[start]:
                 one = k == start + 1
                 where = f"({start})" if one else f"({start}-{k - 1})"
-                lines.append(indented(f"{where}: {'' if one else f'{k - start} x '}{shown[start]}"))
+                lines.append(_addindent(f"{where}: {'' if one else f'{k - start} x '}{shown[start]}", 2))
                 start = k
         return "\n  ".join([f"{self._get_name()}(", *lines]) + "\n)"
 
@@ -619,4 +641,4 @@ class ParameterDict(Module):
         return self
 
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
@@ -14,21 +13,16 @@ from nbgrad.nn import functional as F
 from nbgrad.nn import init
 from nbgrad.nn._made import empty
 from nbgrad.nn.modules.module import Module, with_own_init
+from nbgrad.nn.modules.utils import _ntuple, _reverse_repeat_tuple
 from nbgrad.nn.parameter import Parameter
 
 _MODES = {"zeros", "reflect", "replicate", "circular"}
 _WORDS = {"same", "valid"}
 
 
-def _spread(given: Any, dims: int) -> Ints:
-    return tuple(given) if isinstance(given, Iterable) else (given,) * dims
+class _ConvNd(Module):
+    """Weights and settings of a window over as many dimensions as `kernel_size` has entries."""
 
-
-class _Convolution(Module):
-    """Weights and settings of a window over the last `dims` dimensions."""
-
-    dims = 1
-    transposed = False
     bias: Parameter | None
     padding: Ints | str
 
@@ -39,16 +33,17 @@ class _Convolution(Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        output_padding: Any,
+        kernel_size: Ints,
+        stride: Ints,
+        padding: Ints | str,
+        dilation: Ints,
+        transposed: bool,
+        output_padding: Ints,
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Device | None,
-        dtype: dtype | None,
+        device: Device | None = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         if groups <= 0:
@@ -57,23 +52,19 @@ class _Convolution(Module):
             raise ValueError("in_channels must be divisible by groups")
         if out_channels % groups:
             raise ValueError("out_channels must be divisible by groups")
-        self.kernel_size, self.stride = _spread(kernel_size, self.dims), _spread(stride, self.dims)
         if isinstance(padding, str):
             if padding not in _WORDS:
                 raise ValueError(f"Invalid padding string {padding!r}, should be one of {_WORDS}")
-            if padding == "same" and any(s != 1 for s in self.stride):
+            if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in _MODES:
             raise ValueError(f"padding_mode must be one of {_MODES}, but got padding_mode='{padding_mode}'")
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.padding = padding if isinstance(padding, str) else _spread(padding, self.dims)
-        self.dilation, self.output_padding = (
-            _spread(dilation, self.dims),
-            _spread(output_padding, self.dims),
-        )
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.transposed, self.output_padding = transposed, output_padding
         self.groups, self.padding_mode = groups, padding_mode
         self._reversed_padding_repeated_twice = self._around()
-        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
         self.weight = Parameter(
             empty((first, second // groups, *self.kernel_size), device=device, dtype=dtype)
         )
@@ -83,14 +74,14 @@ class _Convolution(Module):
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def _around(self) -> list[int]:
+    def _around(self) -> Sequence[int]:
         """What another mode than zeros pads first, as `F.pad` takes it."""
-        if isinstance(self.padding, str):
-            whole = [
-                d * (k - 1) if self.padding == "same" else 0 for d, k in zip(self.dilation, self.kernel_size)
-            ]
-            return [n for each in reversed(whole) for n in (each // 2, each - each // 2)]
-        return [n for p in reversed(self.padding) for n in (p, p)]
+        if not isinstance(self.padding, str):
+            return _reverse_repeat_tuple(self.padding, 2)
+        whole = [
+            d * (k - 1) if self.padding == "same" else 0 for d, k in zip(self.dilation, self.kernel_size)
+        ]
+        return [n for each in reversed(whole) for n in (each // 2, each - each // 2)]
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, as at the beginning."""
@@ -105,8 +96,8 @@ class _Convolution(Module):
         parts += [f"kernel_size={self.kernel_size}, stride={self.stride}"]
         usual = {
             "padding": (0,) * len(self.padding),
-            "dilation": (1,) * self.dims,
-            "output_padding": (0,) * self.dims,
+            "dilation": (1,) * len(self.dilation),
+            "output_padding": (0,) * len(self.output_padding),
             "groups": 1,
         }
         parts += [
@@ -117,7 +108,9 @@ class _Convolution(Module):
         return ", ".join(parts)
 
 
-class _Plain(_Convolution):
+class _Plain(_ConvNd):
+    dims = 1
+
     def __init__(
         self,
         in_channels: int,
@@ -132,7 +125,9 @@ class _Plain(_Convolution):
         device: Device | None = None,
         dtype: dtype | None = None,
     ) -> None:
-        windows = (kernel_size, stride, padding, dilation, 0)
+        each = _ntuple(self.dims)
+        pads = padding if isinstance(padding, str) else each(padding)
+        windows = (each(kernel_size), each(stride), pads, each(dilation), False, each(0))
         super().__init__(in_channels, out_channels, *windows, groups, bias, padding_mode, device, dtype)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -147,9 +142,61 @@ class _Plain(_Convolution):
         return self._conv_forward(input, self.weight, self.bias)
 
 
-class _Transposed(_Convolution):
-    transposed = True
+class _ConvTransposeNd(_ConvNd):
     padding: Ints
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints,
+        padding: Ints,
+        dilation: Ints,
+        transposed: bool,
+        output_padding: Ints,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Device | None = None,
+        dtype: dtype | None = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        windows = (kernel_size, stride, padding, dilation, transposed, output_padding)
+        super().__init__(in_channels, out_channels, *windows, groups, bias, padding_mode, device, dtype)
+
+    def _added(self, input: Tensor, output_size: Sequence[int] | None) -> Ints:
+        """How much is added at the ends so that the result has the size that was asked for."""
+        if output_size is None:
+            return self.output_padding
+        dims = len(self.kernel_size)
+        before = input.dim() - dims if input.dim() == dims + 2 else 1
+        sizes = output_size
+        if len(sizes) == before + dims:
+            sizes = sizes[before:]
+        if len(sizes) != dims:
+            raise ValueError(
+                f"ConvTranspose{dims}D: for {input.dim()}D input, output_size must have {dims} or "
+                f"{before + dims} elements (got {len(sizes)})"
+            )
+        low = [
+            (input.size(d + before) - 1) * s - 2 * p + dil * (k - 1) + 1
+            for d, (s, p, dil, k) in enumerate(
+                zip(self.stride, self.padding, self.dilation, self.kernel_size)
+            )
+        ]
+        high = [n + s - 1 for n, s in zip(low, self.stride)]
+        if any(not a <= n <= b for n, a, b in zip(sizes, low, high)):
+            raise ValueError(
+                f"requested an output size of {sizes}, but valid sizes range from {low} to {high} (for an input of "
+                f"{input.size()[2:]})"
+            )
+        return tuple(n - a for n, a in zip(sizes, low))
+
+
+class _Transposed(_ConvTransposeNd):
+    dims = 1
 
     def __init__(
         self,
@@ -166,37 +213,9 @@ class _Transposed(_Convolution):
         device: Device | None = None,
         dtype: dtype | None = None,
     ) -> None:
-        if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        windows = (kernel_size, stride, padding, dilation, output_padding)
+        each = _ntuple(self.dims)
+        windows = (each(kernel_size), each(stride), each(padding), each(dilation), True, each(output_padding))
         super().__init__(in_channels, out_channels, *windows, groups, bias, padding_mode, device, dtype)
-
-    def _added(self, input: Tensor, output_size: Sequence[int] | None) -> Ints:
-        """How much is added at the ends so that the result has the size that was asked for."""
-        if output_size is None:
-            return self.output_padding
-        before = input.dim() - self.dims if input.dim() == self.dims + 2 else 1
-        sizes = output_size
-        if len(sizes) == before + self.dims:
-            sizes = sizes[before:]
-        if len(sizes) != self.dims:
-            raise ValueError(
-                f"ConvTranspose{self.dims}D: for {input.dim()}D input, output_size must have {self.dims} or "
-                f"{before + self.dims} elements (got {len(sizes)})"
-            )
-        low = [
-            (input.size(d + before) - 1) * s - 2 * p + dil * (k - 1) + 1
-            for d, (s, p, dil, k) in enumerate(
-                zip(self.stride, self.padding, self.dilation, self.kernel_size)
-            )
-        ]
-        high = [n + s - 1 for n, s in zip(low, self.stride)]
-        if any(not a <= n <= b for n, a, b in zip(sizes, low, high)):
-            raise ValueError(
-                f"requested an output size of {sizes}, but valid sizes range from {low} to {high} (for an input of "
-                f"{input.size()[2:]})"
-            )
-        return tuple(n - a for n, a in zip(sizes, low))
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         convolve = getattr(F, f"conv_transpose{self.dims}d")

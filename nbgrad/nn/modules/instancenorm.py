@@ -9,10 +9,10 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.nn import functional as F
-from nbgrad.nn.modules.batchnorm import _BatchNorm
+from nbgrad.nn.modules.batchnorm import _NormBase
 
 
-class _InstanceNorm(_BatchNorm):
+class _InstanceNorm(_NormBase):
     """Mean 0 and variance 1 per channel of an example; running statistics, where they are kept, serve in evaluation."""
 
     dims = 1

@@ -72,6 +72,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A linear map, under the name that PyTorch prints for the last one of attention."""
+
+
 class Bilinear(Module):
     """`x1 @ weight[k] @ x2 + bias[k]` for each output feature k: [..., in1_features] and [..., in2_features] give [...,
     out_features].

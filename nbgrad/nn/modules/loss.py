@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from nbgrad.nn import functional as F
 from nbgrad.nn._reduction import told
 from nbgrad.nn.modules.distance import PairwiseDistance
 from nbgrad.nn.modules.linear import Linear
+from nbgrad.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from nbgrad.nn.modules.module import Module
 
 
@@ -294,6 +296,33 @@ class NLLLoss(_WeightedLoss):
         )
 
 
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` under its older name, which warns.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     loss = nn.NLLLoss2d()
+    >>> loss(torch.full((1, 2, 1, 1), -1.0), torch.zeros(1, 1, 1, dtype=torch.int64))
+    tensor(1.)
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
+            "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
+
 class CrossEntropyLoss(_WeightedLoss):
     """`NLLLoss` of `LogSoftmax` in one: the input holds any numbers, [batch, classes, ...] or [classes], the target the right
     classes without that dimension, or probabilities in the input's shape. The mean by default.
@@ -371,7 +400,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
-        options: Any = None,
+        options: LinearCrossEntropyOptions | None = None,
     ) -> None:
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
@@ -569,6 +598,7 @@ __all__ = [
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "NLLLoss",
+    "NLLLoss2d",
     "PoissonNLLLoss",
     "SmoothL1Loss",
     "SoftMarginLoss",

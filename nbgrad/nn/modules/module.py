@@ -28,18 +28,18 @@ from nbgrad.tape.node import HookTable, RemovableHandle, register
 
 Self = TypeVar("Self", bound="Module")
 
-_EXTRA_STATE = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 _UNREACHED = (
     "Reached a code path in Module.{}_extra_state() that should never be called. Please file an issue at "
     "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
 )
-_pre_hooks: HookTable = OrderedDict()
-_forward_hooks: HookTable = OrderedDict()
-_forward_with_kwargs: OrderedDict[int, bool] = OrderedDict()
-_forward_always: OrderedDict[int, bool] = OrderedDict()
-_backward_pre_hooks: HookTable = OrderedDict()
-_backward_hooks: HookTable = OrderedDict()
-_full_backward: bool | None = None  # of which kind those are, once there was one
+_global_forward_pre_hooks: HookTable = OrderedDict()
+_global_forward_hooks: HookTable = OrderedDict()
+_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
+_global_backward_pre_hooks: HookTable = OrderedDict()
+_global_backward_hooks: HookTable = OrderedDict()
+_global_is_full_backward_hook: bool | None = None  # of which kind those are, once there was one
 _registration: dict[str, HookTable] = {
     "module": OrderedDict(),
     "parameter": OrderedDict(),
@@ -56,7 +56,7 @@ def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     ReLU
     >>> handle.remove()
     """
-    return register(_pre_hooks, hook)
+    return register(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(
@@ -70,15 +70,18 @@ def register_module_forward_hook(
     tensor([2.])
     >>> handle.remove()
     """
-    marks = [(_forward_with_kwargs, with_kwargs), (_forward_always, always_call)]
-    return register(_forward_hooks, hook, marks=marks)
+    marks = [
+        (_global_forward_hooks_with_kwargs, with_kwargs),
+        (_global_forward_hooks_always_called, always_call),
+    ]
+    return register(_global_forward_hooks, hook, marks=marks)
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
     """`hook(module, grad_output)` of every module, when the gradients of its outputs are known: see
     `Module.register_full_backward_pre_hook`.
     """
-    return register(_backward_pre_hooks, hook)
+    return register(_global_backward_pre_hooks, hook)
 
 
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
@@ -94,13 +97,13 @@ def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
 
 
 def _register_global_backward_hook(hook: Hook, full: bool) -> RemovableHandle:
-    global _full_backward
-    if _full_backward is (not full):
+    global _global_is_full_backward_hook
+    if _global_is_full_backward_hook is (not full):
         raise RuntimeError(
             "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
         )
-    _full_backward = full
-    return register(_backward_hooks, hook)
+    _global_is_full_backward_hook = full
+    return register(_global_backward_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
@@ -850,7 +853,7 @@ class Module:
             if value is not None:
                 destination[prefix + name] = value if keep_vars else value.detach()
         if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + _EXTRA_STATE] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
@@ -914,7 +917,7 @@ class Module:
                 self._load_one(name, key, value, state_dict[key], assign, error_msgs)
             elif strict:
                 missing_keys.append(key)
-        extra = prefix + _EXTRA_STATE
+        extra = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not Module.set_extra_state:
             if extra in state_dict:
                 self.set_extra_state(state_dict[extra])
@@ -1163,10 +1166,10 @@ class Module:
                 or self._forward_hooks
                 or self._forward_pre_hooks
                 or self._backward_pre_hooks
-                or _forward_hooks
-                or _pre_hooks
-                or _backward_hooks
-                or _backward_pre_hooks
+                or _global_forward_hooks
+                or _global_forward_pre_hooks
+                or _global_backward_hooks
+                or _global_backward_pre_hooks
             ):
                 return self.forward(*args, **kwargs)
             return self._call_with_hooks(args, kwargs)
@@ -1175,7 +1178,7 @@ class Module:
         result: Any = None
         called: set[int] = set()
         try:
-            for key, hook in (*_pre_hooks.items(), *self._forward_pre_hooks.items()):
+            for key, hook in (*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
                 if key in self._forward_pre_hooks_with_kwargs:
                     got = hook(self, args, kwargs)
                     if got is None:
@@ -1190,12 +1193,12 @@ class Module:
                     if got is not None:
                         args = got if isinstance(got, tuple) else (got,)
             backward = self._backward_hooks_of(True)
-            before = [*_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+            before = [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
             watched = BackwardHook(self, backward, before) if backward or before else None
             if watched is not None:
                 args = watched.setup_input_hook(args)
             result = self.forward(*args, **kwargs)
-            for key, hook in (*_forward_hooks.items(), *self._forward_hooks.items()):
+            for key, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
                 called.add(key)
                 got = self._call_forward_hook(key, hook, args, kwargs, result)
                 result = result if got is None else got
@@ -1213,19 +1216,19 @@ class Module:
 
     def _backward_hooks_of(self, full: bool) -> list[Hook]:
         """The hooks of one kind; others of the two tables are of the other."""
-        everywhere = _backward_hooks.values() if _full_backward is full else ()
+        everywhere = _global_backward_hooks.values() if _global_is_full_backward_hook is full else ()
         own = self._backward_hooks.values() if self._is_full_backward_hook is full else ()
         return [*everywhere, *own]
 
     def _call_forward_hook(self, key: int, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
-        if key in self._forward_hooks_with_kwargs or key in _forward_with_kwargs:
+        if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
             return hook(self, args, kwargs, result)
         return hook(self, args, result)
 
     def _call_always(self, args: Any, kwargs: Any, result: Any, called: set[int]) -> None:
         """The hooks that run even where `forward` raised; what they raise in turn is a warning."""
         for where, hooks, always in (
-            ("global module", _forward_hooks, _forward_always),
+            ("global module", _global_forward_hooks, _global_forward_hooks_always_called),
             ("module", self._forward_hooks, self._forward_hooks_always_called),
         ):
             for key, hook in hooks.items():
@@ -1251,7 +1254,7 @@ class Module:
 
     def __repr__(self) -> str:
         extra = self.extra_repr().split("\n") if self.extra_repr() else []
-        children = [f"({name}): {indented(repr(module))}" for name, module in self._modules.items()]
+        children = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
         lines = [*extra, *children]
         if len(extra) == 1 and not children:
             return f"{self._get_name()}({extra[0]})"
@@ -1276,9 +1279,10 @@ _HOOK_TABLES = (
 )
 
 
-def indented(text: str) -> str:
-    """All lines but the first, two spaces further in."""
-    return text.replace("\n", "\n  ")
+def _addindent(s_: str, numSpaces: int) -> str:
+    """All lines but the first, so many spaces further in; those that are blank are empty."""
+    first, *others = s_.split("\n")
+    return "\n".join([first, *[" " * numSpaces + line if line.strip() else "" for line in others]])
 
 
 def _registered(kind: str, module: Module, name: str, value: Any) -> Any:

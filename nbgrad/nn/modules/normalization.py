@@ -15,6 +15,7 @@ from nbgrad.nn import init
 from nbgrad.nn._made import empty
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.parameter import Parameter
+from nbgrad.ops.views.join import cat
 
 
 def _shape(normalized_shape: Any) -> tuple[Any, ...]:
@@ -181,4 +182,33 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+class CrossMapLRN2d(Module):
+    """Divides each element of images by a power of `k` and the mean square of `size` channels around its own, as Caffe's layer did. The
+    mean is over `size` also at the edges, where there are fewer. The gradient is that of the result, which PyTorch's is not.
+
+    >>> nn.CrossMapLRN2d(3, alpha=3.0)(torch.ones(1, 3, 1, 1)).flatten()
+    tensor([0.4387, 0.3536, 0.4387])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        squares, around = input * input, (self.size - 1) // 2
+        padded: Any = F.pad(squares, (0, 0, 0, 0, around, around))
+        sums = padded.unfold(1, 2 * around + 1, 1).sum(-1)
+        if (
+            input.shape[1] > around + 1
+        ):  # where the first channel leaves the window, PyTorch goes on counting it
+            sums = cat([sums[:, : around + 1], sums[:, around + 1 :] + squares[:, :1]], 1)
+        got: Tensor = input * (sums * (self.alpha / self.size) + self.k) ** -self.beta
+        return got
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

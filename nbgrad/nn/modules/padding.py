@@ -37,7 +37,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _Constant(_Pad):
+class _ConstantPadNd(_Pad):
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
         self.value = value
@@ -46,26 +46,30 @@ class _Constant(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _Zero(_Pad):
-    value = 0.0
+class _Zero(_ConstantPadNd):
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
 
 
-class _Reflection(_Pad):
+class _ReflectionPadNd(_Pad):
     value = None
     mode = "reflect"
 
 
-class _Replication(_Pad):
+class _ReplicationPadNd(_Pad):
     value = None
     mode = "replicate"
 
 
-class _Circular(_Pad):
+class _CircularPadNd(_Pad):
     value = None
     mode = "circular"
 
 
-class ConstantPad1d(_Constant):
+class ConstantPad1d(_ConstantPadNd):
     """`value` before and behind the last dimension; `padding` is a length, or (before, behind). A negative length cuts.
 
     >>> nn.ConstantPad1d((1, 2), 9.0)(torch.tensor([[1.0, 2.0]]))
@@ -73,7 +77,7 @@ class ConstantPad1d(_Constant):
     """
 
 
-class ConstantPad2d(_Constant):
+class ConstantPad2d(_ConstantPadNd):
     """`value` around the last two dimensions; `padding` is a length, or (left, right, top, bottom).
 
     >>> nn.ConstantPad2d((1, 0, 0, 1), 9.0)(torch.tensor([[1.0, 2.0]]))
@@ -84,7 +88,7 @@ class ConstantPad2d(_Constant):
     dims = 2
 
 
-class ConstantPad3d(_Constant):
+class ConstantPad3d(_ConstantPadNd):
     """`value` around the last three dimensions; `padding` is a length, or two per dimension, the last dimension first.
 
     >>> nn.ConstantPad3d(1, 9.0)(torch.zeros(1, 2, 3)).shape
@@ -94,7 +98,7 @@ class ConstantPad3d(_Constant):
     dims = 3
 
 
-class ZeroPad1d(_Zero):
+class ZeroPad1d(_Zero, ConstantPad1d):
     """Zeros before and behind the last dimension; `padding` is a length, or (before, behind).
 
     >>> nn.ZeroPad1d(1)(torch.tensor([[1.0, 2.0]]))
@@ -102,7 +106,7 @@ class ZeroPad1d(_Zero):
     """
 
 
-class ZeroPad2d(_Zero):
+class ZeroPad2d(_Zero, ConstantPad2d):
     """Zeros around the last two dimensions; `padding` is a length, or (left, right, top, bottom).
 
     >>> nn.ZeroPad2d((1, 0, 0, 1))(torch.tensor([[1.0, 2.0]]))
@@ -113,7 +117,7 @@ class ZeroPad2d(_Zero):
     dims = 2
 
 
-class ZeroPad3d(_Zero):
+class ZeroPad3d(_Zero, ConstantPad3d):
     """Zeros around the last three dimensions; `padding` is a length, or two per dimension, the last dimension first.
 
     >>> nn.ZeroPad3d(1)(torch.zeros(1, 2, 3)).shape
@@ -123,7 +127,7 @@ class ZeroPad3d(_Zero):
     dims = 3
 
 
-class ReflectionPad1d(_Reflection):
+class ReflectionPad1d(_ReflectionPadNd):
     """The last dimension goes on mirrored at its ends, which are not repeated; `padding` is a length, or (before, behind).
 
     >>> nn.ReflectionPad1d((2, 1))(torch.tensor([[1.0, 2.0, 3.0]]))
@@ -131,7 +135,7 @@ class ReflectionPad1d(_Reflection):
     """
 
 
-class ReflectionPad2d(_Reflection):
+class ReflectionPad2d(_ReflectionPadNd):
     """The last two dimensions go on mirrored at their ends; `padding` is a length, or (left, right, top, bottom).
 
     >>> nn.ReflectionPad2d((1, 0, 0, 1))(torch.arange(4.0).reshape(1, 2, 2))
@@ -143,7 +147,7 @@ class ReflectionPad2d(_Reflection):
     dims = 2
 
 
-class ReflectionPad3d(_Reflection):
+class ReflectionPad3d(_ReflectionPadNd):
     """The last three dimensions go on mirrored at their ends; `padding` is a length, or two per dimension, the last dimension first.
 
     >>> nn.ReflectionPad3d(1)(torch.zeros(1, 2, 2, 3)).shape
@@ -153,7 +157,7 @@ class ReflectionPad3d(_Reflection):
     dims = 3
 
 
-class ReplicationPad1d(_Replication):
+class ReplicationPad1d(_ReplicationPadNd):
     """The ends of the last dimension, repeated; `padding` is a length, or (before, behind).
 
     >>> nn.ReplicationPad1d((2, 1))(torch.tensor([[1.0, 2.0, 3.0]]))
@@ -161,7 +165,7 @@ class ReplicationPad1d(_Replication):
     """
 
 
-class ReplicationPad2d(_Replication):
+class ReplicationPad2d(_ReplicationPadNd):
     """The edges of the last two dimensions, repeated; `padding` is a length, or (left, right, top, bottom).
 
     >>> nn.ReplicationPad2d((1, 0, 0, 1))(torch.arange(4.0).reshape(1, 2, 2))
@@ -173,7 +177,7 @@ class ReplicationPad2d(_Replication):
     dims = 2
 
 
-class ReplicationPad3d(_Replication):
+class ReplicationPad3d(_ReplicationPadNd):
     """The faces of the last three dimensions, repeated; `padding` is a length, or two per dimension, the last dimension first.
 
     >>> nn.ReplicationPad3d(1)(torch.zeros(1, 1, 2, 3)).shape
@@ -183,7 +187,7 @@ class ReplicationPad3d(_Replication):
     dims = 3
 
 
-class CircularPad1d(_Circular):
+class CircularPad1d(_CircularPadNd):
     """The last dimension goes on with its other end; `padding` is a length, or (before, behind).
 
     >>> nn.CircularPad1d((2, 1))(torch.tensor([[1.0, 2.0, 3.0]]))
@@ -191,7 +195,7 @@ class CircularPad1d(_Circular):
     """
 
 
-class CircularPad2d(_Circular):
+class CircularPad2d(_CircularPadNd):
     """The last two dimensions go on with their other ends; `padding` is a length, or (left, right, top, bottom).
 
     >>> nn.CircularPad2d((1, 0, 0, 1))(torch.arange(4.0).reshape(1, 2, 2))
@@ -203,7 +207,7 @@ class CircularPad2d(_Circular):
     dims = 2
 
 
-class CircularPad3d(_Circular):
+class CircularPad3d(_CircularPadNd):
     """The last three dimensions go on with their other ends; `padding` is a length, or two per dimension, the last dimension first.
 
     >>> nn.CircularPad3d(1)(torch.zeros(1, 1, 2, 3)).shape

@@ -44,22 +44,4 @@ class PixelUnshuffle(Module):
         return f"downscale_factor={self.downscale_factor}"
 
 
-class ChannelShuffle(Module):
-    """The channels (dimension 1) of each of `groups` groups, taken in turn. The shape stays.
-
-    >>> nn.ChannelShuffle(2)(torch.arange(6.0).reshape(1, 6, 1)).flatten()
-    tensor([0., 3., 1., 4., 2., 5.])
-    """
-
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"
-
-
-__all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
+__all__ = ["PixelShuffle", "PixelUnshuffle"]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.nn import functional as F
 from nbgrad.nn.modules.module import Module, with_own_init
+from nbgrad.nn.modules.utils import _ntuple, _single
 
 Sizes = int | Sequence[int]
-
-
-def _each(value: Any, dims: int) -> tuple[Any, ...]:
-    """One number stands for all dimensions."""
-    return tuple(value) if isinstance(value, Iterable) else (value,) * dims
 
 
 class _Pool(Module):
@@ -28,7 +24,7 @@ class _Pool(Module):
         return getattr(F, f"{self.kind}{self.dims}d")
 
 
-class _MaxPool(_Pool):
+class _MaxPoolNd(_Pool):
     kind = "max_pool"
 
     def __init__(
@@ -57,7 +53,7 @@ class _MaxPool(_Pool):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest of each window of the last dimension: `F.max_pool1d`.
 
     >>> nn.MaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
@@ -65,7 +61,7 @@ class MaxPool1d(_MaxPool):
     """
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest of each window of the last two dimensions: `F.max_pool2d`.
 
     >>> nn.MaxPool2d(2)(torch.arange(8.0).reshape(1, 2, 4))
@@ -75,7 +71,7 @@ class MaxPool2d(_MaxPool):
     dims = 2
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest of each window of the last three dimensions: `F.max_pool3d`.
 
     >>> nn.MaxPool3d(2)(torch.arange(16.0).reshape(1, 2, 2, 4))
@@ -85,14 +81,14 @@ class MaxPool3d(_MaxPool):
     dims = 3
 
 
-class _MaxUnpool(_Pool):
+class _MaxUnpoolNd(_Pool):
     kind = "max_unpool"
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
-        self.kernel_size = _each(kernel_size, self.dims)
-        self.stride = _each(kernel_size if stride is None else stride, self.dims)
-        self.padding = _each(padding, self.dims)
+        self.kernel_size = _ntuple(self.dims)(kernel_size)
+        self.stride = _ntuple(self.dims)(kernel_size if stride is None else stride)
+        self.padding = _ntuple(self.dims)(padding)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         settings = (self.kernel_size, self.stride, self.padding)
@@ -103,7 +99,7 @@ class _MaxUnpool(_Pool):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """What `MaxPool1d` took out, back at its places: `F.max_unpool1d`.
 
     >>> nn.MaxUnpool1d(2)(torch.tensor([[3.0, 5.0]]), torch.tensor([[1, 2]]))
@@ -111,7 +107,7 @@ class MaxUnpool1d(_MaxUnpool):
     """
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """What `MaxPool2d` took out, back at its places: `F.max_unpool2d`.
 
     >>> nn.MaxUnpool2d(2)(torch.tensor([[[3.0]]]), torch.tensor([[[2]]]))
@@ -122,7 +118,7 @@ class MaxUnpool2d(_MaxUnpool):
     dims = 2
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """What `MaxPool3d` took out, back at its places: `F.max_unpool3d`.
 
     >>> nn.MaxUnpool3d((1, 1, 2))(torch.ones(1, 1, 1, 1), torch.zeros(1, 1, 1, 1, dtype=torch.int64))
@@ -132,7 +128,7 @@ class MaxUnpool3d(_MaxUnpool):
     dims = 3
 
 
-class _AvgPool(_Pool):
+class _AvgPoolNd(_Pool):
     kind = "avg_pool"
 
     def __init__(
@@ -159,7 +155,7 @@ class _AvgPool(_Pool):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPoolNd):
     """The mean of each window of the last dimension: `F.avg_pool1d`.
 
     >>> nn.AvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
@@ -175,9 +171,9 @@ class AvgPool1d(_AvgPool):
         count_include_pad: bool = True,
     ) -> None:
         Module.__init__(self)
-        self.kernel_size = _each(kernel_size, 1)
-        self.stride = _each(kernel_size if stride is None else stride, 1)
-        self.padding = _each(padding, 1)
+        self.kernel_size = _single(kernel_size)
+        self.stride = _single(kernel_size if stride is None else stride)
+        self.padding = _single(padding)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
@@ -185,7 +181,7 @@ class AvgPool1d(_AvgPool):
         return F.avg_pool1d(input, *settings)
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolNd):
     """The mean of each window of the last two dimensions: `F.avg_pool2d`.
 
     >>> nn.AvgPool2d(2)(torch.arange(8.0).reshape(1, 2, 4))
@@ -195,7 +191,7 @@ class AvgPool2d(_AvgPool):
     dims = 2
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolNd):
     """The mean of each window of the last three dimensions: `F.avg_pool3d`.
 
     >>> nn.AvgPool3d(2)(torch.arange(16.0).reshape(1, 2, 2, 4))
@@ -218,11 +214,11 @@ class _FractionalMaxPool(_Pool):
     ) -> None:
         super().__init__()
         self._check_kernel(kernel_size)
-        self.kernel_size = _each(kernel_size, self.dims)
+        self.kernel_size = _ntuple(self.dims)(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = None if output_size is None else _each(output_size, self.dims)
-        self.output_ratio = None if output_ratio is None else _each(output_ratio, self.dims)
+        self.output_size = None if output_size is None else _ntuple(self.dims)(output_size)
+        self.output_ratio = None if output_ratio is None else _ntuple(self.dims)(output_ratio)
         if output_size is None and output_ratio is None:
             raise ValueError(
                 f"{type(self).__name__} requires specifying either an output size, or a pooling ratio"
@@ -260,11 +256,11 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     dims = 3
 
     def _check_kernel(self, kernel_size: Sizes) -> None:
-        if any(k <= 0 for k in _each(kernel_size, 1)):
+        if any(k <= 0 for k in _single(kernel_size)):
             raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
 
 
-class _LPPool(_Pool):
+class _LPPoolNd(_Pool):
     kind = "lp_pool"
 
     def __init__(
@@ -290,7 +286,7 @@ class _LPPool(_Pool):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """The `norm_type`-norm of each window of the last dimension: `F.lp_pool1d`.
 
     >>> nn.LPPool1d(2, 2)(torch.tensor([[3.0, 4.0, 6.0, 8.0]]))
@@ -298,7 +294,7 @@ class LPPool1d(_LPPool):
     """
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """The `norm_type`-norm of each window of the last two dimensions: `F.lp_pool2d`.
 
     >>> nn.LPPool2d(2, (1, 2))(torch.tensor([[[3.0, 4.0, 6.0, 8.0]]]))
@@ -308,7 +304,7 @@ class LPPool2d(_LPPool):
     dims = 2
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """The `norm_type`-norm of each window of the last three dimensions: `F.lp_pool3d`.
 
     >>> nn.LPPool3d(2, (1, 1, 2))(torch.tensor([[[[3.0, 4.0, 6.0, 8.0]]]]))
@@ -318,7 +314,7 @@ class LPPool3d(_LPPool):
     dims = 3
 
 
-class _AdaptiveMaxPool(_Pool):
+class _AdaptiveMaxPoolNd(_Pool):
     kind = "adaptive_max_pool"
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
@@ -332,7 +328,7 @@ class _AdaptiveMaxPool(_Pool):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The largest of each of `output_size` stretches of the last dimension: `F.adaptive_max_pool1d`.
 
     >>> nn.AdaptiveMaxPool1d(2)(torch.tensor([[1.0, 4.0, 3.0, 2.0, 5.0]]))
@@ -340,7 +336,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The largest of each window, where so many share the last two dimensions evenly: `F.adaptive_max_pool2d`.
 
     >>> nn.AdaptiveMaxPool2d((1, 2))(torch.arange(12.0).reshape(1, 3, 4))
@@ -350,7 +346,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     dims = 2
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The largest of each window, where so many share the last three dimensions evenly: `F.adaptive_max_pool3d`.
 
     >>> nn.AdaptiveMaxPool3d((1, None, 1))(torch.arange(8.0).reshape(1, 2, 2, 2))
@@ -361,7 +357,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     dims = 3
 
 
-class _AdaptiveAvgPool(_Pool):
+class _AdaptiveAvgPoolNd(_Pool):
     kind = "adaptive_avg_pool"
 
     def __init__(self, output_size: Any) -> None:
@@ -376,7 +372,7 @@ class _AdaptiveAvgPool(_Pool):
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The mean of each of `output_size` stretches of the last dimension: `F.adaptive_avg_pool1d`.
 
     >>> nn.AdaptiveAvgPool1d(2)(torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
@@ -384,7 +380,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """The mean of each window, where so many share the last two dimensions evenly: `F.adaptive_avg_pool2d`.
 
     >>> nn.AdaptiveAvgPool2d((1, 2))(torch.arange(12.0).reshape(1, 3, 4))
@@ -394,7 +390,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     dims = 2
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """The mean of each window, where so many share the last three dimensions evenly: `F.adaptive_avg_pool3d`.
 
     >>> nn.AdaptiveAvgPool3d((1, None, 1))(torch.arange(8.0).reshape(1, 2, 2, 2))

@@ -24,6 +24,11 @@ Number: Any = numbers.Number  # which mypy takes for a class of no numbers
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
+def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    moved: Tensor = index_select(tensor, dim, permutation)
+    return moved
+
+
 class RNNBase(Module):
     """What `RNN`, `LSTM` and `GRU` share: their weights, and the checks of what they are given.
 
@@ -194,7 +199,7 @@ class RNNBase(Module):
         >>> nn.GRU(2, 1).permute_hidden(torch.tensor([[[1.0], [2.0]]]), torch.tensor([1, 0])).flatten()
         tensor([2., 1.])
         """
-        return hx if permutation is None else index_select(hx, 1, permutation)
+        return hx if permutation is None else _apply_permutation(hx, permutation)
 
     def _zero_states(self, input: Tensor, batch: int) -> Any:
         return self._zeros(input, batch, self.hidden_size)
@@ -361,7 +366,9 @@ class LSTM(RNNBase):
         >>> nn.LSTM(2, 1).permute_hidden((h, h), torch.tensor([1, 0]))[1].flatten()
         tensor([2., 1.])
         """
-        return hx if permutation is None else tuple([index_select(h, 1, permutation) for h in (hx[0], hx[1])])
+        return (
+            hx if permutation is None else tuple([_apply_permutation(h, permutation) for h in (hx[0], hx[1])])
+        )
 
     def _zero_states(self, input: Tensor, batch: int) -> Any:
         return tuple(

@@ -26,11 +26,20 @@ F: Any = functional
 Activation = str | Callable[[Any], Any]
 
 
-def _clones(module: Module, n: int) -> ModuleList:
+def _get_activation_fn(activation: str) -> Callable[[Any], Any]:
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    found: Callable[[Any], Any] = getattr(F, activation)
+    return found
+
+
+def _get_clones(module: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
-def _causal_mask(sz: int, device: Device | None = None, dtype: dtype | None = None) -> Tensor:
+def _generate_square_subsequent_mask(
+    sz: int, device: Device | None = None, dtype: dtype | None = None
+) -> Tensor:
     """-inf above the diagonal: no place sees those behind it."""
     mask: Any = full((sz, sz), -math.inf, dtype=dtype, device=device)
     above: Tensor = mask.triu(1)
@@ -73,12 +82,7 @@ class _Layer(Module):
             self.add_module(f"norm{k + 1}", LayerNorm(d_model, layer_norm_eps, **where))
         for k in range(self.blocks):
             self.add_module(f"dropout{k + 1}", Dropout(dropout))
-        if isinstance(activation, str):
-            if activation not in ("relu", "gelu"):
-                raise RuntimeError(f"activation should be relu/gelu, not {activation}")
-            self.activation = getattr(F, activation)
-        else:
-            self.activation = activation
+        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
 
     def _block(self, k: int, x: Any, compute: Callable[[Any], Any]) -> Any:
         """`x` and what block `k` computes from it; normalised before that or after."""
@@ -168,7 +172,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers, self.num_layers, self.norm = _clones(encoder_layer, num_layers), num_layers, norm
+        self.layers, self.num_layers, self.norm = _get_clones(encoder_layer, num_layers), num_layers, norm
         self.enable_nested_tensor = self.use_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
         reason = _not_nested(encoder_layer)
@@ -230,7 +234,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers, self.num_layers, self.norm = _clones(decoder_layer, num_layers), num_layers, norm
+        self.layers, self.num_layers, self.norm = _get_clones(decoder_layer, num_layers), num_layers, norm
 
     def forward(
         self,
@@ -329,7 +333,7 @@ class Transformer(Module):
                 [0., 0., -inf],
                 [0., 0., 0.]])
         """
-        return _causal_mask(sz, device, dtype)
+        return _generate_square_subsequent_mask(sz, device, dtype)
 
     def forward(
         self,

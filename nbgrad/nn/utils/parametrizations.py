@@ -7,7 +7,7 @@ from typing import Any
 from nbgrad.autograd.grad_mode import no_grad
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import finfo
-from nbgrad.nn.modules.conv import _Transposed
+from nbgrad.nn.modules.conv import _ConvTransposeNd
 from nbgrad.nn.modules.module import Module
 from nbgrad.nn.utils.parametrize import register_parametrization
 from nbgrad.ops.linear.decompositions import geqrf, householder_product
@@ -59,7 +59,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 def _output_dim(module: Module) -> int:
     """The dimension of a module's weight that counts its outputs: the second of a transposed convolution's."""
-    return 1 if isinstance(module, _Transposed) else 0
+    return 1 if isinstance(module, _ConvTransposeNd) else 0
 
 
 def _as_matrix(weight: Tensor, dim: int) -> Tensor:

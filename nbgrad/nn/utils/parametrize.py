@@ -288,11 +288,36 @@ def type_before_parametrizations(module: Module) -> type:
     return found
 
 
+def transfer_parametrizations_and_params(
+    from_module: Any, to_module: Any, tensor_name: str | None = None
+) -> Module:
+    """Let `to_module` have the parametrizations of `from_module`, the modules themselves, and its values; of all tensors or of one.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+    >>> other = nn.utils.parametrize.transfer_parametrizations_and_params(layer, nn.Linear(2, 3))
+    >>> (other.weight == layer.weight).all()
+    tensor(True)
+    """
+    if is_parametrized(from_module):
+        for name in from_module.parametrizations if tensor_name is None else [tensor_name]:
+            if not hasattr(to_module, name):
+                setattr(to_module, name, Parameter(getattr(from_module, name)))
+            given = from_module.parametrizations[name]
+            for module in given:
+                register_parametrization(to_module, name, module)
+            own = to_module.parametrizations[name]
+            for k, original in enumerate(given._originals()):
+                setattr(own, "original" if given.is_tensor else f"original{k}", original)
+    moved: Module = to_module
+    return moved
+
+
 __all__ = [
     "ParametrizationList",
     "cached",
     "is_parametrized",
     "register_parametrization",
     "remove_parametrizations",
+    "transfer_parametrizations_and_params",
     "type_before_parametrizations",
 ]

@@ -150,7 +150,7 @@ def _weights(narrow: Tensor, wide: Tensor, *, size: Ints, geometry: Geometry) ->
 # ---------------------------------------------------------------- as one op
 
 
-def _result(
+def result_shape(
     input: Spec, weight: Spec, geometry: Geometry, transposed: bool, output_padding: Ints
 ) -> tuple[int, ...]:
     taps = tuple(weight.shape)[2:]
@@ -280,7 +280,7 @@ def convolution(
 ) -> Callable[..., tuple[Tensor, ...]]:
     """Operands having been checked."""
     geometry = Geometry(stride, padding, dilation, groups)
-    made = input.like(_result(input, weight, geometry, transposed, output_padding))
+    made = input.like(result_shape(input, weight, geometry, transposed, output_padding))
     settings = Settings(stride, padding, dilation, transposed, output_padding, groups)
     if made.numel and _channels_lie_last(input, weight, settings):
         made = _with_channels_last(made)

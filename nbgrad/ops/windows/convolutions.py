@@ -14,6 +14,7 @@ from nbgrad.ops.views.copy import contiguous, zeros
 from nbgrad.ops.views.order import permute
 from nbgrad.ops.views.shape import squeeze, unsqueeze
 from nbgrad.ops.windows import convolution as _op
+from nbgrad.ops.windows.correlation import Geometry
 from nbgrad.ops.windows.refusals import (
     Settings,
     check,
@@ -64,6 +65,47 @@ def _result(got: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Ten
         return got
     ran: Tensor = _op.convolution(input, weight, bias, **got.static)[0]
     return ran
+
+
+def gradient(
+    of: str,
+    input: Tensor | Sequence[int],
+    weight: Tensor | Sequence[int],
+    grad_output: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    dims: int,
+) -> Tensor:
+    """That of a convolution `of` its "input" or its "weight", of which only the shape is asked."""
+    stride, padding, dilation = [_listed(given, dims) for given in (stride, padding, dilation)]
+    like = grad_output._spec.plain
+    x, w = [t._spec.plain if isinstance(t, Tensor) else like.like(tuple(t)) for t in (input, weight)]
+    inner = w.ndim - 2
+    s = Settings(
+        spread("stride", stride, inner),
+        spread("padding", padding, inner),
+        spread("dilation", dilation, inner),
+        False,
+        (0,) * inner,
+        groups,
+    )
+    if groups <= 0:
+        raise RuntimeError(f"expected groups to be greater than 0, but got groups={groups}")
+    check(x, w, None, s)
+    geometry = Geometry(*s[:3], groups)
+    expected = _op.result_shape(x, w, geometry, False, s.output_padding)
+    if tuple(like.shape) != expected:
+        raise RuntimeError(
+            f"expected grad_output of shape {list(expected)}, as the convolution has it, but got {list(like.shape)}"
+        )
+    found: Tensor
+    if of == "input":
+        found = _op._wide(grad_output, weight, size=tuple(x.shape)[2:], geometry=geometry)
+    else:
+        found = _op._weights(grad_output, input, size=tuple(w.shape)[2:], geometry=geometry)
+    return found
 
 
 # ---------------------------------------------------------------- PyTorch's names
