@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nbgrad.backends._switches import switch
 from nbgrad.memory import gpu
+from nbgrad.nn.attention import enabled as _attention
 
 _PRECISIONS: Final = ("highest", "high", "medium")
 
@@ -97,7 +98,6 @@ class cuBLASModule:
 
 
 matmul: Final = cuBLASModule()
-_attention: Final = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def flash_sdp_enabled() -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Iterator, Sequence
-
-from nbgrad.backends import cuda
+from typing import Final
 
 
 class SDPBackend(enum.Enum):
@@ -27,12 +26,9 @@ class SDPBackend(enum.Enum):
         return int(self.value)
 
 
-_SWITCHES = {
-    SDPBackend.MATH: (cuda.math_sdp_enabled, cuda.enable_math_sdp),
-    SDPBackend.FLASH_ATTENTION: (cuda.flash_sdp_enabled, cuda.enable_flash_sdp),
-    SDPBackend.EFFICIENT_ATTENTION: (cuda.mem_efficient_sdp_enabled, cuda.enable_mem_efficient_sdp),
-    SDPBackend.CUDNN_ATTENTION: (cuda.cudnn_sdp_enabled, cuda.enable_cudnn_sdp),
-}
+# What `torch.backends.cuda` says of each.
+enabled: Final = {"math": True, "flash": True, "mem_efficient": True, "cudnn": True}
+_WORDS = dict(zip(enabled, list(SDPBackend)[1:]))
 
 
 @contextlib.contextmanager
@@ -50,14 +46,12 @@ def sdpa_kernel(
             f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}"
         )
     chosen: Sequence[SDPBackend] = [backends] if isinstance(backends, SDPBackend) else backends
-    before = {backend: enabled() for backend, (enabled, _) in _SWITCHES.items()}
+    before = dict(enabled)
     try:
-        for backend, (_, enable) in _SWITCHES.items():
-            enable(backend in chosen)
+        enabled.update({word: backend in chosen for word, backend in _WORDS.items()})
         yield {}
     finally:
-        for backend, (_, enable) in _SWITCHES.items():
-            enable(before[backend])
+        enabled.update(before)
 
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
