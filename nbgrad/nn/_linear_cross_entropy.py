@@ -131,8 +131,8 @@ def _by_parts(
         raise ValueError(
             f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
         )
-    d = options.summed_in(input.dtype)
-    size = options.rows(*tuple(input.shape), linear_weight.shape[0], input.dtype)
+    d = options._summed_in(input.dtype)
+    size = options._rows(*tuple(input.shape), linear_weight.shape[0], input.dtype)
     rows = Rows(target, weight, ignored, reduction, size, d)
     found: Tensor
     if reduction == "none":

@@ -51,7 +51,7 @@ class LinearCrossEntropyOptions:
                 "acc_dtype=None to let the op pick automatically."
             )
 
-    def rows(self, batch: int, features: int, classes: int, d: dtype) -> int:
+    def _rows(self, batch: int, features: int, classes: int, d: dtype) -> int:
         """How many are taken at a time."""
         method, size = self.chunking_method, self.batch_chunk_size
         if method == "auto":
@@ -68,7 +68,7 @@ class LinearCrossEntropyOptions:
             )
         return max(1, found)
 
-    def summed_in(self, d: dtype) -> dtype:
+    def _summed_in(self, d: dtype) -> dtype:
         """The dtype of sums of a `d`."""
         self._check_sums(d)
         halves = d.itemsize == 2

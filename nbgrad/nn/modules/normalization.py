@@ -186,8 +186,8 @@ class CrossMapLRN2d(Module):
     """Divides each element of images by a power of `k` and the mean square of `size` channels around its own, as Caffe's layer did. The
     mean is over `size` also at the edges, where there are fewer. The gradient is that of the result, which PyTorch's is not.
 
-    >>> nn.CrossMapLRN2d(3, alpha=3.0)(torch.ones(1, 3, 1, 1)).flatten()
-    tensor([0.4387, 0.3536, 0.4387])
+    >>> nn.CrossMapLRN2d(3, alpha=3.0)(torch.ones(1, 2, 1, 1)).flatten()
+    tensor([0.4387, 0.4387])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
