@@ -33,7 +33,9 @@ if not TYPE_CHECKING:  # for which all names are there
         if name in _MODULES:
             return import_module(f"nbgrad.nn.{name}")
         if name[:1].isupper():
-            modules = vars(import_module("nbgrad.nn.parallel" if name == "DataParallel" else "nbgrad.nn.modules"))
+            modules = vars(
+                import_module("nbgrad.nn.parallel" if name == "DataParallel" else "nbgrad.nn.modules")
+            )
             if name in modules:
                 return modules[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
