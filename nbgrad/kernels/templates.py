@@ -123,8 +123,8 @@ def rounded(text: str, code: str) -> str:
 
 
 class Element(NamedTuple):
-    """What a loop over elements does: `once` before it, `fixed` where a row begins, `body` to each. `moving` are the operands that have
-    a place, `steps` those of all."""
+    """What a loop over elements does: `once` before it, `fixed` where a row begins, `body` to each, the first `loads` lines of which read
+    operands, and the last of which write the results. `moving` are the operands that have a place, `steps` those of all."""
 
     head: str
     params: list[str]
@@ -134,6 +134,7 @@ class Element(NamedTuple):
     body: list[str]
     moving: list[int]
     steps: list[str]
+    loads: int
 
     def text(self, params: Sequence[str], loop: Lines) -> str:
         return text_of([self.head, "", f"def @NAME@({', '.join([*params, *self.params])}):", loop])
@@ -203,6 +204,7 @@ def element(
         if v.step != "s":
             place = f"x{k}[{_at(k + len(outputs), v.step, nd)}]"
             body.append(f"a{k} = {_value(place, v, kind)}")
+    loads = len(body)
     body += emitted.lines
     body += [
         f"o{k}[{_at(k, out_steps[k], nd)}] = {write(r, c, kind)}"
@@ -215,7 +217,7 @@ def element(
             fixed.append(f"a{k} = {_value(f'x{k}[{at}]', v, kind)}")
     moving = list(range(len(outputs))) + [k + len(outputs) for k, _ in arrays]
     steps = [*out_steps, *(v.step for v in inputs)]
-    return Element(head, params, tuple(codes), once, fixed, body, moving, steps)
+    return Element(head, params, tuple(codes), once, fixed, body, moving, steps, loads)
 
 
 def _number_code(kind: str) -> str:

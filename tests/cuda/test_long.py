@@ -14,6 +14,8 @@ from tests.support import T
 pytestmark = pytest.mark.emulated
 
 ORDERED: dict[str, Callable[[Any], Any]] = {
+    "formula": lambda x: x * x + 1,
+    "formula in place": lambda x: x.clone().mul_(x),
     "sort": lambda x: x.sort(),
     "sort down": lambda x: x.sort(0, descending=True),
     "topk": lambda x: x.topk(2, 0),

@@ -45,7 +45,7 @@ class Kernel:
         made = own(self.name, self.source)
         if made is not None and (made.alone if alone else made.many):
             code = self.driver.load(self.name, made.source, made.params)
-            return Entry(code, 1, made.most, made.work)
+            return Entry(code, made.items, made.most, made.work)
         try:
             text, params = spread(self.name, self.source, self.params, alone)
         except Unspreadable:

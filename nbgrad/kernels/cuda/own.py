@@ -12,8 +12,8 @@ from nbgrad.kernels.family import Text
 
 
 class Own(NamedTuple):
-    """`work` is how many elements a block takes, 0 if it takes an item. It serves where the CPU has `many` threads, and where it has one
-    `alone`: since there is one item, or since items write to the same memory. `most` bounds the blocks."""
+    """`work` is how many elements a block takes, 0 if it takes so many `items`. It serves where the CPU has `many` threads, and where it
+    has one `alone`: since there is one item, or since items write to the same memory. `most` bounds the blocks."""
 
     source: str
     params: tuple[str, ...]
@@ -21,6 +21,7 @@ class Own(NamedTuple):
     many: bool = True
     alone: bool = True
     most: int = 1 << 14
+    items: int = 1
 
 
 def for_device(made: Own) -> tuple[Text, tuple[str, ...]]:

@@ -12,7 +12,9 @@ from nbgrad.base.source import Lines
 from nbgrad.kernels import templates
 from nbgrad.kernels.cuda.own import Own
 
-WORK = 1024  # elements of a block: four of each thread
+LANES = 4  # elements of a thread at a time
+WORK = 256 * LANES  # elements of a block
+_SHORT = 12  # lines of what memory is waited for longer than it takes to compute
 
 
 def elementwise(
@@ -26,18 +28,39 @@ def elementwise(
 ) -> Own:
     """Of a flat formula, or one over rows."""
     e = templates.element(title, exprs, inputs, outputs, kind, nd, out_steps)
-    loop = _rows(e, len(outputs) + len(inputs)) if nd else _flat(e)
-    return Own(e.text(("items",), loop), ("i8", *e.codes), WORK, alone=False)
+    loop = _rows(e, len(outputs) + len(inputs)) if nd else _flat(e, len(outputs))
+    text, codes = e.text(("items",), loop), ("i8", *e.codes)
+    return Own(text, codes, WORK, alone=False) if nd else Own(text, codes, alone=False, items=WORK)
 
 
-def _flat(e: templates.Element) -> Lines:
+def _flat(e: templates.Element, outputs: int) -> Lines:
+    several = _several(e) if len(e.body) - e.loads - outputs <= _SHORT else []
     return [
         *e.once,
         *e.fixed,
         "i = cuda.grid(1)",
+        "step = cuda.gridsize(1)",
+        *several,
         "while i < items:",
-        [*e.body, "i += cuda.gridsize(1)"],
+        [*e.body, "i += step"],
     ]
+
+
+def _several(e: templates.Element) -> Lines:
+    """Elements a grid apart, so that neighbouring threads have neighbours: all are asked for before the first is waited for, which the
+    compiler may not do by itself, as a result might lie where an operand does."""
+    reads: list[str] = []
+    work: list[str] = []
+    for lane in range(LANES):
+        reads.append(f"i{lane} = i + {lane} * step")
+        for k, line in enumerate(e.body):
+            line = line.replace("[i]", f"[i{lane}]")
+            if k < e.loads:
+                name, value = line.split(" = ", 1)
+                reads.append(f"lane{lane}{name} = {value}")
+                work.append(f"{name} = lane{lane}{name}")
+        work += [line.replace("[i]", f"[i{lane}]") for line in e.body[e.loads :]]
+    return [f"while i + {LANES - 1} * step < items:", [*reads, *work, f"i += {LANES} * step"]]
 
 
 def _rows(e: templates.Element, count: int) -> Lines:

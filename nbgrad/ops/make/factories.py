@@ -17,6 +17,7 @@ from nbgrad.memory.device import cpu, default, elsewhere, settled
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
+from nbgrad.memory.gpu import current
 from nbgrad.memory.storage import Spec, spec
 from nbgrad.ops.views.views import _sizes
 from nbgrad.tape.modes import shared, state
@@ -62,7 +63,8 @@ def _counted(t: Tensor, requires_grad: bool, out: Tensor | None) -> Tensor:
 
 
 _LARGE = 2**30
-# Of what was asked for, by sizes and dtype (None: the default one).
+_NAMES = (str, type(cpu))  # of devices
+# Of what was asked for, by sizes, dtype (None: the default one), device as it was named, and which one "cuda" is.
 _known: Table[tuple[Any, Any], Spec] = Table("ops.make.factories.known", 4096, DEFAULT_DTYPE)
 _spec_of = _known.get
 
@@ -76,10 +78,9 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
     """How a new tensor is to lie; arguments are checked if they are not what they were before."""
     if len(size) == 1 and type(size[0]) is not int and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
-    key = None
+    key: Any = None
     if (
-        device is None
-        and not elsewhere.threads
+        (type(device) in _NAMES if device is not None else not elsewhere.threads)
         and (dtype is None or type(dtype) is _dtype)
         and not requires_grad
     ):
@@ -87,7 +88,7 @@ def _spec(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad
             if type(n) is not int:
                 break
         else:
-            key = size, dtype
+            key = (size, dtype) if device is None else (size, dtype, device, current.index)
             found = _spec_of(key)
             if found is not None:
                 return found
@@ -160,12 +161,15 @@ def _of_sizes(memory_of: Callable[[Tensor], Memory | None]) -> Callable[[Functio
                 leaf = short(*sizes, **typed)
                 leaf._rg = 1
                 return leaf
-            if more or not sizes or state.levels or elsewhere.threads or not usual:
+            there = usual and len(more) == 1 and type(more.get("device")) in _NAMES
+            if (more and not there) or not sizes or state.levels or elsewhere.threads or not usual:
                 return slow(*sizes, **typed, **more)
             size = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
             for n in size:
                 if type(n) is not int:
-                    return slow(*sizes, **typed)
+                    return slow(*sizes, **typed, **more)
+            if there:
+                return made(*sizes, **typed, **more)
             key = (size, dtype) if typed else size
             found = find(key)
             if found is None:
