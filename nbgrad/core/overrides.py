@@ -20,8 +20,13 @@ from threading import RLock
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import device
+from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.layout import Size
 from nbgrad.tape.modes import state
 
 Args = tuple[Any, ...]
@@ -29,6 +34,7 @@ ALL, MODES_ONLY, NOBODY = 2, 1, 0  # who is asked: classes and modes, modes, nob
 
 # Kinds that override nothing, for the code that looks at them: it is told of more by who makes them.
 plain_types: set[type] = {Tensor, int, float, bool, str, complex, bytes, type(None), type(...), slice, range}
+plain_types |= {dtype, device, Size, np.ndarray, np.float64, np.float32, np.int64, np.bool_}
 _modes: list[Any] = []  # as many as are on, in all threads
 _lock = RLock()
 
@@ -474,7 +480,12 @@ def outer({free}):
         for one in args:
             if "TYPE"(one) not in "PLAIN":
                 return "ANSWER"(args, kwargs)
-        return "ANSWER"(args, kwargs) if kwargs else "TWIN"(*args)
+        if not kwargs:
+            return "TWIN"(*args)
+        for one in kwargs.values():
+            if "TYPE"(one) not in "PLAIN":
+                return "ANSWER"(args, kwargs)
+        return "TWIN"(*args, **kwargs)
     return function
 """
 _LOOKING_AT_SELF = """
@@ -567,25 +578,29 @@ def arm() -> None:
     with _lock:
         if not _entries:
             _enlist()
+        asking, own = bool(_modes), not armed.on
         armed.on = True
         for entry in _entries.values():
-            _put(entry)
+            if own and entry.function.__code__ is not entry.twin.__code__:  # written since
+                _take_code(entry.twin, entry.function)
+            if entry.looking is None:
+                _write(entry)
+            entry.function.__code__ = entry.asking if asking else entry.looking
 
 
-def _put(entry: Entry) -> None:
-    function, twin = entry.function, entry.twin
-    if entry.looking is None or function.__code__ not in (entry.looking, entry.asking):
-        _take_code(twin, function)
-    if entry.looking is None:
-        alone = _plainly_alone(twin.__code__)
-        entry.looking = _before(entry, _LOOKING_AT_SELF if alone else _LOOKING)
-        entry.asking = _before(entry, _ASKING)
-    function.__code__ = entry.asking if _modes else entry.looking
+def _write(entry: Entry) -> None:
+    _take_code(entry.twin, entry.function)
+    alone = _plainly_alone(entry.twin.__code__)
+    entry.looking = _before(entry, _LOOKING_AT_SELF if alone else _LOOKING)
+    entry.asking = _before(entry, _ASKING)
 
 
 def _take_code(function: FunctionType, other: FunctionType) -> None:
     function.__code__ = other.__code__
-    function.__defaults__, function.__kwdefaults__ = other.__defaults__, other.__kwdefaults__
+    if function.__defaults__ is not other.__defaults__:
+        function.__defaults__ = other.__defaults__
+    if function.__kwdefaults__ is not other.__kwdefaults__:
+        function.__kwdefaults__ = other.__kwdefaults__
 
 
 def disarm() -> None:
@@ -596,7 +611,13 @@ def disarm() -> None:
             return
         armed.on = False
         for entry in _entries.values():
-            _take_code(entry.function, entry.twin)
+            function, twin = entry.function, entry.twin
+            function.__code__ = twin.__code__
+            if (
+                function.__defaults__ is not twin.__defaults__
+                or function.__kwdefaults__ is not twin.__kwdefaults__
+            ):
+                _take_code(function, twin)
 
 
 def twin_of(function: Any) -> Any:
