@@ -281,9 +281,9 @@ class CUDA:
     def reader(self, code: str) -> Callable[[Buffer], tuple[Any]]:
         found = self._readers.get(code)
         if found is None:
-            kind = np.dtype(np.bool_ if code == "b1" else code)
+            d = next(d for d in dtypes.all_dtypes if d.code == code)
             found = self._readers[code] = lambda buffer: (
-                self.bytes_of(buffer, kind.itemsize).view(kind)[0].item(),
+                dtypes.values(self.bytes_of(buffer, d.itemsize), d, (1,), (1,))[0].item(),
             )
         return found
 
