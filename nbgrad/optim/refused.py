@@ -8,16 +8,16 @@ from nbgrad.optim.optimizer import Optimizer
 
 
 class Muon(Optimizer):
-    """Not in this release: its steps are rounded to bfloat16, which is not here yet.
+    """Not in this release: its steps turn matrices by products in bfloat16.
 
     >>> torch.optim.Muon([nn.Parameter(torch.ones(2, 2))])
     Traceback (most recent call last):
-    NotImplementedError: nbgrad has no torch.optim.Muon: it computes in bfloat16; use AdamW or Adafactor
+    NotImplementedError: nbgrad has no torch.optim.Muon: it is not built yet; use AdamW or Adafactor
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            "nbgrad has no torch.optim.Muon: it computes in bfloat16; use AdamW or Adafactor"
+            "nbgrad has no torch.optim.Muon: it is not built yet; use AdamW or Adafactor"
         )
 
 

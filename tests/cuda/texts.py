@@ -28,7 +28,15 @@ from tests.support import T
 COUNTS = {"bounds", "count_b1", "nonzero_b1", "turned_f4", "turned_f8"}
 HOST = ("nbgrad.kernels.cpu.tile", "nbgrad.kernels.cpu.blas")
 DTYPES = {
-    **{"f2": np.uint16, "f4": np.float32, "f8": np.float64, "b1": np.bool_, "u1": np.uint8, "u4": np.uint32},
+    **{
+        "f2": np.uint16,
+        "g2": np.uint16,
+        "f4": np.float32,
+        "f8": np.float64,
+        "b1": np.bool_,
+        "u1": np.uint8,
+        "u4": np.uint32,
+    },
     **{"i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64},
 }
 
