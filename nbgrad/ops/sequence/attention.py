@@ -212,8 +212,9 @@ def fused(
     if mask is not None:
         if mask._rg and state.grad and requires(mask):
             return None  # its gradient is as large as all scores; PyTorch's kernel has none either
-        if mask._spec.dtype not in (dtypes.bool, query._spec.dtype):
-            mask = to_dtype(mask, query._spec.dtype)
+        computed = dtypes.float32 if query._spec.dtype.narrow else query._spec.dtype
+        if mask._spec.dtype not in (dtypes.bool, computed):
+            mask = to_dtype(mask, computed)
     given = [
         t if sp.shape == shape else expand(t, shape)
         for t, sp, shape in zip((query, key, value), specs, shapes)
