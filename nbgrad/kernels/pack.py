@@ -1,4 +1,5 @@
-"""Kernels that come with the package: a file beside this one, of images for x86-64-v3, which a release makes (`python -m tests.pack`).
+"""Kernels that come with the package: a file beside this one, of images for x86-64-v3, and of what computes also for AVX-512; a release
+makes it (`python -m tests.pack`).
 
 Promises `build.py` the image by the hash of all that decides it but the version of LLVM: what a program asks for first is there
 without a compiler. The file is read whole and its digest checked; it is as good as the `.py` files that it lies among, and who can
