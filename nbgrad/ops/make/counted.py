@@ -263,6 +263,8 @@ def logspace(
         start, end = rounded(np.array([dtypes.fitting(v, sp.dtype) for v in (start, end)]), sp.dtype)
 
     def count() -> np.ndarray[Any, Any]:
+        if steps == 1:
+            return np.power(float(base), np.array([float(start)]))
         a, b = real(start), real(end)
         step = real(real(b - a) / real(max(steps - 1, 1)))
         i = np.arange(steps)
