@@ -46,7 +46,9 @@ def test_every_pair(torch: ModuleType, first: str, second: str, whole: bool) -> 
             )
         same([found[0][0]], [found[1][0]], f"{first}, {second}, set {k}", 1e3)
         if np.isfinite(array(found[1][0])).all():
-            same(*found, f"{first}, {second}, set {k}: gradients", 1e4)
+            # next to 1/2 what is left of a continuous Bernoulli's terms is the rounding of both
+            tol = 1e6 if "ContinuousBernoulli" in (first, second) else 1e4
+            same(*found, f"{first}, {second}, set {k}: gradients", tol)
 
 
 @pytest.mark.oracle
