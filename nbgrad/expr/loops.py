@@ -72,15 +72,18 @@ def unraised(fn: Callable[..., float]) -> Callable[..., float]:
 
 
 def looped(*partials: Callable[..., Any] | None) -> Callable[[Callable[..., float]], Prim]:
-    """Enter a function of numbers into the table of primitives: its text is a call of it in float64."""
+    """Enter a function of two or three numbers into the table of primitives: its text is a call of it in float64."""
 
     def enter(fn: Callable[..., float]) -> Prim:
-        @wraps(fn)
-        def value(*numbers: float) -> float:
-            return total(fn, *map(float, numbers))
+        def of_two(a: float, b: float) -> float:
+            return total(fn, float(a), float(b))
 
-        given = ", ".join(f"np.float64({{{k}}})" for k in range(len(inspect.signature(fn).parameters)))
-        call = f"F({fn.__name__}({given}))"
+        def of_three(a: float, b: float, c: float) -> float:
+            return total(fn, float(a), float(b), float(c))
+
+        count = fn.__code__.co_argcount
+        call = f"F({fn.__name__}({', '.join([f'np.float64({{{k}}})' for k in range(count)])}))"
+        value = wraps(fn)(of_two if count == 2 else of_three)
         return primitive(*partials, spell={"float": call})(value)
 
     return enter
@@ -476,7 +479,7 @@ def _gamma_slope_below(a: float, x: float) -> float:
     power = math.pow(x, a)
     moved = (math.log(x) - _digamma(a)) * power * plain - power * twice
     density = math.pow(x, a - 1) * math.exp(-x)
-    return -moved / density
+    return -moved / density if density > 0 else nan
 
 
 def _gamma_slope_of_many(a: float, x: float) -> float:
@@ -495,10 +498,10 @@ def _gamma_slope_of_many(a: float, x: float) -> float:
 @looped()
 def gamma_slope(a: float, x: float) -> float:
     """The derivative by `a` of a sample x of the standard gamma distribution."""
-    if x != x or a != a:
+    if not (x < inf and a < inf):
         return nan
     if x < 0.8:
-        below = _gamma_slope_below(a, x) if x > 0 and a > 0 else nan
+        below = _gamma_slope_below(a, x) if x > 0 and a > 1e-150 else nan
         return 0.0 if below != below else below
     if a > 8:
         return _gamma_slope_of_many(a, x)
@@ -564,15 +567,17 @@ def beta_slope(x: float, a: float, total: float) -> float:
     """The derivative by `a` of a sample x of the beta distribution of `a` and `total - a`, over 1 - x: what a sample of Dirichlet's
     distribution moves by is a sum of such."""
     b = total - a
-    if not (0 <= x <= 1 and a > 0):
+    if not (0 <= x <= 1 and 0 < a <= total < inf):
         return nan
     width = total * x * (1 - x)
     if x <= 0.5 and width < 2.5:
         return _beta_slope_low(x, a, b) if x > 0 else 0.0
     if x >= 0.5 and width < 0.75:
-        return -_beta_slope_high(1 - x, b, a) if x < 1 and b > 0 else 0.0
+        return -_beta_slope_high(1 - x, b, a) if b > 0 else 0.0
     if a > 6 and b > 6:
         return _beta_slope_of_many(x, a, b)
+    if b == 0:
+        return nan
     u = math.log(x)
     v = math.log(a) - u
     w = math.log(total) - v
