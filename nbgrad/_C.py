@@ -1,7 +1,46 @@
-"""PyTorch's path to what its libraries read of the compiled part: here, of the overriding of functions."""
+"""PyTorch's path to what its libraries read of the compiled part: of the overriding of functions, and of how it was built."""
+
+from typing import Any
 
 from nbgrad.core.overrides import disabled
+from nbgrad.core.tensor import Tensor
 from nbgrad.overrides import DisableTorchFunction as DisableTorchFunction
 from nbgrad.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from nbgrad.process import has_lapack as has_lapack
+from nbgrad.process import has_mkl as has_mkl
+from nbgrad.process import has_openmp as has_openmp
 
 _disabled_torch_function_impl = disabled
+TensorBase = Tensor
+_TensorMeta = type(Tensor)
+has_spectral = False
+_has_cuda = _has_cudnn = _has_magma = _has_mkldnn = _has_mps = _has_xpu = False
+
+
+def _get_tracing_state() -> None:
+    """What is being traced: nothing."""
+
+
+def _log_api_usage_once(*event: str) -> None:
+    """Tell PyTorch's makers what is used: nobody is told."""
+
+
+def _jit_set_profiling_executor(enabled: bool) -> bool:
+    """How scripts run, which are none."""
+    return False
+
+
+_jit_set_profiling_mode = _jit_set_profiling_executor
+
+
+def _jit_override_can_fuse_on_cpu(enabled: bool) -> None:
+    """How scripts are fused, which are none."""
+
+
+_jit_override_can_fuse_on_gpu = _jit_override_can_fuse_on_cpu
+_jit_set_texpr_fuser_enabled = _jit_override_can_fuse_on_cpu
+
+
+def _get_privateuse1_backend_name() -> Any:
+    """The name of a kind of device that a library has added: none has."""
+    return "privateuseone"

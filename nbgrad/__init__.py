@@ -182,29 +182,55 @@ embedding_bag = _bags.torch_embedding_bag
 feature_alpha_dropout = _dropouts.torch_feature_alpha_dropout
 
 _arguments.guard_modules(globals())
-del _resting
 
 __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
     from nbgrad import accelerator as accelerator
     from nbgrad import backends as backends
+    from nbgrad import compiler as compiler
     from nbgrad import cpu as cpu
     from nbgrad import cuda as cuda
+    from nbgrad import distributed as distributed
     from nbgrad import distributions as distributions
+    from nbgrad import futures as futures
     from nbgrad import fx as fx
+    from nbgrad import hub as hub
+    from nbgrad import jit as jit
     from nbgrad import library as library
     from nbgrad import optim as optim
     from nbgrad import overrides as overrides
     from nbgrad import profiler as profiler
     from nbgrad import serialization as serialization
     from nbgrad import testing as testing
+    from nbgrad import types as types
+    from nbgrad import version as version
     from nbgrad.accelerator import get_device_module as get_device_module
     from nbgrad.as_torch import install as install
     from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
     from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
+    from nbgrad.compiler import compile as compile
     from nbgrad.exchange.files import load as load
     from nbgrad.exchange.files import save as save
+    from nbgrad.process import _check as _check
+    from nbgrad.process import _check_index as _check_index
+    from nbgrad.process import _check_is_size as _check_is_size
+    from nbgrad.process import _check_not_implemented as _check_not_implemented
+    from nbgrad.process import _check_tensor_all as _check_tensor_all
+    from nbgrad.process import _check_tensor_all_with as _check_tensor_all_with
+    from nbgrad.process import _check_type as _check_type
+    from nbgrad.process import _check_value as _check_value
+    from nbgrad.process import _check_with as _check_with
+    from nbgrad.process import get_num_interop_threads as get_num_interop_threads
+    from nbgrad.process import has_lapack as has_lapack
+    from nbgrad.process import has_mkl as has_mkl
+    from nbgrad.process import has_openmp as has_openmp
+    from nbgrad.process import is_storage as is_storage
+    from nbgrad.process import is_vulkan_available as is_vulkan_available
+    from nbgrad.process import set_default_tensor_type as set_default_tensor_type
+    from nbgrad.process import set_flush_denormal as set_flush_denormal
+    from nbgrad.process import set_num_interop_threads as set_num_interop_threads
+    from nbgrad.process import typename as typename
     from nbgrad.utils.deterministic import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     )
@@ -219,29 +245,57 @@ if _typing.TYPE_CHECKING:
 _later = {
     "_assert": "nbgrad.overrides",
     "_C": "nbgrad._C",
+    "_check": "nbgrad.process",
+    "_check_index": "nbgrad.process",
+    "_check_is_size": "nbgrad.process",
+    "_check_not_implemented": "nbgrad.process",
+    "_check_tensor_all": "nbgrad.process",
+    "_check_tensor_all_with": "nbgrad.process",
+    "_check_type": "nbgrad.process",
+    "_check_value": "nbgrad.process",
+    "_check_with": "nbgrad.process",
+    "_jit_internal": "nbgrad._jit_internal",
     "accelerator": "nbgrad.accelerator",
     "are_deterministic_algorithms_enabled": "nbgrad.utils.deterministic",
     "backends": "nbgrad.backends",
+    "compile": "nbgrad.compiler",
+    "compiler": "nbgrad.compiler",
     "cpu": "nbgrad.cpu",
     "cuda": "nbgrad.cuda",
+    "distributed": "nbgrad.distributed",
     "distributions": "nbgrad.distributions",
+    "futures": "nbgrad.futures",
     "fx": "nbgrad.fx",
     "get_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "get_device_module": "nbgrad.accelerator",
     "get_float32_matmul_precision": "nbgrad.backends.cuda",
+    "get_num_interop_threads": "nbgrad.process",
+    "hub": "nbgrad.hub",
+    "has_lapack": "nbgrad.process",
+    "has_mkl": "nbgrad.process",
+    "has_openmp": "nbgrad.process",
     "install": "nbgrad.as_torch",
     "is_deterministic_algorithms_warn_only_enabled": "nbgrad.utils.deterministic",
     "library": "nbgrad.library",
+    "is_storage": "nbgrad.process",
+    "is_vulkan_available": "nbgrad.process",
+    "jit": "nbgrad.jit",
     "load": "nbgrad.exchange.files",
     "optim": "nbgrad.optim",
     "overrides": "nbgrad.overrides",
     "profiler": "nbgrad.profiler",
     "save": "nbgrad.exchange.files",
     "serialization": "nbgrad.serialization",
+    "set_default_tensor_type": "nbgrad.process",
     "set_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "set_float32_matmul_precision": "nbgrad.backends.cuda",
     "testing": "nbgrad.testing",
+    "set_flush_denormal": "nbgrad.process",
+    "set_num_interop_threads": "nbgrad.process",
+    "typename": "nbgrad.process",
+    "types": "nbgrad.types",
     "use_deterministic_algorithms": "nbgrad.utils.deterministic",
+    "version": "nbgrad.version",
 }
 
 
@@ -256,3 +310,4 @@ def __getattr__(name: str) -> _typing.Any:
 
 _finder.add_to_tensor(Tensor)
 _finder.open_modules()
+del _resting

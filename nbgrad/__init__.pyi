@@ -10,14 +10,20 @@ from numpy import ndarray as _ndarray
 from typing_extensions import TypeIs
 
 from nbgrad import _C as _C
+from nbgrad import _jit_internal as _jit_internal
 from nbgrad import accelerator as accelerator
 from nbgrad import autograd as autograd
 from nbgrad import backends as backends
+from nbgrad import compiler as compiler
 from nbgrad import cpu as cpu
 from nbgrad import cuda as cuda
+from nbgrad import distributed as distributed
 from nbgrad import distributions as distributions
 from nbgrad import func as func
+from nbgrad import futures as futures
 from nbgrad import fx as fx
+from nbgrad import hub as hub
+from nbgrad import jit as jit
 from nbgrad import library as library
 from nbgrad import linalg as linalg
 from nbgrad import nn as nn
@@ -29,7 +35,9 @@ from nbgrad import return_types as return_types
 from nbgrad import serialization as serialization
 from nbgrad import special as special
 from nbgrad import testing as testing
+from nbgrad import types as types
 from nbgrad import utils as utils
+from nbgrad import version as version
 from nbgrad.accelerator import get_device_module as get_device_module
 from nbgrad.as_torch import install as install
 from nbgrad.autograd._vmap import vmap as vmap
@@ -43,6 +51,7 @@ from nbgrad.autograd.grad_mode import no_grad as no_grad
 from nbgrad.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
 from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
+from nbgrad.compiler import compile as compile
 from nbgrad.core.methods import Number
 from nbgrad.core.tensor import Tensor as Tensor
 from nbgrad.dispatch.stanza import elementwise as elementwise
@@ -89,6 +98,22 @@ from nbgrad.ops.make.generator import initial_seed as initial_seed
 from nbgrad.ops.make.generator import manual_seed as manual_seed
 from nbgrad.ops.make.generator import seed as seed
 from nbgrad.overrides import _assert as _assert
+from nbgrad.process import _check as _check
+from nbgrad.process import _check_index as _check_index
+from nbgrad.process import _check_is_size as _check_is_size
+from nbgrad.process import _check_not_implemented as _check_not_implemented
+from nbgrad.process import _check_tensor_all as _check_tensor_all
+from nbgrad.process import _check_tensor_all_with as _check_tensor_all_with
+from nbgrad.process import _check_type as _check_type
+from nbgrad.process import _check_value as _check_value
+from nbgrad.process import _check_with as _check_with
+from nbgrad.process import get_num_interop_threads as get_num_interop_threads
+from nbgrad.process import is_storage as is_storage
+from nbgrad.process import is_vulkan_available as is_vulkan_available
+from nbgrad.process import set_default_tensor_type as set_default_tensor_type
+from nbgrad.process import set_flush_denormal as set_flush_denormal
+from nbgrad.process import set_num_interop_threads as set_num_interop_threads
+from nbgrad.process import typename as typename
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
 from nbgrad.utils.deterministic import (
@@ -113,6 +138,9 @@ float16: _dtype
 float32: _dtype
 float64: _dtype
 half: _dtype
+has_lapack: _bool
+has_mkl: _bool
+has_openmp: _bool
 inf: _float
 int: _dtype
 int16: _dtype

@@ -21,6 +21,7 @@ from nbgrad.core.tensor import Tensor, storage_of
 from nbgrad.core.writes import check_write, written
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
+from nbgrad.names.absent import Namespace
 from nbgrad.overrides import handle_torch_function, has_torch_function
 from nbgrad.tape.modes import state
 
@@ -586,7 +587,10 @@ class _Own:
         return f"<OpOverload(op='aten.{self._opname}', overload='{self._overloadname}')>"
 
 
-def _own(name: str) -> _Own:
+_named: dict[str, Namespace] = {}  # what libraries name, as keys, and never call
+
+
+def _own(name: str) -> _Own | Namespace:
     package = modules[__name__.partition(".")[0]]
     for space in (package, package.nn.functional, Tensor, package.special, package.linalg):
         found = vars(space).get(
@@ -596,7 +600,7 @@ def _own(name: str) -> _Own:
         )
         if callable(found) and not isinstance(found, type):
             return _Own(found, name)
-    raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
+    return _named.setdefault(name, Namespace(f"torch.ops.aten.{name}"))
 
 
 class _OpNamespace:

@@ -34,8 +34,8 @@ OUTSIDE = re.compile(
     r"|_meta_registrations|_decomp\.|_refs\.|contrib\b|.*\b_coreml|_functorch\._|backends\.python_native|_strobelight)"
 )
 OPEN = {  # namespaces that find whatever is asked of them
-    "torch.ops": ("aten", "prim", "prims", "load_library", "loaded_libraries"),
-    "torch.classes": ("load_library", "loaded_libraries"),
+    "torch.ops": ("aten", "prim", "prims", "load_library"),
+    "torch.classes": ("load_library",),
 }
 FUNCTIONS = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType),
@@ -101,11 +101,11 @@ def names(path: str, module: Any) -> dict[str, Any]:
     for name in listed(module):
         if name not in every:
             every[name] = getattr(module, name, None)
-    deep = hidden(path) and path.count(".") > 1 and not path.startswith("torch._C")
+    deep = hidden(path) and path.count(".") > 2 and not path.startswith("torch._C")
     return {
         name: value
         for name, value in every.items()
-        if not name.startswith("__")
+        if not (name.startswith("__") or name == "TYPE_CHECKING")
         and not (deep and name.startswith("_"))
         and (_is_torchs(path, name, value) or name in listed(module) or name in OPEN.get(path, ()))
     }
@@ -160,11 +160,15 @@ def told(value: Any) -> tuple[str, str]:
         if issubclass(value, BaseException):
             base = next(b for b in value.__mro__[1:] if b.__module__ == "builtins")
             return "error", f":{base.__name__}"
-        members = getattr(value, "__members__", None)
+        members = _members(value)
         if isinstance(members, (dict, types.MappingProxyType)):
             return "enum", ":" + ",".join(f"{n}={_number(m)}" for n, m in members.items() if n.isidentifier())
         statics = [
-            n for n, v in vars(value).items() if isinstance(v, (classmethod, staticmethod)) and n[0] != "_"
+            n
+            for n, v in vars(value).items()
+            if isinstance(v, (classmethod, staticmethod))
+            and n[0] != "_"
+            and not value.__name__.startswith("_")
         ]
         return "class", f":{','.join(statics)}" if statics else ""
     if _is_typing(value):
@@ -184,6 +188,16 @@ def told(value: Any) -> tuple[str, str]:
     if callable(value) and type(value).__module__.split(".")[0] != "torch":
         return "def", ""
     return "object", ""
+
+
+def _members(value: type) -> Any:
+    """Of an enumeration, or of a class of C++ that shows those of one inside."""
+    inside = [v for v in vars(value).values() if isinstance(v, type) and hasattr(v, "__members__")]
+    for found in (value, *inside):
+        members = getattr(found, "__members__", None)
+        if isinstance(members, (dict, types.MappingProxyType)) and all(hasattr(value, n) for n in members):
+            return members
+    return None
 
 
 def _number(member: Any) -> str:
@@ -231,16 +245,9 @@ class Table:
         path, name = place
         value = self.names[path][name]
         own = _asked(value, "__name__", name) == name
-        listed = name in self.public[path]
-        return (
-            hidden(path),
-            not listed,
-            not own,
-            not (listed or _defines(path, name, value)),
-            path.count("."),
-            path,
-            name,
-        )
+        told = name in self.public[path] and not hidden(path)
+        defines = told or _defines(path, name, value)
+        return not told, not own, not defines, hidden(path), path.count("."), path, name
 
     def texts(self) -> dict[str, str]:
         """By the name of the file."""
@@ -262,7 +269,7 @@ class Table:
         for name in sorted(chosen):
             value = self.names[path][name]
             if path in OPEN:
-                kinds["def" if isinstance(value, FUNCTIONS) else "object"].append(name)
+                kinds["def" if isinstance(value, FUNCTIONS) else "namespace"].append(name)
                 continue
             if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] != "torch":
                 continue

@@ -89,6 +89,7 @@ TYPES = {  # values of the package by their type
     "memory_format": "_memory_format",
     "layout": "_layout",
     "Generator": "Generator",
+    "bool": "_bool",
 }
 
 

@@ -29,6 +29,7 @@ MODULES = (
         "autograd.functional",
     ),
     *(
+        *("compiler", "distributed", "futures", "hub", "jit"),
         "autograd.forward_ad",
         "autograd.graph",
         "utils",
@@ -141,7 +142,11 @@ def test_examples_print_what_they_say() -> None:
 def test_examples_print_what_torch_prints() -> None:
     import torch
 
-    shared = {path: text for path, text in examples().items() if not OURS_ALONE.search(text)}
+    shared = {
+        path: text
+        for path, text in examples().items()
+        if not OURS_ALONE.search(text) and not path.startswith(("jit.", "compile"))
+    }
     failed = [said for path, text in shared.items() if (said := run(path, text, torch))]
     assert len(shared) > 0.9 * len(examples()) - 40
     assert not failed, "\n".join(failed)

@@ -91,6 +91,7 @@ from nbgrad.distributions.transforms import StickBreakingTransform as StickBreak
 from nbgrad.distributions.transforms import TanhTransform as TanhTransform
 from nbgrad.distributions.transforms import Transform as Transform
 from nbgrad.distributions.transforms import identity_transform as identity_transform
+from nbgrad.names import finder
 
 # PyTorch's modules, what each holds, and what else of it other libraries import.
 _MODULES: dict[ModuleType, dict[str, str]] = {
@@ -161,6 +162,7 @@ def _module(name: str, of: ModuleType, held: list[str]) -> ModuleType:
     for key in module.__dict__["__all__"]:
         getattr(of, key).__module__ = path  # which texts and pickles name
     sys.modules[path] = module
+    finder.fill(module)
     return module
 
 

@@ -75,6 +75,8 @@ def _is_torchs(module: Any, name: str) -> bool:
     value = getattr(module, name)
     if isinstance(value, ModuleType):
         return value.__name__ == f"{module.__name__}.{name}"
+    if name == "TYPE_CHECKING":
+        return False
     home = getattr(value, "__module__", None) or getattr(value, "__name__", None)
     return not isinstance(home, str) or home.split(".")[0] == "torch" or isinstance(module, type)
 

@@ -116,6 +116,8 @@ def _of_module(path: str, attribute: str) -> Any:
     """What Python asks of a module: of one that is a package in PyTorch, where its modules are."""
     from nbgrad.names import table
 
+    if path == "torch" and attribute in ("__config__", "__future__"):
+        return import_module(own(f"{path}.{attribute}"))
     return [] if attribute == "__path__" and table.is_package(path) else NOTHING
 
 
