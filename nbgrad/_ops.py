@@ -21,7 +21,6 @@ from nbgrad.core.tensor import Tensor, storage_of
 from nbgrad.core.writes import check_write, written
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
-from nbgrad.names.absent import Namespace
 from nbgrad.overrides import handle_torch_function, has_torch_function
 from nbgrad.tape.modes import state
 
@@ -587,10 +586,7 @@ class _Own:
         return f"<OpOverload(op='aten.{self._opname}', overload='{self._overloadname}')>"
 
 
-_named: dict[str, Namespace] = {}  # what libraries name, as keys, and never call
-
-
-def _own(name: str) -> _Own | Namespace:
+def _own(name: str) -> _Own:
     package = modules[__name__.partition(".")[0]]
     for space in (package, package.nn.functional, Tensor, package.special, package.linalg):
         found = vars(space).get(
@@ -600,7 +596,7 @@ def _own(name: str) -> _Own | Namespace:
         )
         if callable(found) and not isinstance(found, type):
             return _Own(found, name)
-    return _named.setdefault(name, Namespace(f"torch.ops.aten.{name}"))
+    raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
 
 
 class _OpNamespace:

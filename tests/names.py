@@ -269,7 +269,7 @@ class Table:
         for name in sorted(chosen):
             value = self.names[path][name]
             if path in OPEN:
-                kinds["def" if isinstance(value, FUNCTIONS) else "namespace"].append(name)
+                kinds["def" if isinstance(value, FUNCTIONS) else "object"].append(name)
                 continue
             if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] != "torch":
                 continue

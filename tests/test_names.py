@@ -97,13 +97,6 @@ def test_an_object_that_is_not_built() -> None:
     assert not hasattr(thing, "add") and repr(thing).endswith("default_qconfig, which is not in nbgrad>")
     with pytest.raises(NotBuiltError, match=r"nbgrad has no torch\..*default_qconfig"):
         thing.add(1, 2)
-    thing = T.ops.aten.convolution_backward
-    assert (
-        thing.default is thing.default
-        and repr(thing) == "<torch.ops.aten.convolution_backward, which is not in nbgrad>"
-    )
-    with pytest.raises(NotBuiltError, match=r"nbgrad has no torch\.ops\.aten\.convolution_backward\.default"):
-        thing.default(1, 2)
 
 
 def test_what_is_built_is_found_under_every_path() -> None:

@@ -118,18 +118,6 @@ class Unbuilt:
     __enter__ = __exit__ = __or__ = __and__ = __sub__ = _refuse
 
 
-class Namespace(Unbuilt):
-    """What shows an object under every name: the operators of C++, and what each has for kinds of arguments. Libraries name them at import,
-    as keys."""
-
-    def __getattr__(self, name: str) -> Namespace:  # type: ignore[override]
-        if name.startswith("__"):
-            raise AttributeError(name)
-        made = Namespace(f"{self._path}.{name}")
-        setattr(self, name, made)  # the same at every time
-        return made
-
-
 def make(path: str, entry: table.Entry) -> Any:
     """What stands for a name of that kind."""
     match entry.kind:
@@ -149,6 +137,4 @@ def make(path: str, entry: table.Entry) -> Any:
             return typing.TypeVar(path.rpartition(".")[2])
         case "paramspec":
             return typing.ParamSpec(path.rpartition(".")[2])
-        case "namespace":
-            return Namespace(path)
     return Unbuilt(path)
