@@ -11,10 +11,10 @@ from nbgrad.optim.adam import AdamW as AdamW
 from nbgrad.optim.adamax import Adamax as Adamax
 from nbgrad.optim.asgd import ASGD as ASGD
 from nbgrad.optim.lbfgs import LBFGS as LBFGS
+from nbgrad.optim.muon import Muon as Muon
 from nbgrad.optim.nadam import NAdam as NAdam
 from nbgrad.optim.optimizer import Optimizer as Optimizer
 from nbgrad.optim.radam import RAdam as RAdam
-from nbgrad.optim.refused import Muon as Muon
 from nbgrad.optim.refused import SparseAdam as SparseAdam
 from nbgrad.optim.rmsprop import RMSprop as RMSprop
 from nbgrad.optim.rprop import Rprop as Rprop

@@ -1,24 +1,10 @@
-"""Optimisers of PyTorch's that need what is not here, refused by name when they are made."""
+"""The optimiser of PyTorch's that needs what is not here, refused by name when it is made."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from nbgrad.optim.optimizer import Optimizer
-
-
-class Muon(Optimizer):
-    """Not in this release: its steps turn matrices by products in bfloat16.
-
-    >>> torch.optim.Muon([nn.Parameter(torch.ones(2, 2))])
-    Traceback (most recent call last):
-    NotImplementedError: nbgrad has no torch.optim.Muon: it is not built yet; use AdamW or Adafactor
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "nbgrad has no torch.optim.Muon: it is not built yet; use AdamW or Adafactor"
-        )
 
 
 class SparseAdam(Optimizer):
@@ -35,4 +21,4 @@ class SparseAdam(Optimizer):
         )
 
 
-__all__ = ["Muon", "SparseAdam"]
+__all__ = ["SparseAdam"]

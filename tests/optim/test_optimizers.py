@@ -489,3 +489,45 @@ def test_a_pre_hook_must_return_arguments() -> None:
         RuntimeError, match=r"must return None or a tuple of \(new_args, new_kwargs\), but got 3\."
     ):
         optimizer.step()
+
+
+MUON = [
+    {},
+    {"nesterov": False, "weight_decay": 0.0},
+    {"adjust_lr_fn": "match_rms_adamw", "ns_steps": 3, "momentum": 0.5},
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("options", MUON, ids=str)
+def test_muon_steps_as_in_pytorch(torch: ModuleType, options: dict[str, Any]) -> None:
+    """Its products are rounded to bfloat16, after sums whose order differs: a step differs by some of those roundings."""
+    rng = np.random.default_rng(0)
+    start = [rng.normal(size=shape).astype(np.float32) for shape in ((4, 6), (8, 3), (5, 5), (1, 7))]
+    grads = [[rng.normal(size=a.shape).astype(np.float32) for a in start] for _ in range(5)]
+    found = []
+    for t in (T, torch):
+        params = [t.nn.Parameter(t.tensor(a)) for a in start]
+        optimizer = t.optim.Muon(params, lr=0.02, **options)
+        for step in grads:
+            for p, g in zip(params, step):
+                p.grad = t.tensor(g)
+            optimizer.step()
+        state = optimizer.state_dict()
+        found.append([*params, *[state["state"][k]["momentum_buffer"] for k in range(len(params))]])
+        assert list(state["param_groups"][0])[:3] == ["lr", "weight_decay", "momentum"]
+    for got, want, first in zip(*found, [*start, *start], strict=True):
+        moved = np.abs(want.numpy(force=True) - first).max()
+        far = np.abs(got.numpy(force=True) - want.numpy(force=True)).max()
+        assert far <= 0.02 * moved
+
+
+def test_muon_refuses() -> None:
+    parameter = T.nn.Parameter(T.ones(2, 2))
+    with pytest.raises(ValueError, match="Muon only supports 2D parameters"):
+        T.optim.Muon([T.nn.Parameter(T.ones(2))])
+    with pytest.raises(ValueError, match="Adjust learning rate function x is not supported"):
+        T.optim.Muon([parameter], adjust_lr_fn="x")
+    parameter.grad = T.ones(2, 2)
+    with pytest.raises(ValueError, match="Number of steps must be less than 100"):
+        T.optim.Muon([parameter], ns_steps=100).step()
