@@ -187,6 +187,7 @@ __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:
     from nbgrad import accelerator as accelerator
+    from nbgrad import amp as amp
     from nbgrad import backends as backends
     from nbgrad import compiler as compiler
     from nbgrad import cpu as cpu
@@ -206,6 +207,23 @@ if _typing.TYPE_CHECKING:
     from nbgrad import types as types
     from nbgrad import version as version
     from nbgrad.accelerator import get_device_module as get_device_module
+    from nbgrad.amp.autocast_mode import autocast as autocast
+    from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
+    from nbgrad.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
+    from nbgrad.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+    from nbgrad.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+    from nbgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+    from nbgrad.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+    from nbgrad.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+    from nbgrad.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+    from nbgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+    from nbgrad.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+    from nbgrad.amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+    from nbgrad.amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+    from nbgrad.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
+    from nbgrad.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
+    from nbgrad.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
+    from nbgrad.amp.grad_scaler import GradScaler as GradScaler
     from nbgrad.as_torch import install as install
     from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
     from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
@@ -243,8 +261,9 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _later = {
-    "_assert": "nbgrad.overrides",
+    "GradScaler": "nbgrad.amp.grad_scaler",
     "_C": "nbgrad._C",
+    "_assert": "nbgrad.overrides",
     "_check": "nbgrad.process",
     "_check_index": "nbgrad.process",
     "_check_is_size": "nbgrad.process",
@@ -256,8 +275,13 @@ _later = {
     "_check_with": "nbgrad.process",
     "_jit_internal": "nbgrad._jit_internal",
     "accelerator": "nbgrad.accelerator",
+    "amp": "nbgrad.amp",
     "are_deterministic_algorithms_enabled": "nbgrad.utils.deterministic",
+    "autocast": "nbgrad.amp.autocast_mode",
+    "autocast_decrement_nesting": "nbgrad.amp.autocast_mode",
+    "autocast_increment_nesting": "nbgrad.amp.autocast_mode",
     "backends": "nbgrad.backends",
+    "clear_autocast_cache": "nbgrad.amp.autocast_mode",
     "compile": "nbgrad.compiler",
     "compiler": "nbgrad.compiler",
     "cpu": "nbgrad.cpu",
@@ -266,32 +290,44 @@ _later = {
     "distributions": "nbgrad.distributions",
     "futures": "nbgrad.futures",
     "fx": "nbgrad.fx",
+    "get_autocast_cpu_dtype": "nbgrad.amp.autocast_mode",
+    "get_autocast_dtype": "nbgrad.amp.autocast_mode",
+    "get_autocast_gpu_dtype": "nbgrad.amp.autocast_mode",
     "get_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "get_device_module": "nbgrad.accelerator",
     "get_float32_matmul_precision": "nbgrad.backends.cuda",
     "get_num_interop_threads": "nbgrad.process",
-    "hub": "nbgrad.hub",
     "has_lapack": "nbgrad.process",
     "has_mkl": "nbgrad.process",
     "has_openmp": "nbgrad.process",
+    "hub": "nbgrad.hub",
     "install": "nbgrad.as_torch",
+    "is_autocast_cache_enabled": "nbgrad.amp.autocast_mode",
+    "is_autocast_cpu_enabled": "nbgrad.amp.autocast_mode",
+    "is_autocast_enabled": "nbgrad.amp.autocast_mode",
     "is_deterministic_algorithms_warn_only_enabled": "nbgrad.utils.deterministic",
-    "library": "nbgrad.library",
     "is_storage": "nbgrad.process",
     "is_vulkan_available": "nbgrad.process",
     "jit": "nbgrad.jit",
+    "library": "nbgrad.library",
     "load": "nbgrad.exchange.files",
     "optim": "nbgrad.optim",
     "overrides": "nbgrad.overrides",
     "profiler": "nbgrad.profiler",
     "save": "nbgrad.exchange.files",
     "serialization": "nbgrad.serialization",
+    "set_autocast_cache_enabled": "nbgrad.amp.autocast_mode",
+    "set_autocast_cpu_dtype": "nbgrad.amp.autocast_mode",
+    "set_autocast_cpu_enabled": "nbgrad.amp.autocast_mode",
+    "set_autocast_dtype": "nbgrad.amp.autocast_mode",
+    "set_autocast_enabled": "nbgrad.amp.autocast_mode",
+    "set_autocast_gpu_dtype": "nbgrad.amp.autocast_mode",
     "set_default_tensor_type": "nbgrad.process",
     "set_deterministic_debug_mode": "nbgrad.utils.deterministic",
     "set_float32_matmul_precision": "nbgrad.backends.cuda",
-    "testing": "nbgrad.testing",
     "set_flush_denormal": "nbgrad.process",
     "set_num_interop_threads": "nbgrad.process",
+    "testing": "nbgrad.testing",
     "typename": "nbgrad.process",
     "types": "nbgrad.types",
     "use_deterministic_algorithms": "nbgrad.utils.deterministic",

@@ -36,6 +36,7 @@ STORIES = [
         "random",
         "nn",
         "func",
+        "amp",
         "distributions",
         "optim",
         "overrides",

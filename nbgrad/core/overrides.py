@@ -36,7 +36,8 @@ ALL, MODES_ONLY, NOBODY = 2, 1, 0  # who is asked: classes and modes, modes, nob
 plain_types: set[type] = {Tensor, int, float, bool, str, complex, bytes, type(None), type(...), slice, range}
 plain_types |= {dtype, device, Size, np.ndarray, np.float64, np.float32, np.int64, np.bool_}
 _modes: list[Any] = []  # as many as are on, in all threads
-_lock = RLock()
+lock = RLock()
+inner: dict[int, Any] = {}  # by the function before which another code was put for good, what has its own
 
 
 class _Armed:
@@ -377,14 +378,7 @@ class Entry:
 
     def __init__(self, path: str, function: FunctionType, slot: str = "") -> None:
         self.path, self.function, self.slot = path, function, slot
-        self.twin = FunctionType(
-            function.__code__,
-            function.__globals__,
-            function.__name__,
-            function.__defaults__,
-            function.__closure__,
-        )
-        self.twin.__qualname__, self.twin.__annotations__ = function.__qualname__, function.__annotations__
+        self.twin = copied(function)
         if not hasattr(function, "__wrapped__") and not hasattr(function, "__signature__"):
             function.__wrapped__ = self.twin  # type: ignore[attr-defined]  # whose arguments `inspect` shows
         self.alone = bool(slot) or _takes_self_alone(path, function)
@@ -521,9 +515,13 @@ def _code(text: str, free: int, self: str) -> CodeType:
 
 def _before(entry: Entry, text: str) -> CodeType:
     """A code for the entry's function."""
-    own = entry.twin.__code__
-    code = _code(text, len(own.co_freevars), own.co_varnames[0] if text is _LOOKING_AT_SELF else "")
     words = {"TYPE": type, "PLAIN": plain_types, "ANSWER": entry.answer, "TWIN": entry.twin}
+    return standing_for(entry.twin.__code__, text, words)
+
+
+def standing_for(own: CodeType, text: str, words: Mapping[str, Any]) -> CodeType:
+    """What `text` says, as a code for a function whose own is `own`."""
+    code = _code(text, len(own.co_freevars), own.co_varnames[0] if text is _LOOKING_AT_SELF else "")
     consts = tuple([words.get(c, c) if isinstance(c, str) else c for c in code.co_consts])
     return code.replace(
         co_consts=consts, co_name=own.co_name, co_filename=own.co_filename, co_firstlineno=own.co_firstlineno
@@ -575,7 +573,7 @@ def _enlist() -> None:
 
 def arm() -> None:
     """Let every public function look at its arguments, or ask in any case while a mode is on."""
-    with _lock:
+    with lock:
         if not _entries:
             _enlist()
         asking, own = bool(_modes), not armed.on
@@ -595,6 +593,20 @@ def _write(entry: Entry) -> None:
     entry.asking = _before(entry, _ASKING)
 
 
+def copied(function: Any) -> Any:
+    """Another function of the same code."""
+    made = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
+    made.__annotations__ = function.__annotations__
+    return made
+
+
 def _take_code(function: FunctionType, other: FunctionType) -> None:
     function.__code__ = other.__code__
     if function.__defaults__ is not other.__defaults__:
@@ -605,7 +617,7 @@ def _take_code(function: FunctionType, other: FunctionType) -> None:
 
 def disarm() -> None:
     """Once no mode is on: give the functions their own code back, unless there are instances that override."""
-    with _lock:
+    with lock:
         if armed.overriding:
             arm()
             return
@@ -620,8 +632,15 @@ def disarm() -> None:
                 _take_code(function, twin)
 
 
+def twins() -> set[int]:
+    """All twins, by their identity."""
+    return {id(entry.twin) for entry in _entries.values()}
+
+
 def twin_of(function: Any) -> Any:
-    """Where a function's own code is: in the twin of one that looks at its arguments."""
+    """Where a function's own code is: in the twin of one that looks at its arguments, or behind what was put before it."""
+    if id(function) in inner:
+        return inner[id(function)]
     if armed.on:
         entry = _entries.get(id(function))
         if entry is not None:
@@ -633,7 +652,7 @@ def twin_of(function: Any) -> Any:
 
 
 def push(mode: Any) -> None:
-    with _lock:
+    with lock:
         _modes.append(mode)
         if len(_modes) == 1:
             arm()
@@ -645,7 +664,7 @@ def pop() -> Any:
         raise AssertionError("Trying to pop from empty mode stack")
     *below, mode = state.functions
     state.functions = tuple(below)
-    with _lock:
+    with lock:
         _modes.pop()
         if not _modes:
             disarm()
@@ -656,13 +675,13 @@ class looking:
     """Within it, functions ask whoever comes along, also what they have not seen before."""
 
     def __enter__(self) -> None:
-        with _lock:
+        with lock:
             _modes.append(None)
             if len(_modes) == 1:
                 arm()
 
     def __exit__(self, *_: object) -> None:
-        with _lock:
+        with lock:
             _modes.pop()
             if not _modes:
                 disarm()

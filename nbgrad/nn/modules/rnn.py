@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core import overrides
+from nbgrad.core.casting import casting
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype
@@ -147,7 +148,7 @@ class RNNBase(Module):
         >>> nn.GRU(2, 3).check_input(torch.ones(5, 1, 2), None)
         """
         own = self._flat_weights[0].dtype
-        if input.dtype is not own:
+        if input.dtype is not own and not casting.on:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({own}). Convert input: input.to({own}), or convert "
                 f"model: model.to({input.dtype})"

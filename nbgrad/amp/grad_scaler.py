@@ -1,0 +1,282 @@
+"""`GradScaler`: a loss is multiplied before its backward, its gradients are divided after it, and a step whose gradients are not finite is
+left out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from nbgrad.autograd import no_grad
+from nbgrad.core.tensor import Tensor
+from nbgrad.memory.device import gpus
+from nbgrad.memory.dtypes import float16, float32
+from nbgrad.memory.dtypes import int32 as _int32
+from nbgrad.ops.make.filled import full
+from nbgrad.ops.pointwise.comparisons import isfinite
+
+
+class OptState(Enum):
+    """How far an optimizer is since the last `update`."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+class _Seen:
+    """Of an optimizer since the last `update`: how far it is, and by device whether a gradient was not finite."""
+
+    def __init__(self) -> None:
+        self.stage = OptState.READY
+        self.found_inf: dict[Any, Tensor] = {}
+
+
+class GradScaler:
+    """Scales losses so that float16 gradients do not vanish: the scale is halved when a gradient overflows, and doubled after
+    `growth_interval` steps without that.
+
+    >>> model = nn.Linear(2, 1)
+    >>> optimizer, scaler = torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cpu")
+    >>> scaler.scale(model(torch.ones(3, 2)).sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> scaler.get_scale()
+    65536.0
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        if device == "cuda" and enabled and not gpus.count():
+            warnings.warn(
+                "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
+            )
+            enabled = False
+        self._enabled = enabled
+        if enabled:
+            assert growth_factor > 1.0, "The growth factor must be > 1.0."
+            assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
+        self._init_scale = init_scale
+        self._scale: Tensor | None = None  # made at the first `scale`, on the device of what is scaled
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        self._growth_tracker: Tensor | None = None
+        self._seen: dict[int, _Seen] = {}
+
+    def _made(self, doing: str) -> Tensor:
+        fix = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
+        assert self._scale is not None, f"Attempted {doing} but _scale is None.  {fix}"
+        return self._scale
+
+    def _of(self, optimizer: Any) -> _Seen:
+        return self._seen.setdefault(id(optimizer), _Seen())
+
+    def scale(self, outputs: Any) -> Any:
+        """A tensor, or all in a list or tuple, times the scale.
+
+        >>> torch.amp.GradScaler("cpu", init_scale=8.0).scale(torch.ones(2))
+        tensor([8., 8.])
+        """
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._scale = full((), self._init_scale, dtype=float32, device=outputs.device)
+                self._growth_tracker = full(
+                    (), self._init_growth_tracker, dtype=_int32, device=outputs.device
+                )
+            return outputs * self._scale.to(device=outputs.device)
+        if not isinstance(outputs, Iterable):
+            raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        every = [self.scale(one) for one in outputs]
+        if hasattr(outputs, "_fields"):
+            return type(outputs)(*every)
+        return type(outputs)(every) if isinstance(outputs, (list, tuple)) else iter(every)  # type: ignore[call-arg]
+
+    @no_grad()
+    def _divide(self, optimizer: Any, inverse: Tensor, allow_fp16: bool) -> dict[Any, Tensor]:
+        """All gradients times `inverse`, and by device 1 where one of them is not finite."""
+        found: dict[Any, Tensor] = {}
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if not allow_fp16 and p.grad.dtype is float16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                bad = (~isfinite(p.grad)).any().to(float32)
+                at = p.grad.device
+                found[at] = bad if at not in found else found[at].maximum(bad)
+                p.grad.mul_(inverse.to(device=at))
+        return found
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide an optimizer's gradients by the scale already now, as to clip them; `step` then does not."""
+        if not self._enabled:
+            return
+        scale, seen = self._made("unscale_"), self._of(optimizer)
+        if seen.stage is OptState.UNSCALED:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
+        if seen.stage is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        seen.found_inf = self._divide(optimizer, scale.double().reciprocal().float(), False)
+        seen.stage = OptState.UNSCALED
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """The optimizer's step on gradients divided by the scale, unless one of them is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._made("step")
+        seen = self._of(optimizer)
+        if seen.stage is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if seen.stage is OptState.READY:
+            self.unscale_(optimizer)
+        assert seen.found_inf, "No inf checks were recorded for this optimizer."
+        result = None
+        if not any([one.item() for one in seen.found_inf.values()]):
+            result = optimizer.step(*args, **kwargs)
+        seen.stage = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """After all optimizers' steps: choose the next scale, or take the one that is given."""
+        if not self._enabled:
+            return
+        scale = self._made("update")
+        if isinstance(new_scale, float):
+            scale.fill_(new_scale)
+        elif new_scale is not None:
+            given: Any = new_scale
+            reason = (
+                "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+                "requires_grad=False."
+            )
+            assert given.device.type == self._device, reason
+            assert given.numel() == 1, reason
+            assert given.requires_grad is False, reason
+            scale.copy_(given)
+        else:
+            found = [one.item() for seen in self._seen.values() for one in seen.found_inf.values()]
+            assert found, "No inf checks were recorded prior to update."
+            self._next(scale, any(found))
+        self._seen = {}
+
+    def _next(self, scale: Tensor, overflowed: bool) -> None:
+        tracker: Any = self._growth_tracker
+        if overflowed:
+            scale.mul_(self._backoff_factor)
+            tracker.fill_(0)
+            return
+        tracker.add_(1)
+        if tracker.item() == self._growth_interval:
+            grown = scale * self._growth_factor
+            if isfinite(grown).item():  # PyTorch does not let it grow beyond float32
+                scale.copy_(grown)
+            tracker.fill_(0)
+
+    def get_scale(self) -> float:
+        """The scale; 1 where nothing is scaled.
+
+        >>> torch.amp.GradScaler("cpu", enabled=False).get_scale()
+        1.0
+        """
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else float(self._scale.item())
+
+    def get_growth_factor(self) -> float:
+        """What the scale is multiplied by when it grows."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Choose what the scale is multiplied by when it grows."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by after an overflow."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Choose what the scale is multiplied by after an overflow."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """After how many steps without an overflow the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Choose after how many steps without an overflow the scale grows."""
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        tracker = self._growth_tracker
+        return self._init_growth_tracker if tracker is None else int(tracker.item())
+
+    def is_enabled(self) -> bool:
+        """Whether losses are scaled at all."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds of it; nothing where it is not enabled.
+
+        >>> torch.amp.GradScaler("cpu").state_dict()["scale"]
+        65536.0
+        """
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved "
+                "from a disabled instance of GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None and self._growth_tracker is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            assert not self._seen, (
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
+                "scaler.update()."
+            )
+            state["_init_scale"], state["_scale"] = self.get_scale(), None
+            state["_init_growth_tracker"], state["_growth_tracker"] = self._get_growth_tracker(), None
+        return state
+
+
+__all__ = ["GradScaler", "OptState"]
