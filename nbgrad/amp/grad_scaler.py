@@ -102,7 +102,7 @@ class GradScaler:
         every = [self.scale(one) for one in outputs]
         if hasattr(outputs, "_fields"):
             return type(outputs)(*every)
-        return type(outputs)(every) if isinstance(outputs, (list, tuple)) else iter(every)  # type: ignore[call-arg]
+        return type(outputs)(every) if isinstance(outputs, (list, tuple)) else iter(every)
 
     @no_grad()
     def _divide(self, optimizer: Any, inverse: Tensor, allow_fp16: bool) -> dict[Any, Tensor]:
