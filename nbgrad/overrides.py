@@ -20,12 +20,13 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import wraps
 from sys import modules
 from types import FunctionType, ModuleType
 from typing import Any, Self
 from warnings import warn
 
+from nbgrad.base.tables import cached
 from nbgrad.core import overrides as _core
 from nbgrad.core.tensor import Tensor
 from nbgrad.tape.modes import state
@@ -296,7 +297,7 @@ def _spaces() -> Iterator[tuple[str, Any]]:
             yield path, getattr(package, path)
 
 
-@cache
+@cached(None)
 def get_ignored_functions() -> set[Callable[..., Any]]:
     """The public functions that no class overrides, mostly as they take no tensor.
 
@@ -312,7 +313,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     }
 
 
-@cache
+@cached(None)
 def _found() -> tuple[dict[Any, list[Callable[..., Any]]], dict[Any, str]]:
     lists: dict[Any, list[Callable[..., Any]]] = defaultdict(list)
     index: dict[Any, str] = {}
@@ -357,7 +358,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     return _found()[0]
 
 
-@cache
+@cached(None)
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
     """For each function that can be overridden one that takes the same arguments, and returns -1.
 
@@ -387,7 +388,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
     return _found()[1].get(f)
 
 
-@cache
+@cached(None)
 def _tensor_methods() -> set[Callable[..., Any]]:
     return set(get_overridable_functions()[Tensor])
 

@@ -15,6 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from nbgrad.base.tables import Table
+from nbgrad.core import overrides
 from nbgrad.core.tensor import Tensor
 from nbgrad.tape.node import Node, shown
 
@@ -85,7 +86,7 @@ def _know(frame: FrameType) -> tuple[CodeType, Reader | None]:
 def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader | None:
     """How to read from frames of this code what is called; None if it is neither op nor rule."""
     module, name = scope.get("__name__", ""), code.co_name
-    if not module.startswith("nbgrad."):
+    if not module.startswith("nbgrad.") or code.co_qualname == overrides.STANDING:
         return None
     parameters = code.co_varnames[: code.co_argcount]
     if name == "apply" and "needed" in parameters:
@@ -111,13 +112,13 @@ def _reader(frame: FrameType, code: CodeType, scope: dict[str, Any]) -> Reader |
     scopes += [vars(functional)] if public in functional.__all__ else []
     if any(_stands_for(known.get(public), code) for known in scopes):
         return lambda frame: ("aten::" + public, _arguments(frame), None)
-    return _getitem if code is getattr(Tensor.__getitem__, "__code__", None) else None
+    return _getitem if _stands_for(Tensor.__getitem__, code) else None
 
 
 def _stands_for(function: Any, code: CodeType) -> bool:
     """Whether this is the function's code, or that of one before which it stands."""
     while function is not None:
-        if getattr(function, "__code__", None) is code:
+        if getattr(overrides.twin_of(function), "__code__", None) is code:
             return True
         function = getattr(function, "__wrapped__", None)
     return False

@@ -343,7 +343,7 @@ def before_guard(
 
 def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], made: Callable[..., Any]) -> str:
     """The guard as source, without a loop: most calls that it stands before take a microsecond or two."""
-    every = list(signature(overrides.twin_of(function)).parameters.values())
+    every = list(signature(function).parameters.values())
     sequences = {p.name for way in signatures(path) for p in way.parameters if p.kind in _SEQUENCES}
     at = path.startswith("Tensor.")
     own = [p.name for p in every]

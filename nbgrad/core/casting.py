@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from functools import reduce
+from inspect import signature
 from types import FunctionType
 from typing import Any, Final
 
@@ -189,5 +190,6 @@ def _put_before(function: Any, lists: Mapping[str, str]) -> None:
     own = overrides.twin_of(function)
     inner = overrides.copied(own)
     words = {"CAST": _Policy(inner, lists), "NOW": casting, "INNER": inner}
+    function.__signature__ = signature(function)  # which a code that takes anything does not show
     overrides.inner[id(function)] = inner
     own.__code__ = overrides.standing_for(own.__code__, _CASTING, words)

@@ -519,6 +519,9 @@ def _before(entry: Entry, text: str) -> CodeType:
     return standing_for(entry.twin.__code__, text, words)
 
 
+STANDING = "outer.<locals>.function"  # the qualified name of such codes, whatever function they stand for
+
+
 def standing_for(own: CodeType, text: str, words: Mapping[str, Any]) -> CodeType:
     """What `text` says, as a code for a function whose own is `own`."""
     code = _code(text, len(own.co_freevars), own.co_varnames[0] if text is _LOOKING_AT_SELF else "")

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
+
+from nbgrad.base.tables import cached
 
 _HERE = os.path.dirname(__file__)
 
@@ -31,12 +32,12 @@ def _file(name: str) -> str:
         return file.read()
 
 
-@cache
+@cached(None)
 def _text() -> str:
     return _file("names.txt")
 
 
-@cache
+@cached(None)
 def _places() -> dict[str, tuple[int, int]]:
     """Where in the text the names of a module stand."""
     found = list(re.finditer(r"^torch.*\n", _text(), re.M))
@@ -53,7 +54,7 @@ def is_module(path: str) -> bool:
     return path in _places()
 
 
-@cache
+@cached(None)
 def _packages() -> frozenset[str]:
     return frozenset(path.rpartition(".")[0] for path in modules())
 
@@ -63,7 +64,7 @@ def is_package(path: str) -> bool:
     return path in _packages()
 
 
-@cache
+@cached(None)
 def names(path: str) -> dict[str, Entry]:
     """All that is told of a module."""
     start, end = _places().get(path, (0, 0))
@@ -97,7 +98,7 @@ def public(path: str) -> list[str]:
     return [name for name, entry in names(path).items() if entry.public]
 
 
-@cache
+@cached(None)
 def _reasons() -> dict[str, str]:
     lines = _file("reasons.txt").splitlines()
     told = (line.partition(": ") for line in lines if line)

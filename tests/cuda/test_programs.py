@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbgrad.kernels.cpu.join import side_by_side
 from nbgrad.memory import backend
 from tests.support import T
 
@@ -302,9 +303,9 @@ def test_what_has_no_shape_yet_goes_there() -> None:
 
 def test_memory_of_the_host_is_refused_by_kernels() -> None:
     with pytest.raises(RuntimeError, match="at least two devices, cuda:0 and cpu!"):
-        T.ones(3, device="cuda")._spec.backend.launch(2, "", 3)(
-            None, 3, T.ones(3, device="cuda")._buf, np.ones(3)
-        )
+        here = T.ones(3, device="cuda")
+        kernel = here._spec.backend.kernel("join_2_i4", *side_by_side(2, "i4")).address
+        here._spec.backend.launch(2, "", 3)(kernel, 3, here._buf, np.ones(3))
 
 
 def test_a_step_without_capturable_is_captured() -> None:
