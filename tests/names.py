@@ -176,6 +176,8 @@ def told(value: Any) -> tuple[str, str]:
         return kind, ""
     if isinstance(value, FUNCTIONS):
         return "def", ""
+    if type(value).__name__ == "dtype":
+        return "dtype", ""
     if type(value) is int and abs(value) >= 2**40:  # an address
         return "object", ""
     text = ascii(value)

@@ -83,9 +83,42 @@ class dtype:
     def __reduce__(self) -> str:
         return self.name  # pickle and copy look the name up in this module, so identity is kept
 
+    def __getattr__(self, name: str) -> Any:
+        """What was not set when it was made: of a dtype without kernels, all that they ask."""
+        if self.is_built or name not in dtype.__slots__:
+            raise AttributeError(f"'torch.dtype' object has no attribute '{name}'")
+        if name == "is_signed" and (word := _UNSIGNABLE.get(self.name.strip("u")[0])):
+            raise RuntimeError(word)
+        from nbgrad.names.absent import refuse
+
+        refuse(f"torch.{self.name}")
+
+    @property
+    def is_built(self) -> builtins.bool:
+        """Whether tensors can have it."""
+        return self.name in _ALL
+
     def to_real(self) -> dtype:
-        """The dtype of the real part: itself."""
-        return self
+        """The dtype of the real part: itself, unless it is complex.
+
+        >>> torch.complex64.to_real()
+        torch.float32
+        """
+        found: dtype = _ALL[f"float{self.itemsize * 4}"] if self.is_complex else self
+        return found
+
+    def to_complex(self) -> dtype:
+        """The dtype of complex numbers of such parts.
+
+        >>> torch.float64.to_complex()
+        torch.complex128
+        """
+        if self.is_complex:
+            return self
+        parts = float32 if self.name == "bfloat16" else self
+        if self.name not in ("float16", "bfloat16", "float32", "float64"):
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
+        return _without_kernels(f"complex{parts.itemsize * 16}")
 
 
 _ALL: dict[str, dtype] = {}
@@ -137,6 +170,46 @@ float64: Final = _define("float64", "Double", "f64", "double")
 all_dtypes: Final = tuple(_ALL.values())
 
 
+# ---------------------------------------------------------------- dtypes without kernels
+
+# Each with the bytes of an element. They can be named, compared, kept and asked what they are; a tensor of one is refused by name.
+_SIZES: Final = {
+    **{"complex32": 4, "complex64": 8, "complex128": 16, "uint16": 2, "uint32": 4, "uint64": 8},
+    **dict.fromkeys([f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)], 1),
+    **dict.fromkeys(["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"], 1),
+    **dict.fromkeys(["float8_e8m0fnu", "float4_e2m1fn_x2", "quint8", "qint8", "quint4x2", "quint2x4"], 1),
+    **{"qint32": 4, "bits8": 1, "bits16": 2, "bits1x8": 1, "bits2x4": 1, "bits4x2": 1},
+}
+_ALIASES: Final = {"chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128", "bit": "uint1"}
+_COMPLEX: Final = {4: "ComplexHalf", 8: "ComplexFloat", 16: "ComplexDouble"}
+_UNSIGNABLE: Final = {
+    "q": "isSignedType not supported for quantized types",
+    "b": "Bits types are undefined",
+}
+
+
+@cached(64)
+def _without_kernels(name: str) -> dtype:
+    self: dtype = object.__new__(dtype)
+    real = name[0] != "c"
+    fields: dict[str, object] = {"name": name, "itemsize": _SIZES[name], "is_complex": not real}
+    fields |= {"is_floating_point": name[0] == "f"}
+    if name.strip("u")[0] not in _UNSIGNABLE:
+        fields["is_signed"] = name[0] != "u" and name != "float8_e8m0fnu"
+    word = name.replace("int", "Int").replace("uI", "UI")
+    fields["scalar_name"] = word[0].upper() + word[1:] if real else _COMPLEX[_SIZES[name]]
+    for field, value in fields.items():
+        object.__setattr__(self, field, value)
+    return self
+
+
+def __getattr__(name: str) -> dtype:
+    name = _ALIASES.get(name, name)
+    if name not in _SIZES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _without_kernels(name)
+
+
 # ---------------------------------------------------------------- promotion of two dtypes
 
 
@@ -167,7 +240,17 @@ def promote_types(type1: object, type2: object) -> dtype:
     """
     a = _dtype_argument(type1, "promote_types", "type1", 1)
     b = _dtype_argument(type2, "promote_types", "type2", 2)
-    return _PROMOTED[a, b]
+    found = _PROMOTED.get((a, b))
+    return _promote_complex(a, b) if found is None else found
+
+
+def _promote_complex(a: dtype, b: dtype) -> dtype:
+    """Of the wider parts: what is no float has none. Of dtypes without kernels, only complex ones are promoted."""
+    for d in (a, b):
+        if not d.is_complex:
+            assert d.kind  # refused where there are no kernels
+    parts = [d.to_real().to_complex() for d in (a, b) if d.is_complex or d.is_floating_point]
+    return max(parts, key=lambda d: d.itemsize)
 
 
 def can_cast(from_: object, to: object) -> builtins.bool:
@@ -178,6 +261,11 @@ def can_cast(from_: object, to: object) -> builtins.bool:
     """
     a = _dtype_argument(from_, "can_cast", "from_", 1)
     b = _dtype_argument(to, "can_cast", "to", 2)
+    if (a, b) not in _PROMOTED:
+        whole = ("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "bool")
+        loses = a.is_complex and not b.is_complex
+        loses |= a.is_floating_point and b.name in whole
+        return not loses and (a is b or b is not bool_)
     return a.category <= b.category
 
 
@@ -216,6 +304,7 @@ def set_default_dtype(d: dtype, /) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
+    assert d.kind  # refused where there are no kernels
     _state = (d, _promotions())
     forget(DEFAULT_DTYPE)
 
@@ -365,7 +454,7 @@ class finfo:
     """
 
     def __init__(self, type: object = None) -> None:
-        d = _state[0] if type is None else _dtype_argument(type, "finfo", "type", 1)
+        d = _state[0] if type is None else _dtype_argument(type, "finfo", "type", 1).to_real()
         if not d.is_floating_point:
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
@@ -403,13 +492,15 @@ class iinfo:
 
     def __init__(self, type: object) -> None:
         d = _dtype_argument(type, "iinfo", "type", 1)
-        if d.category == BOOL:
+        if d is bool_:
             raise TypeError("torch.bool is not supported by torch.iinfo")
-        if d.category != INT:
+        if d.name[0] == "q":
+            raise NotImplementedError(f"\"dtype\" not implemented for '{d.scalar_name}'")
+        if d.name.strip("u") not in ("int8", "int16", "int32", "int64"):
             raise TypeError(
                 "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'"
             )
-        info = np.iinfo(d.np)
+        info = np.iinfo(d.name)
         self.bits = d.itemsize * 8
         self.max = builtins.int(info.max)
         self.min = builtins.int(info.min)

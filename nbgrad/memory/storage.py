@@ -56,7 +56,8 @@ class Spec:
         self.extent = 1 + sum(s * (n - 1) for s, n in zip(strides, shape)) if self.numel else 0
         self.nbytes = self.extent * self.itemsize
         check_size(shape, strides, self.nbytes)
-        self.read: Any = self.backend.reader(dtype.code) if self.numel == 1 else None
+        code = dtype.code  # which what has no kernels refuses to tell
+        self.read: Any = self.backend.reader(code) if self.numel == 1 else None
         self.repeats = bool(self.numel) and any([s == 0 and n > 1 for s, n in zip(strides, shape)])
 
     def __repr__(self) -> str:

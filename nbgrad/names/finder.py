@@ -73,6 +73,8 @@ def find(path: str, name: str) -> Any:
             return getattr(import_module(own(where)), named, NOTHING)
         finally:
             _asking.names.discard(key)
+    if entry.kind == "dtype":  # which have no kernels
+        return _made.setdefault(key, getattr(import_module(own("torch.memory.dtypes")), name))
     return _made.setdefault(key, absent.make(f"{path}.{name}", entry))
 
 

@@ -2,7 +2,7 @@
 
 A line at the margin is a module's path. Below it, a space in, stands the kind and then names: `def`, `class` (with its static
 methods after a colon), `error` (with Python's exception that it is), `enum` (with members and values), `value` (with its literal),
-`type` (a name for annotations), `typevar`, `paramspec`, `object` (none of these),
+`type` (a name for annotations), `typevar`, `paramspec`, `dtype`, `object` (none of these),
 `module` (with its path) and `from`, a module where they stand under that name or the one after `=`.
 What follows `also` can be imported, but is not told as public.
 """

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nbgrad as T
 from nbgrad.memory import device as _device
 from nbgrad.memory import dtypes
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import DIM, NUMBER, ZERODIM
+from nbgrad.names.absent import NotBuiltError
 
 D = dtypes
 
@@ -252,3 +254,75 @@ def test_devices_match_torch(torch: ModuleType) -> None:
         ours = outcome(lambda a=args, k=kwargs: (device(*a, **k), str(device(*a, **k))))
         theirs = outcome(lambda a=args, k=kwargs: (torch.device(*a, **k), str(torch.device(*a, **k))))
         assert ours == theirs, (args, kwargs)
+
+
+# ---------------------------------------------------------------- dtypes without kernels
+
+BUILT = {d.name for d in dtypes.all_dtypes}
+
+
+@pytest.mark.oracle
+def test_every_dtype_is_one_and_says_what_it_is(torch: ModuleType) -> None:
+    for name, theirs in vars(torch).items():
+        if not isinstance(theirs, torch.dtype):
+            continue
+        ours = getattr(T, name)
+        assert isinstance(ours, T.dtype) and ours is getattr(T, str(theirs)[6:])
+        assert pickle.loads(pickle.dumps(ours)) is ours is copy.deepcopy(ours) and {ours: 1}[ours]
+        for ask in (
+            "__repr__()",
+            "itemsize",
+            "is_floating_point",
+            "is_complex",
+            "is_signed",
+            "to_real()",
+            "to_complex()",
+        ):
+            assert _said(f"str(d.{ask})", ours) == _said(f"str(d.{ask})", theirs), (name, ask)
+
+
+@pytest.mark.oracle
+def test_limits_and_casts_of_dtypes_without_kernels(torch: ModuleType) -> None:
+    every = [d for d in vars(torch).values() if isinstance(d, torch.dtype)]
+    for a in every:
+        ours = getattr(T, str(a)[6:])
+        assert _said("str(t.iinfo(d))", ours, T) == _said("str(t.iinfo(d))", a, torch)
+        if "float8" not in str(a) and "float4" not in str(a):
+            assert _said("str(t.finfo(d))", ours, T) == _said("str(t.finfo(d))", a, torch)
+        for b in every:
+            theirs = torch.can_cast(a, b)
+            assert T.can_cast(ours, getattr(T, str(b)[6:])) is theirs, (a, b)
+            if a.is_complex and str(b)[6:] in BUILT:
+                assert str(T.promote_types(ours, getattr(T, str(b)[6:]))) == str(torch.promote_types(a, b))
+
+
+def _said(question: str, d: Any, t: Any = None) -> tuple[str, str]:
+    try:
+        return "", eval(question)
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+MAKERS: list[Callable[[Any], object]] = [
+    lambda d: T.zeros(2, dtype=d),
+    lambda d: T.empty((), dtype=d),
+    lambda d: T.empty(0, dtype=d),
+    lambda d: T.empty(2, dtype=d, device="meta"),
+    lambda d: T.ones_like(T.ones(2), dtype=d),
+    lambda d: T.tensor([1], dtype=d),
+    lambda d: T.arange(3, dtype=d),
+    lambda d: T.ones(2).to(d),
+    lambda d: T.ones(2).type(d),
+    lambda d: T.ones(2).view(d),
+    lambda d: T.ones(2).sum(dtype=d),
+    lambda d: T.ones(2).new_zeros(2, dtype=d),
+    lambda d: T.TypedStorage(2, dtype=d),
+]
+
+
+@pytest.mark.parametrize("name", ["complex64", "uint16", "float8_e5m2", "quint8", "int4", "bits8"])
+@pytest.mark.parametrize("make", MAKERS)
+def test_no_tensor_has_a_dtype_without_kernels(name: str, make: Callable[[Any], object]) -> None:
+    for _ in range(2):
+        with pytest.raises(NotBuiltError, match=f"^nbgrad has no torch.{name}: "):
+            make(getattr(T, name))

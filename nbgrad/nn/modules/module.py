@@ -684,7 +684,7 @@ class Module:
                 device = arg
         if like is not None:
             device, dtype = like.device, like.dtype
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )

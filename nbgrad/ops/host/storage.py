@@ -430,6 +430,7 @@ class TypedStorage(UntypedStorage):
         """How many bytes one element takes."""
         if not isinstance(self.dtype, _dtype):
             raise RuntimeError(f"expected torch.dtype, but got {type(self.dtype)}")
+        assert self.dtype.code  # refused where there are no kernels
         return super().element_size()
 
     def resize_(self, size: int) -> None:

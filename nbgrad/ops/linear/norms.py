@@ -86,6 +86,10 @@ def vector_norm_of(x: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any, out
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {own.scalar_name}"
         )
     d = own if dtype is None else dtypes.to_dtype(dtype)
+    if d.is_complex:
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be real for real inputs, but got {d.scalar_name}"
+        )
     if not d.is_floating_point:
         raise RuntimeError(
             f"linalg.vector_norm: dtype should be floating point or complex, but got {d.scalar_name}"

@@ -131,7 +131,7 @@ hooks.sum_to = sum_to
 
 def _no_int_mean(d: _dtype, asked: Any) -> _dtype:
     got = d if asked is None else dtypes.to_dtype(asked)
-    if not got.is_floating_point:
+    if not (got.is_floating_point or got.is_complex):
         if asked is not None:
             raise RuntimeError(
                 "mean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
