@@ -18,6 +18,7 @@ from typing import Any, Final
 from nbgrad.core import overrides
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64, promote_types
+from nbgrad.tape.modes import state
 
 DEFAULTS: Final[Mapping[str, dtype]] = {"cpu": bfloat16, "cuda": float16}
 
@@ -41,7 +42,9 @@ def _lowered(t: Tensor) -> Tensor:
     to = casting.dtypes[t.device.type]
     if t.dtype is to:
         return t
-    if not (casting.caching and t.dtype is float32 and t.requires_grad and t.is_leaf and not t._is_view()):
+    # What is cast where nothing is recorded would leave the parameter without a gradient wherever it was used again.
+    once = casting.caching and state.grad and t.dtype is float32 and t.requires_grad and t.is_leaf
+    if not once or t._is_view():
         return t.to(to)
     found = casting.cache.get(id(t))
     if found is None:

@@ -1,6 +1,7 @@
-"""DLPack's capsules of memory on a GPU, or of what NumPy has no dtype for, made and read here: NumPy does so for the rest.
+"""DLPack's capsules of memory on a GPU made and read here, and those of what NumPy has no dtype for read: NumPy does so for the rest.
 
-Promises `made(...)`, a capsule that keeps its owner until whoever takes it is done, and `taken(capsule)`, what another library's says.
+Promises `made(...)`, a capsule that keeps its owner until whoever takes it is done, `say(capsule, code)`, which lets NumPy's say what
+NumPy does not have, and `taken(capsule)`, what another library's says.
 The structs are those of DLPack 1.0, and of the unversioned form before it.
 """
 
@@ -150,6 +151,12 @@ def seen(capsule: Any) -> tuple[str, int]:
     """The code of a capsule's dtype, and on what kind of device its memory is; others can still take it."""
     _, _, managed = _opened(capsule)
     return _code(managed.tensor), managed.tensor.device_type
+
+
+def say(capsule: Any, code: str) -> None:
+    """Let a capsule say another dtype of the same width."""
+    _, _, managed = _opened(capsule)
+    managed.tensor.code = next(number for number, letter in _KINDS.items() if letter == code[0])
 
 
 def taken(capsule: Any) -> Shown:

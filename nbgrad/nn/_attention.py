@@ -8,6 +8,7 @@ from typing import Any
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
+from nbgrad.memory.layout import wrap_dim
 from nbgrad.nn._dropouts import dropout
 from nbgrad.ops.linear.matmul import linear, matmul
 from nbgrad.ops.pointwise.choices import where
@@ -36,10 +37,6 @@ def scaled_dot_product_attention(
     tensor([[1.],
             [2.]])
     """
-    if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
-        )
     if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
@@ -55,18 +52,25 @@ def scaled_dot_product_attention(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
             f"{attn_mask.dtype.c_name} and  query.dtype: {query.dtype.c_name} instead."
         )
-    if not 0 <= dropout_p <= 1:
-        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
-    if enable_gqa and any(t.shape[-3] == 0 or query.shape[-3] % t.shape[-3] for t in (key, value)):
-        raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
     if attn_mask is not None and attn_mask.dtype is dtypes.bool:
         dtypes.fitting(-math.inf, query.dtype)  # as which PyTorch adds it
     if value.numel() == 0 or 0 in query.shape[:-1]:  # which PyTorch does not look at closer
         nothing: Tensor = query.new_zeros(*query.shape[:-1], value.shape[-1])
         return nothing + (query.sum() + key.sum() + value.sum()) * 0
+    if enable_gqa and any(t.ndim < 3 for t in (query, key, value)):
+        wrap_dim(-3, 2)  # there are no heads
+    if enable_gqa and any(t.shape[-3] == 0 or query.shape[-3] % t.shape[-3] for t in (key, value)):
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in ")
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
-    if not dropout_p:
+    if dropout_p > 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
+    dropping = dropout_p > 0  # what PyTorch asks: less than nothing is nothing
+    if not dropping:
         fused = attention.fused(query, key, value, attn_mask, scale, is_causal, enable_gqa)
         if fused is not None:
             return fused
@@ -77,7 +81,7 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = attention.shared(query, (key, value))
     weights = attention.weights(query, key, attn_mask, scale, is_causal)
-    return matmul(dropout(weights, dropout_p), value).to(dtype)
+    return matmul(dropout(weights, dropout_p) if dropping else weights, value).to(dtype)
 
 
 def multi_head_attention_forward(

@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from nbgrad.amp.autocast_mode import autocast
 from nbgrad.autograd._calls import Call, Watch, tensors_in
 from nbgrad.autograd._run import backward
 from nbgrad.autograd.function import Function
 from nbgrad.autograd.grad_mode import enable_grad
 from nbgrad.autograd.graph import saved_tensors_hooks
+from nbgrad.core.casting import casting
 from nbgrad.core.tensor import Tensor, requires
 from nbgrad.history.saved import origin, save, unpack
 from nbgrad.ops.make.generator import default_generator
@@ -220,6 +222,19 @@ def _random_from(rng_state: Any) -> Iterator[None]:
         default_generator.restore(outside)
 
 
+def _casts() -> Callable[[], contextlib.ExitStack]:
+    """What autocast does now: gives a context, a new one each time, in which it does so again."""
+    then = [(kind, narrow, kind in casting.on, casting.caching) for kind, narrow in casting.dtypes.items()]
+
+    def again() -> contextlib.ExitStack:
+        with contextlib.ExitStack() as stack:
+            for what in then:
+                stack.enter_context(autocast(*what))
+            return stack.pop_all()
+
+    return again
+
+
 # ---------------------------------------------------------------- on hooks for saved values
 
 
@@ -244,8 +259,10 @@ def _holding(
     forward_context, recompute_context = context_fn()
     rng_state = default_generator.state() if preserve else None
 
+    casts = _casts()
+
     def recompute(*args: Any) -> None:
-        with _random_from(rng_state), recompute_context:
+        with _random_from(rng_state), casts(), recompute_context:
             function(*args, **kwargs)
 
     if not state.grad:
@@ -606,6 +623,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.rng_state = default_generator.state() if preserve_rng_state else None
+        ctx.casts = _casts()
         ctx.others = [None if isinstance(a, Tensor) else (a,) for a in args]
         ctx.save_for_backward(*[a for a in args if isinstance(a, Tensor)])
         return run_function(*args)
@@ -620,7 +638,7 @@ class CheckpointFunction(Function):
             )
         tensors = iter(ctx.saved_tensors)
         inputs = detach_variable(tuple([next(tensors) if o is None else o[0] for o in ctx.others]))
-        with _random_from(ctx.rng_state), enable_grad():
+        with _random_from(ctx.rng_state), ctx.casts(), enable_grad():
             outputs = ctx.run_function(*inputs)
         if isinstance(outputs, Tensor):
             outputs = (outputs,)

@@ -241,6 +241,12 @@ def test_dlpack_capsules_are_read_once() -> None:
             T.from_dlpack(bad)
 
 
+def test_dlpack_of_what_its_taker_does_not_have() -> None:
+    """The capsule dies with the taker's error under way."""
+    with pytest.raises((RuntimeError, BufferError), match="dtype"):
+        np.from_dlpack(T.ones(3, dtype=T.bfloat16))
+
+
 def test_dlpack_of_a_read_only_array_and_copies() -> None:
     a = np.ones(3)
     a.setflags(write=False)

@@ -383,7 +383,7 @@ class LSTM(RNNBase):
                 f"For {kind} input, hx and cx should also be {3 if batched else 2}-D but got "
                 f"({hx[0].dim()}-D, {hx[1].dim()}-D) tensors"
             )
-        return (hx[0], hx[1]) if batched else (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
+        return hx if batched else (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
 
     def _without_batch(self, last: Any) -> Any:
         return tuple([h.squeeze(1) for h in last])

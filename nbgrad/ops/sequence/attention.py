@@ -272,6 +272,8 @@ def weights(query: Any, key: Any, mask: Any, scale: float, causal: bool) -> Any:
         mask = every.tril()
     if mask is None:
         return softmax(scores, -1)
+    shape = tuple(scores.shape)  # of which, as in PyTorch, a mask makes nothing wider
+    layout.check_target(shape, layout.broadcast_shapes(shape, tuple(mask.shape)))
     if mask.dtype is dtypes.bool:
         return where(mask.any(-1, True), softmax(where(mask, scores, -math.inf), -1), 0.0)
     blind = (mask == -math.inf).all(-1, True)
