@@ -127,6 +127,9 @@ def install() -> None:
         )
     made = Torch()
     sys.modules["torch"] = made
+    made.torch = made  # type: ignore[attr-defined]  # as PyTorch's own file imports itself
+    for kind in (nbgrad.Tensor, nbgrad.dtype, nbgrad.device, nbgrad.Size):
+        kind.__module__ = "torch"  # by which libraries that serve many kinds of array know whose one is
     sys.meta_path.insert(0, made.__loader__)  # type: ignore[arg-type]
 
 

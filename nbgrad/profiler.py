@@ -25,6 +25,7 @@ from nbgrad.autograd.profiler import EventList, record_function
 __all__ = [
     "ProfilerAction",
     "ProfilerActivity",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",
@@ -67,6 +68,15 @@ def supported_activities() -> set[ProfilerActivity]:
     True
     """
     return {ProfilerActivity.CPU}
+
+
+def kineto_available() -> bool:
+    """Whether `torch.profiler.profile` can be used: always.
+
+    >>> torch.profiler.kineto_available()
+    True
+    """
+    return True
 
 
 def schedule(

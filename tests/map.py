@@ -56,6 +56,7 @@ STORIES = [
         ),
         "_C",
         "utils",
+        *("xpu", "mps", "mtia"),
         "fx",
         "profiler",
         "serialization",

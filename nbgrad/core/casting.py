@@ -20,7 +20,11 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64, promote_types
 from nbgrad.tape.modes import state
 
-DEFAULTS: Final[Mapping[str, dtype]] = {"cpu": bfloat16, "cuda": float16}
+# Of the kinds of device that are not here, too: programs ask for each whether casting is on.
+DEFAULTS: Final[Mapping[str, dtype]] = {
+    **dict.fromkeys(("cpu", "hpu", "xla", "maia"), bfloat16),
+    **dict.fromkeys(("cuda", "mps", "xpu", "ipu", "mtia", "privateuseone"), float16),
+}
 
 
 class Casting(threading.local):

@@ -55,6 +55,10 @@ def _between_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         self: Optimizer = args[0]
+        if (
+            "_step_pre_hooks" not in self.__dict__
+        ):  # it stands before another optimiser, and has never been made as one
+            return step(*args, **kwargs)
         if "_opt_called" in self.__dict__:  # a schedule wants to know
             self._opt_called = True
         for hook in [*_pre_hooks.values(), *self._step_pre_hooks.values()]:

@@ -354,6 +354,11 @@ def is_structseq_instance(obj: Any) -> bool:
     return is_structseq_class(type(obj))
 
 
+def _get_node_type(tree: Any) -> Any:
+    """The type by which a value's kind of node is kept."""
+    return namedtuple if is_namedtuple_instance(tree) else type(tree)
+
+
 def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
     """Whether it is no container, or `is_leaf` says so."""
     return (is_leaf is not None and is_leaf(tree)) or node_type(tree) not in SUPPORTED_NODES

@@ -210,6 +210,26 @@ _FROM_META = (
 )
 
 
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[_device | None, _dtype | None, bool, Any]:
+    """What the arguments of a module's `to` say: the device, the dtype, whether not to wait, and the memory format."""
+    check("Tensor.to", args, kwargs)
+    flags = [arg for arg in args if isinstance(arg, bool)]
+    if kwargs.get("copy") or any(flags[1:]):
+        raise RuntimeError(".to() does not accept copy argument")
+    like, device, dtype = [kwargs.get(name) for name in ("tensor", "device", "dtype")]
+    for arg in args:
+        if isinstance(arg, Tensor):
+            like = arg
+        elif isinstance(arg, _dtype):
+            dtype = arg
+        elif isinstance(arg, (str, int, _device)) and not isinstance(arg, bool):
+            device = arg
+    if like is not None:
+        device, dtype = like.device, like.dtype
+    hurry = bool(kwargs.get("non_blocking") or any(flags))
+    return None if device is None else _device(device), dtype, hurry, kwargs.get("memory_format")
+
+
 class Module:
     """The base of all networks. A subclass makes its parts in `__init__`, after `super().__init__()`, and computes in `forward`.
     Parameters, buffers and modules that are assigned to attributes are registered: `parameters()`, `to()`, `state_dict()` and the
@@ -669,26 +689,11 @@ class Module:
         >>> nn.Conv2d(3, 8, 2).to(memory_format=torch.channels_last).weight.stride()
         (12, 1, 6, 3)
         """
-        check("Tensor.to", args, kwargs)
-        flags = [arg for arg in args if isinstance(arg, bool)]
-        if kwargs.get("copy") or any(flags[1:]):
-            raise RuntimeError(".to() does not accept copy argument")
-        like, device, dtype = [kwargs.get(name) for name in ("tensor", "device", "dtype")]
-        hurry, memory_format = bool(kwargs.get("non_blocking") or any(flags)), kwargs.get("memory_format")
-        for arg in args:
-            if isinstance(arg, Tensor):
-                like = arg
-            elif isinstance(arg, _dtype):
-                dtype = arg
-            elif isinstance(arg, (str, _device)):
-                device = arg
-        if like is not None:
-            device, dtype = like.device, like.dtype
+        where, dtype, hurry, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        where = None if device is None else _device(device)
 
         def convert(t: Tensor) -> Tensor:
             wanted = dtype if dtype is not None and t.is_floating_point() else t.dtype

@@ -7,6 +7,7 @@ call is refused. Who shares memory is asked here, at a call that is rare, and no
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import warnings
@@ -229,6 +230,40 @@ class UntypedStorage:
         made = cls.__new__(cls)
         made._record = record
         return made
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> Any:
+        """The bytes of a file, read as they are touched: what is written goes to the file if `shared`, which is then made as long as
+        `nbytes`, and to this process alone if not.
+
+        >>> with open("bytes.bin", "wb") as file:
+        ...     _ = file.write(bytes([1, 2, 3]))
+        >>> torch.UntypedStorage.from_file("bytes.bin", nbytes=2).tolist()
+        [1, 2]
+        """
+        name = os.fspath(filename)
+        if shared:
+            with open(name, "ab") as file:
+                if file.tell() < nbytes:
+                    file.truncate(nbytes)
+        elif not os.path.exists(name):
+            raise RuntimeError(
+                f"unable to open file <{name}> in read-only mode: No such file or directory (2)"
+            )
+        there = os.path.getsize(name)
+        if nbytes > there:
+            raise RuntimeError(
+                f"file <{name}> size <{there}> is smaller than the required mapping size <{nbytes}>"
+            )
+        if not nbytes:
+            return cls(0)
+        mapped = np.memmap(name, np.uint8, "r+" if shared else "c", 0, (nbytes,)).view(np.ndarray)
+        made = cls._of(Storage(mapped), dtypes.uint8)
+        made._record.lent = True
+        made.filename = name if shared else None
+        return made
+
+    filename: str | None = None  # of what is mapped and shared
 
     @property
     def device(self) -> device:

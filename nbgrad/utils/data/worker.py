@@ -81,6 +81,13 @@ class _Text(str):
         return str(self)
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """NumPy's seed in a worker."""
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    state: list[int] = np.random.SeedSequence(entropy).generate_state(4).tolist()
+    return state
+
+
 def _work(info: WorkerInfo, how: tuple[Any, ...], init: Any, tasks: Any, answers: Any, parent: int) -> None:
     """What a worker does until it is told None, or its parent is gone."""
     global _info
@@ -88,9 +95,7 @@ def _work(info: WorkerInfo, how: tuple[Any, ...], init: Any, tasks: Any, answers
     set_num_threads(1)
     random.seed(info.seed)
     default_generator.manual_seed(info.seed)
-    base = info.seed - info.id
-    words = np.random.SeedSequence([info.id, base & 0xFFFFFFFF, base >> 32, 0]).generate_state(4)
-    np.random.seed(words)
+    np.random.seed(_generate_state(info.seed - info.id, info.id))
     fetcher: Any = None
     try:
         if init is not None:

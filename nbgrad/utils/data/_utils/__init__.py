@@ -1,0 +1,1 @@
+"""PyTorch's paths to what its libraries read of a loader's machinery."""
