@@ -1,10 +1,12 @@
 """PyTorch's names: each is found, and what is not built says so when it is used."""
 
 import importlib
+import pickle
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -150,3 +152,15 @@ def test_versions_compare(torch: ModuleType) -> None:
                 got, want = [getattr(kind(text), compare)(other) for kind in (ours, theirs)]
                 assert got == want, (text, compare, other)
     assert T.torch_version.__version__ >= (2, 13) and T.torch_version.__version__ == "2.13.0+nbgrad"
+
+
+def test_functions_pickle() -> None:
+    """By the path that users know."""
+    for path in ("", "Tensor", "nn.functional", "linalg", "special", "func", "autograd"):
+        owner = attrgetter(path)(T) if path else T
+        for name in dir(owner):
+            thing = getattr(owner, name)
+            if name[0] != "_" and isinstance(thing, FunctionType) and not is_absent(thing):
+                assert pickle.loads(pickle.dumps(thing)) is thing, (path, name)
+    assert (T.Tensor.add.__module__, T.Tensor.add.__qualname__) == ("nbgrad", "Tensor.add")
+    assert T.typename(T.tanh) == "nbgrad.tanh"

@@ -47,6 +47,9 @@ from nbgrad.tape.modes import state
 # ---------------------------------------------------------------- calls that Python alone would refuse
 
 
+_PACKAGE = __name__.partition(".")[0]
+
+
 class _Unset:
     """Stands for an argument that was not given."""
 
@@ -392,13 +395,23 @@ def _guarded(path: str, function: Callable[..., Any], scope: dict[str, Any], mad
     )
 
 
+def found_as(function: Any, path: str) -> None:
+    """Call it as what users find it by, which pickle looks for."""
+    where, _, function.__name__ = path.rpartition(".")
+    if where == "Tensor":
+        function.__module__, function.__qualname__ = _PACKAGE, path
+    else:
+        function.__module__ = f"{_PACKAGE}.{where}" if where else _PACKAGE
+        function.__qualname__ = function.__name__
+
+
 def renamed(made: Callable[..., Any], function: Callable[..., Any], path: str) -> Callable[..., Any]:
     """A function that stands for another one under a path: as `update_wrapper` makes it, of whose time the annotations, which type checkers
     read from stubs, are the half."""
     made.__module__, made.__doc__ = function.__module__, function.__doc__
     made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     if path:
-        made.__name__ = made.__qualname__ = path.rpartition(".")[2]
+        found_as(made, path)
     made.__dict__.update(function.__dict__)
     made.__wrapped__ = function  # type: ignore[attr-defined]
     return made
@@ -441,16 +454,11 @@ def _name_methods() -> None:
             function = FunctionType(
                 other.__code__, other.__globals__, name, other.__defaults__, other.__closure__
             )
-            function.__kwdefaults__, function.__doc__, function.__module__ = (
-                other.__kwdefaults__,
-                other.__doc__,
-                other.__module__,
-            )
+            function.__kwdefaults__, function.__doc__ = other.__kwdefaults__, other.__doc__
             function.__dict__.update(vars(other))
             setattr(Tensor, name, function)
         known[function] = name
-        if function.__name__ != name:
-            function.__name__ = function.__qualname__ = name
+        found_as(function, f"Tensor.{name}")
 
 
 def _namespaces(package: dict[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

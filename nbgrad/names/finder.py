@@ -125,7 +125,7 @@ def _of_module(path: str, attribute: str) -> Any:
 
 def fill(module: ModuleType) -> None:
     """Let a module find all that PyTorch has in it."""
-    module.__getattr__ = _missing(module.__name__, vars(module).get("__getattr__"))  # type: ignore[method-assign]
+    vars(module)["__getattr__"] = _missing(module.__name__, vars(module).get("__getattr__"))
 
 
 class Finder:

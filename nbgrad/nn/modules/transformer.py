@@ -206,9 +206,7 @@ def _not_nested(layer: Any) -> str:
     own = "encoder_layer.self_attn"
     attention: Any = layer.self_attn
     plain = isinstance(layer.activation, (ReLU, GELU)) or any(
-        getattr(layer.activation, "__qualname__", "") == name
-        and layer.activation.__module__ == F.relu.__module__
-        for name in ("relu", "gelu")
+        layer.activation is function for function in (F.relu, F.gelu)
     )
     reasons = (
         (layer.norm_first, "encoder_layer.norm_first was True"),
