@@ -19,6 +19,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.fx.node import LEGAL, Node, inputs_of, map_arg, qualified_name, type_repr
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.layout import memory_format
 from nbgrad.utils import _pytree
 
 _PACKAGE = __name__.partition(".")[0]
@@ -618,4 +619,4 @@ def _reaches(module: Any, path: str) -> bool:
     return True
 
 
-base_types: tuple[Any, ...] = (str, int, float, bool, complex, dtype, Tensor, device)
+base_types: tuple[Any, ...] = (str, int, float, bool, complex, dtype, Tensor, device, memory_format)
