@@ -56,7 +56,7 @@ STORIES = [
         ),
         "_C",
         "utils",
-        *("xpu", "mps", "mtia"),
+        *("xpu", "mps", "mtia", "multiprocessing"),
         "fx",
         "profiler",
         "serialization",

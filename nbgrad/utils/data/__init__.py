@@ -12,6 +12,7 @@ from nbgrad.utils.data.dataset import StackDataset as StackDataset
 from nbgrad.utils.data.dataset import Subset as Subset
 from nbgrad.utils.data.dataset import TensorDataset as TensorDataset
 from nbgrad.utils.data.dataset import random_split as random_split
+from nbgrad.utils.data.distributed import DistributedSampler as DistributedSampler
 from nbgrad.utils.data.sampler import BatchSampler as BatchSampler
 from nbgrad.utils.data.sampler import RandomSampler as RandomSampler
 from nbgrad.utils.data.sampler import Sampler as Sampler
@@ -25,6 +26,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",

@@ -1,0 +1,47 @@
+"""Libraries written for PyTorch run on nbgrad and print what they print on PyTorch: `expected/` was printed by `programs/` with torch 2.13
+and the versions in requirements.txt, which `pip install --no-deps -r tests/libraries/requirements.txt` installs without torch."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+")
+PROGRAMS = {p.stem.removeprefix("use_"): p for p in sorted((HERE / "programs").glob("use_*.py"))}
+PACKAGES = {
+    "lightning": "pytorch_lightning",
+    "transformers_bert": "transformers",
+    "transformers_gpt2": "transformers",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_prints_what_it_prints_on_torch(name: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(PACKAGES.get(name, name)) is None:
+        pytest.skip(f"{name} is not installed")
+    command = [sys.executable, "-W", "ignore", "-m", "nbgrad", "run", str(PROGRAMS[name])]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = (HERE / "expected" / f"use_{name}.txt").read_text(encoding="utf-8")
+    assert _words(done.stdout) == _words(expected)
+    # The last digit is left to the order in which sums are taken.
+    assert [float(n) for n in NUMBER.findall(done.stdout)] == pytest.approx(
+        [float(n) for n in NUMBER.findall(expected)], rel=2e-4, abs=2e-4
+    )
+
+
+def _words(text: str) -> list[str]:
+    return NUMBER.sub("#", text).split()
