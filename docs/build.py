@@ -14,6 +14,7 @@ from pathlib import Path
 from sphinx.cmd.build import build_main
 
 from docs import kernel, pictures, reference
+from nbgrad.names import coverage
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -38,6 +39,7 @@ def pages() -> dict[str, str]:
     found |= {f"api/{path.removeprefix('nbgrad.')}.md": reference.page(path) for path in reference.PAGES}
     found["index.md"] += contents()
     return found | {
+        "coverage.md": covered(),
         "map.md": pictures.page(),
         "graph.svg": pictures.graph(),
         "kernel.md": kernel.page(),
@@ -56,7 +58,17 @@ def written(text: str) -> str:
 
 def contents() -> str:
     """What stands beside every page."""
-    guides = ["porting", "kernel", "running", "map", "examples", "benchmarks", "contributing", "changelog"]
+    guides = [
+        "porting",
+        "kernel",
+        "running",
+        "coverage",
+        "map",
+        "examples",
+        "benchmarks",
+        "contributing",
+        "changelog",
+    ]
     names = [
         f"{path.removeprefix('nbgrad.')} <api/{path.removeprefix('nbgrad.')}>" for path in reference.PAGES
     ]
@@ -89,6 +101,26 @@ REFERENCE = """# Reference
 
 Names, signatures and docstrings, asked of the library when this site was built. Signatures say `torch`, as a program that begins with
 `import nbgrad as torch` does. `help(torch.exp)` shows the same.
+"""
+
+
+def covered() -> str:
+    """How much of each module of PyTorch's works, and what of it does not."""
+    found = coverage.table_of(coverage.MAIN)
+    rows, lists = ["| module | works | raises |", "|---|---|---|"], []
+    for path, names in found.items():
+        raises = [name for name, its in names.items() if its == coverage.RAISES]
+        rows.append(f"| `{path}` | {len(names) - len(raises)} | {len(raises)} |")
+        if raises:
+            told = ", ".join(f"`{name}`" for name in raises)
+            lists += [f"## {path}", "", f"Raise when they are used: {told}.", ""]
+    return "\n".join([COVERAGE, *rows, "", *lists])
+
+
+COVERAGE = """# Coverage
+
+Every public name of PyTorch 2.13 can be imported. What is built works; what is not says so when it is used, in one line that names it, why
+it is not here and what to do instead. `python -m nbgrad coverage torch.nn` prints the same of any module.
 """
 
 

@@ -1,6 +1,7 @@
 """PyTorch's names: each is found, and what is not built says so when it is used."""
 
 import importlib
+import io
 import pickle
 import subprocess
 import sys
@@ -165,5 +166,10 @@ def test_functions_pickle() -> None:
             thing = getattr(owner, name)
             if name[0] != "_" and isinstance(thing, FunctionType) and not is_absent(thing):
                 assert pickle.loads(pickle.dumps(thing)) is thing, (path, name)
+    kept, file = [T.tanh, T.nn.functional.relu, T.Tensor.add, T.complex64], io.BytesIO()
+    T.save(kept, file)
+    assert b"nbgrad" not in file.getvalue()
+    found = T.load(io.BytesIO(file.getvalue()), weights_only=False)
+    assert all(a is b for a, b in zip(found, kept, strict=True))
     assert (T.Tensor.add.__module__, T.Tensor.add.__qualname__) == ("nbgrad", "Tensor.add")
     assert T.typename(T.tanh) == "nbgrad.tanh"

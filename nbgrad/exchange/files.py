@@ -21,7 +21,9 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from math import prod
+from operator import attrgetter
 from pickle import UnpicklingError
 from types import FunctionType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -134,7 +136,7 @@ _safe: dict[tuple[str, str], Any] = {}  # what the user trusts
 def _spelled(thing: Any) -> tuple[str, str]:
     """The name by which a file knows a class or function: nbgrad's own have PyTorch's."""
     module, name = str(thing.__module__), thing.__qualname__
-    if not module.startswith("nbgrad."):
+    if module.partition(".")[0] != "nbgrad":
         return module, name
     if getattr(sys.modules["nbgrad"], name, None) is thing:  # wherever it was made
         module = "nbgrad"
@@ -239,10 +241,17 @@ class _Writer(pickle._Pickler):
     def save_global(self, obj: Any, name: str | None = None) -> None:
         if id(obj) in _SPELLED:
             module, attribute = _SPELLED[id(obj)]
+        elif isinstance(obj, dtype):  # without kernels
+            module, attribute = "torch", obj.name
         else:
             module, attribute = _spelled(obj) if isinstance(obj, (type, FunctionType)) else ("", "")
         if not module.startswith(("torch", "_codecs")):
             super().save_global(obj, name)  # type: ignore[misc]
+            return
+        if "." in attribute:  # files are of a protocol that names only what stands in a module
+            where, _, last = attribute.rpartition(".")
+            owner = attrgetter(where)(import_module("nbgrad" + module.removeprefix("torch")))
+            self.save_reduce(getattr, (owner, last), obj=obj)
             return
         self.write(pickle.GLOBAL + f"{module}\n{attribute}\n".encode())
         self.memoize(obj)

@@ -145,7 +145,7 @@ def typename(value: Any) -> str:
     kind: Any = value if hasattr(value, "__qualname__") else type(value)
     if kind.__module__ in ("builtins", "", None):
         return kind.__qualname__
-    return f"{'torch' if kind.__module__.startswith('nbgrad.') else ''}{kind.__module__.removeprefix('nbgrad')}.{kind.__qualname__}"
+    return f"{'torch' if kind.__module__.startswith('nbgrad') else ''}{kind.__module__.removeprefix('nbgrad')}.{kind.__qualname__}"
 
 
 def _forward_unimplemented(self: Any, *input: Any) -> None:
