@@ -66,6 +66,13 @@ def _holds_number(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.ndim and not value.requires_grad
 
 
+def _is_sparse(value: Any) -> bool:
+    """Of other layouts there is the name alone, which says so."""
+    if type(value).__name__ == "Unbuilt":
+        value()
+    return False
+
+
 _JUDGES: dict[str, tuple[str, Judge]] = {
     "Tensor": ("Tensor", lambda v: isinstance(v, Tensor)),
     "Number": ("Number", lambda v: _is_number(v) or _holds_number(v)),
@@ -79,7 +86,7 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "object": ("object", lambda v: True),
     "truth": ("object", lambda v: v is None or not isinstance(v, Tensor) or v.__bool__() is not None),
     "Generator": ("torch.Generator", lambda v: type(v).__name__ == "Generator"),
-    "layout": ("torch.layout", lambda v: type(v).__name__ == "layout"),
+    "layout": ("torch.layout", lambda v: type(v).__name__ == "layout" or _is_sparse(v)),
     "memory_format": ("torch.memory_format", lambda v: type(v).__name__ == "memory_format"),
     "flag": ("bool", lambda v: isinstance(v, bool) or (isinstance(v, Tensor) and v.__bool__() is None)),
     "ints": ("tuple of ints", lambda v: _sequence(v) and (not v or _is_index(v[0]))),

@@ -251,7 +251,7 @@ class _Writer(pickle._Pickler):
         if "." in attribute:  # files are of a protocol that names only what stands in a module
             where, _, last = attribute.rpartition(".")
             owner = attrgetter(where)(import_module("nbgrad" + module.removeprefix("torch")))
-            self.save_reduce(getattr, (owner, last), obj=obj)
+            self.save_reduce(getattr, (owner, last), obj=obj)  # type: ignore[attr-defined]
             return
         self.write(pickle.GLOBAL + f"{module}\n{attribute}\n".encode())
         self.memoize(obj)
