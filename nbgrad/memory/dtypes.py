@@ -445,6 +445,16 @@ def unpacked(memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 # ---------------------------------------------------------------- limits
 
 
+# The largest, the step after 1, and the smallest normal number.
+_SMALL: Final = {
+    "float8_e4m3fn": (448.0, 0.125, 2.0**-6),
+    "float8_e4m3fnuz": (240.0, 0.125, 2.0**-7),
+    "float8_e5m2": (57344.0, 0.25, 2.0**-14),
+    "float8_e5m2fnuz": (57344.0, 0.125, 2.0**-15),
+    "float8_e8m0fnu": (2.0**127, 1.0, 2.0**-127),
+}
+
+
 class finfo:
     """Limits of a floating-point dtype: `bits`, `eps` (the step after 1), `max`, `min`, `tiny` (the smallest normal number),
     `resolution`.
@@ -463,6 +473,10 @@ class finfo:
         if d is bfloat16:  # the upper half of a float32
             self.eps, self.resolution, self.max = 2.0**-7, 0.01, (2 - 2.0**-7) * 2.0**127
             self.min, self.tiny = -self.max, 2.0**-126
+        elif d.name in _SMALL:
+            self.resolution = 1.0
+            self.max, self.eps, self.tiny = _SMALL[d.name]
+            self.min = -self.max if d.is_signed else self.tiny
         else:
             info = np.finfo(d.np)
             self.eps, self.tiny = builtins.float(info.eps), builtins.float(info.tiny)

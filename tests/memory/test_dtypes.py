@@ -326,3 +326,11 @@ def test_no_tensor_has_a_dtype_without_kernels(name: str, make: Callable[[Any], 
     for _ in range(2):
         with pytest.raises(NotBuiltError, match=f"^nbgrad has no torch.{name}: "):
             make(getattr(T, name))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"])
+def test_limits_of_eight_bits_are_torchs(torch: ModuleType, name: str) -> None:
+    ours, its = (of.finfo(getattr(of, f"float8_{name}")) for of in (T, torch))
+    for field in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype"):
+        assert getattr(ours, field) == getattr(its, field)
