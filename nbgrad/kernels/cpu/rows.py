@@ -224,7 +224,7 @@ def columns(program: Program, code: str) -> tuple[str, tuple[str, ...]]:
 
 def are_short(rows: int, n: int, inner: int = 1) -> bool:
     """Whether rows are `short` ones: of so few elements, and enough rows to lay side by side, if these do not lie so already."""
-    return n <= SHORT and rows >= ABREAST // 2 and inner < ABREAST // 2
+    return 0 < n <= SHORT and rows >= ABREAST // 2 and inner < ABREAST // 2
 
 
 @family

@@ -120,14 +120,6 @@ class PackedSequence(_Parts):
         """
         return self.to(dtype=dtypes.float32)
 
-    def bfloat16(self) -> PackedSequence:
-        """The same as bfloat16.
-
-        >>> nn.utils.rnn.pack_sequence([torch.ones(2)]).bfloat16().data.dtype
-        torch.bfloat16
-        """
-        return self.to(dtype=dtypes.bfloat16)
-
     def half(self) -> PackedSequence:
         """The same as float16.
 
