@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbgrad.names.table import of_tensor
 from tests import stubs
 from tests.cases import CASES, OpCase, method, samples
 from tests.support import T
@@ -144,7 +145,9 @@ def test_results_are_what_a_run_gives(monkeypatch: pytest.MonkeyPatch) -> None:
 INNER = (
     r"nbgrad\.(base|core\.(methods|tensor\.construct|tensor\.Tensor\.(div_|__r?i?div__))|expr|kernels|memory|ops|tape)|\S*\._[^_]|\S*@|"
     r"\S* names exported from the stub|nbgrad\.nn\.__all__|"  # lists that are put together
-    r"nbgrad\.distributions\.\S* is not a function"  # properties of a kind of their own
+    r"nbgrad\.distributions\.\S* is not a function|"  # properties of a kind of their own
+    r"nbgrad\.core\.tensor\.Tensor\.__torch_|nbgrad\.fx\.proxy\.Proxy\.__|"  # what is put there by loops
+    r"nbgrad\.utils\.tensorboard failed to import"  # without the package it writes with
 )
 
 
@@ -167,5 +170,8 @@ def test_stubtest_misses_no_name() -> None:
     )
     lines = done.stdout.splitlines()
     assert len(lines) > 1000, done.stdout + done.stderr
+    # What tensors have in PyTorch and not here raises when it is used: type checkers shall not know of it.
+    unbuilt = {f"nbgrad.core.tensor.Tensor.{name} is not present in stub" for name, _ in of_tensor()}
     told = [line for line in lines if " is inconsistent, " not in line and not re.match(INNER, line)]
+    told = [line for line in told if line not in unbuilt]
     assert not told, "\n".join(told)
