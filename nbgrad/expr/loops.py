@@ -567,7 +567,7 @@ def beta_slope(x: float, a: float, total: float) -> float:
     """The derivative by `a` of a sample x of the beta distribution of `a` and `total - a`, over 1 - x: what a sample of Dirichlet's
     distribution moves by is a sum of such."""
     b = total - a
-    if not (0 <= x <= 1 and 0 < a <= total < inf):
+    if not (0 <= x <= 1 and 0 < a <= total and total < inf):
         return nan
     width = total * x * (1 - x)
     if x <= 0.5 and width < 2.5:

@@ -17,8 +17,8 @@ from nbgrad.core.tensor import Tensor, empty, requires
 from nbgrad.dispatch import transforms
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.kernels.cpu import attention as loops
-from nbgrad.memory import dtypes, layout
-from nbgrad.memory.backend import vector_bits
+from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory.backend import Backend, vector_bits
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.linear.matmul import matmul
@@ -89,7 +89,7 @@ _plan = cached(1024)(_Plan)
 @cached(1024)
 def _forward_launch(plan: _Plan, q: Spec, k: Spec, v: Spec) -> Callable[..., None]:
     code = q.dtype.code
-    made = loops.forward(code, vector_bits(q.backend) or 0, plan.kind)
+    made = loops.forward(code, _bits(q.backend), plan.kind)
     meta = plan.meta((plan.out, True), (q, True), (k, False), (v, False))
     return plan.launching(made, f"attention_{code}", plan.heads * plan.blocks, meta)
 
@@ -97,7 +97,7 @@ def _forward_launch(plan: _Plan, q: Spec, k: Spec, v: Spec) -> Callable[..., Non
 @cached(1024)
 def _backward_launch(plan: _Plan, g: Spec, q: Spec, k: Spec, v: Spec, o: Spec) -> Callable[..., None]:
     code = q.dtype.code
-    made = loops.backward(code, vector_bits(q.backend) or 0, plan.kind)
+    made = loops.backward(code, _bits(q.backend), plan.kind)
     by = zip(plan.gradients, (True, False, False))
     meta = plan.meta(*by, (g, True), (q, True), (k, False), (v, False), (o, True))
     return plan.launching(made, f"attention_backward_{code}", plan.heads // plan.groups, meta)
@@ -223,15 +223,18 @@ def fused(
     return made
 
 
+def _bits(serves: Backend) -> int:
+    """Of the vectors for which there are kernels, 0 where there are none. What has no memory lays results as the CPU does."""
+    return vector_bits(backend.cpu if serves is backend.meta else serves) or 0
+
+
 @cached(1024)
 def _chosen(
     q: Spec, k: Spec, v: Spec, mask: Spec | None, grouped: bool
 ) -> tuple[Any, bool, list[Ints]] | None:
     """The op, whether PyTorch has a kernel of its own for these, which is seen in `grad_fn` and in how gradients lie, and the shapes to
     which operands are expanded."""
-    if any(sp is not None and sp.backend is not q.backend for sp in (k, v, mask)) or not vector_bits(
-        q.backend
-    ):
+    if any(sp is not None and sp.backend is not q.backend for sp in (k, v, mask)) or not _bits(q.backend):
         return None
     if not q.dtype.is_floating_point or not (q.numel and k.numel and v.numel):
         return None
