@@ -158,10 +158,11 @@ def entry(path: str, name: str, thing: Any, level: str) -> list[str]:
 def method(name: str, doc: str) -> list[str]:
     """What a method does; of one that is also a function, where it is described."""
     base = name.removesuffix("_")
-    function = getattr(nbgrad, name, None) or getattr(nbgrad, base, None)
+    built = {n: f for n in (name, base) if not is_absent(f := getattr(nbgrad, n, None))}
+    function = built.get(name) or built.get(base)
     if not callable(function) or (doc and doc != own_doc(function) and not name.endswith("_")):
         return said(doc)
-    where = name if hasattr(nbgrad, name) else base
+    where = name if built.get(name) else base
     how = "In place: see" if name != base and where == base else "See"
     return [f"{how} [`torch.{where}`](nbgrad.md#{where}).", ""]
 
