@@ -115,46 +115,36 @@ def clear_autocast_cache() -> None:
     casting.cache.clear()
 
 
-def _old_name(name: str, arguments: str, now: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    def old(*args: Any) -> Any:
-        warnings.warn(
-            f"torch.{name}({arguments}) is deprecated. Please use torch.{now} instead.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return call(*args)
+def _older(call: str, now: str, function: Callable[..., Any], *given: Any) -> Callable[..., Any]:
+    """A function by an older name, which warns of it: what one called, and what to call."""
 
-    old.__name__ = old.__qualname__ = name
-    old.__doc__ = f"The older name of `torch.{now}`."
-    return old
+    def older(*args: Any) -> Any:
+        text = f"torch.{call} is deprecated. Please use torch.{now} instead."
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return function(*given, *args)
+
+    older.__name__ = older.__qualname__ = call.partition("(")[0]
+    older.__doc__ = f"The older name of `torch.{now}`."
+    return older
 
 
-is_autocast_cpu_enabled = _old_name(
-    "is_autocast_cpu_enabled", "", "is_autocast_enabled('cpu')", lambda: is_autocast_enabled("cpu")
+is_autocast_cpu_enabled = _older(
+    "is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')", is_autocast_enabled, "cpu"
 )
-set_autocast_cpu_enabled = _old_name(
-    "set_autocast_cpu_enabled",
-    "enabled",
-    "set_autocast_enabled('cpu', enabled)",
-    lambda enabled: set_autocast_enabled("cpu", enabled),
+set_autocast_cpu_enabled = _older(
+    "set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)", set_autocast_enabled, "cpu"
 )
-get_autocast_cpu_dtype = _old_name(
-    "get_autocast_cpu_dtype", "", "get_autocast_dtype('cpu')", lambda: get_autocast_dtype("cpu")
+get_autocast_cpu_dtype = _older(
+    "get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')", get_autocast_dtype, "cpu"
 )
-set_autocast_cpu_dtype = _old_name(
-    "set_autocast_cpu_dtype",
-    "dtype",
-    "set_autocast_dtype('cpu', dtype)",
-    lambda dtype: set_autocast_dtype("cpu", dtype),
+set_autocast_cpu_dtype = _older(
+    "set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)", set_autocast_dtype, "cpu"
 )
-get_autocast_gpu_dtype = _old_name(
-    "get_autocast_gpu_dtype", "", "get_autocast_dtype('cuda')", lambda: get_autocast_dtype("cuda")
+get_autocast_gpu_dtype = _older(
+    "get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')", get_autocast_dtype, "cuda"
 )
-set_autocast_gpu_dtype = _old_name(
-    "set_autocast_gpu_dtype",
-    "dtype",
-    "set_autocast_dtype('cuda', dtype)",
-    lambda dtype: set_autocast_dtype("cuda", dtype),
+set_autocast_gpu_dtype = _older(
+    "set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)", set_autocast_dtype, "cuda"
 )
 
 

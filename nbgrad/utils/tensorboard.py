@@ -5,7 +5,7 @@
         writer.add_scalar("loss", loss(), step)
     writer.close()                                   # then: tensorboard --logdir runs
 
-Promises the events that PyTorch writes, to the byte but for their times. Graphs of models, videos, sounds, boxes, embeddings and meshes are
+Promises scalars as PyTorch writes them (the other kinds of events were not held against its files). Graphs of models, videos, sounds, boxes, embeddings and meshes are
 not written: those methods say so.
 """
 
