@@ -5,8 +5,8 @@
         writer.add_scalar("loss", loss(), step)
     writer.close()                                   # then: tensorboard --logdir runs
 
-Promises scalars as PyTorch writes them (the other kinds of events were not held against its files). Graphs of models, videos, sounds, boxes, embeddings and meshes are
-not written: those methods say so.
+Promises scalars as PyTorch writes them (the other kinds of events were not held against its files). Graphs of models,
+videos, sounds, boxes, embeddings and meshes are not written: those methods say so.
 """
 
 from __future__ import annotations
