@@ -117,7 +117,7 @@ def _is_torchs(path: str, name: str, value: Any) -> bool:
     ):  # what a module imports for itself is not for others, but in packages at the top
         foreign = value.__name__.split(".")[0] != "torch" or value.__name__ == f"{path}.{name}"
         return not foreign and path.count(".") < 2 and not hidden(path) and value.__name__ != "torch"
-    if isinstance(value, logging.Logger):
+    if isinstance(value, logging.Logger) or name.startswith("got_"):  # got_...: what else is installed here
         return False
     home = _asked(value, "__module__")
     if isinstance(value, (type, *FUNCTIONS)) and isinstance(home, str):
