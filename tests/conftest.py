@@ -13,7 +13,7 @@ from tests.support import T
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TIERS = {"oracle", "cuda", "gpu", "slow", "emulated"}
+TIERS = {"oracle", "cuda", "gpu", "slow", "emulated", "libraries"}
 EMULATE = "NBGRAD_CUDA_EMULATE"
 
 
@@ -33,11 +33,13 @@ def whole(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--whole"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The fast tier, which the README runs, is what carries no other tier's mark. What needs an emulated device is for processes that
-    have one: a test of the fast tier starts it."""
+    have one: a test of the fast tier starts it. What needs PyTorch's libraries is for an environment that has all of them."""
     if not os.environ.get(EMULATE):
         items[:] = [item for item in items if not item.get_closest_marker("emulated")]
+    if "libraries" not in config.getoption("-m").split():
+        items[:] = [item for item in items if not item.get_closest_marker("libraries")]
     for item in items:
         if not TIERS & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.fast)
