@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from nbgrad.core.tensor import Tensor
-from nbgrad.nn._norms import by_channel
+from nbgrad.nn._norms import by_channel, check_mixed
 from nbgrad.ops.rows import normalise
+from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.shape import expand, reshape
 
 
@@ -49,8 +50,7 @@ def group_norm(
     d = input.dtype
     if not d.is_floating_point:
         raise NotImplementedError(f"\"GroupNormKernelImpl\" not implemented for '{d.scalar_name}'")
-    if any(t is not None and t.dtype is not d for t in (weight, bias)):
-        raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}")
+    check_mixed(d, (weight, bias))
     got: Tensor = normalise.group_norm(input, weight, bias, groups=num_groups, eps=float(eps))
     return got
 
@@ -81,6 +81,14 @@ def instance_norm(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
         )
     count, channels = shape[:2]
+    kept = (running_mean, running_var)
+    reference = (input if weight is None else weight).dtype
+    if running_mean is not None and running_mean.dtype is not reference:
+        if running_var is None:
+            raise RuntimeError(
+                "Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #0 'self'"
+            )
+        running_mean, running_var = to_dtype(running_mean, reference), to_dtype(running_var, reference)
 
     def repeated(t: Tensor | None) -> Tensor | None:
         return None if t is None else reshape(expand(t, (count, *t.shape)), (-1,))
@@ -88,7 +96,7 @@ def instance_norm(
     mean, variance = repeated(running_mean), repeated(running_var)
     lined = reshape(input, (1, count * channels, *shape[2:]))
     got = by_channel(lined, mean, variance, repeated(weight), repeated(bias), use_input_stats, momentum, eps)
-    for t, updated in ((running_mean, mean), (running_var, variance)):
+    for t, updated in zip(kept, (mean, variance)):
         if t is not None and updated is not None and use_input_stats:
             t.data.copy_(updated.data.reshape(count, -1).mean(0))
     return reshape(got, shape)

@@ -9,7 +9,7 @@ from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.history.record import check_untrained
-from nbgrad.memory.dtypes import finfo
+from nbgrad.memory.dtypes import dtype, finfo, float32
 from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
@@ -61,8 +61,23 @@ def _check_shapes(
     d = input.dtype
     if not d.is_floating_point:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.scalar_name}'")
-    if name != "rms_norm" and any(sp is not None and sp.dtype is not d for sp in (weight, bias)):
-        raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}")
+    if name != "rms_norm":
+        check_mixed(d, (weight, bias))
+
+
+def check_mixed(d: dtype, parameters: Sequence[Spec | Tensor | None], read: Sequence[int] = ()) -> None:
+    """Refuse parameters of another dtype than the input's; but beside an input of a narrow dtype all may be float32. By the first that
+    there is PyTorch tells which of the two is meant; `read` is the order in which it then comes to them."""
+    given = [t.dtype for t in parameters if t is not None]
+    if given and given[0] is not d:
+        if any(own is not float32 for own in given):
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+        if not d.narrow:
+            raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+        return
+    for t in [parameters[k] for k in read] or parameters:
+        if t is not None and t.dtype is not d:
+            raise RuntimeError(f"expected scalar type {d.scalar_name} but found {t.dtype.scalar_name}")
 
 
 @settled_by("weight", "bias")
@@ -98,6 +113,8 @@ def native_layer_norm(
     _check_shapes("native_layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
     got, mean, rstd = normalise.layer_norm(input, weight, bias, dims=len(own), eps=float(eps))
     shape = (*tuple(input.shape)[: input.ndim - len(own)], *(1,) * len(own))
+    if all(t is None or t.dtype is input.dtype for t in (weight, bias)):
+        mean, rstd = to_dtype(mean, input.dtype), to_dtype(rstd, input.dtype)
     return got, mean.reshape(shape), rstd.reshape(shape)
 
 
@@ -106,7 +123,7 @@ def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Any:
     """Divided by the root of the mean square over the last dimensions, whose sizes are `normalized_shape`: `x / sqrt(mean(x**2) +
-    eps) * weight`. Without `eps` it is the dtype's smallest step from 1.
+    eps) * weight`. Without `eps` it is the smallest step from 1 in the dtype that it is computed in, float32 for those of 16 bits.
 
     >>> F.rms_norm(torch.tensor([3.0, 4.0]), (2,))
     tensor([0.8485, 1.1314])
@@ -114,9 +131,10 @@ def rms_norm(
     own = _own("rms_norm", input, normalized_shape)
     _check_shapes("rms_norm", input._spec.plain, own, _spec(weight), None)
     d = input.dtype
-    eps = float(finfo(d).eps) if eps is None else float(eps)
-    if weight is not None and weight.dtype is not d:
-        return to_dtype(e.mul(rms_norm(input, own, None, eps), weight), d)
+    exact = float32 if d.narrow else d
+    eps = float(finfo(exact).eps) if eps is None else float(eps)
+    if weight is not None and weight.dtype is not d and weight.dtype is not exact:
+        return to_dtype(e.mul(rms_norm(to_dtype(input, exact), own, None, eps), weight), d)
     return call_of(normalise.rms_norm, input, weight, dims=len(own), eps=eps)
 
 
@@ -174,32 +192,28 @@ def by_channel(
     wrap_dim(1, input.ndim)
     if not d.is_floating_point:
         raise NotImplementedError(f"\"batch_norm\" not implemented for '{d.scalar_name}'")
-    stats = [t for t in (running_mean, running_var) if t is not None]
-    for t in (weight, bias, *stats):
-        if t is not None and t.dtype is not d:
-            if t.dtype.itemsize < d.itemsize:
-                raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
-            if t is weight or t is bias:
-                raise RuntimeError(
-                    f"mixed dtype (CPU): expect parameter to have scalar type of {d.scalar_name}"
-                )
-            raise RuntimeError(f"expected scalar type {d.scalar_name} but found {t.dtype.scalar_name}")
+    if training and (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    check_mixed(d, (weight, bias, running_mean, running_var), (2, 3, 0, 1) if training else ())
     if not training:
         fixed: Tensor = normalise.batch_norm_fixed(
             input, weight, bias, running_mean, running_var, eps=float(eps)
         )
         return fixed
-    if (running_mean is None) != (running_var is None):
-        raise ValueError("running_mean and running_var must either both be None or neither be None")
     got: Tensor
     got, mean, _, variance = normalise.batch_norm(input, weight, bias, eps=float(eps))
     n = input.numel() // max(channels, 1)
     momentum = float(momentum)
     # As in PyTorch, a batch of nothing tells nothing, and these writes are not counted: a graph that read the old statistics stays usable.
-    if n and running_mean is not None:
-        running_mean.data.mul_(1 - momentum).add_(mean, alpha=momentum)
-    if n and running_var is not None:
-        running_var.data.mul_(1 - momentum).add_(variance, alpha=momentum * n / max(n - 1, 1))
+    if n and running_mean is not None and running_var is not None:
+        for kept, now, share in (
+            (running_mean.data, mean, momentum),
+            (running_var.data, variance, momentum * n / max(n - 1, 1)),
+        ):
+            if d.narrow:  # rounded once
+                kept.copy_(kept.float().mul_(1 - momentum).add_(now, alpha=share))
+            else:
+                kept.mul_(1 - momentum).add_(now, alpha=share)
     return got
 
 

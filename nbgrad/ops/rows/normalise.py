@@ -14,24 +14,27 @@ from nbgrad.dispatch.prepared import prepared_several
 from nbgrad.expr import prims as p
 from nbgrad.expr.node import Expr, var
 from nbgrad.kernels.cpu.rows import Program, Step
+from nbgrad.memory.dtypes import float32
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.rows.softmax import (
     Runner,
+    Walk,
     _all_have,
     _b,
     _channels,
     _dense,
     _g,
+    _in_float32,
     _over,
     _ready,
     _trailing,
     _w,
     _x,
 )
-from nbgrad.ops.views.copy import in_format_of, laid_like
+from nbgrad.ops.views.copy import in_format_of, laid_like, to_dtype
 from nbgrad.ops.views.shape import reshape, spread
 
 # ---------------------------------------------------------------- normalisation
@@ -100,6 +103,24 @@ def _layer_norm_back_program(centred: bool, weight: bool, trained: bool) -> Prog
     )
 
 
+def _rows_ready(program: Program, walk: Walk, sp: Spec, *numbers: float) -> Runner:
+    """What runs a program over tensors that lie like `sp`; of elements of a narrow dtype what is kept of a row has float32."""
+    sp = sp.dense()
+    if not sp.dtype.narrow:
+        return _ready(program, walk, sp, *numbers)
+    return _in_float32(_ready(program, walk, sp.like(dtype=float32), *numbers), sp.dtype, 1)
+
+
+def _wide(t: Tensor | None) -> Any:
+    """What a computation in ops starts from, which rounds to a narrow dtype once."""
+    return t if t is None or not t._spec.dtype.narrow else to_dtype(t, float32)
+
+
+def _in_dtypes(grads: Sequence[Tensor | None], specs: Sequence[Spec | None]) -> Any:
+    """Gradients, each in the dtype of what it is the gradient of."""
+    return tuple([t if t is None or sp is None else to_dtype(t, sp.dtype) for t, sp in zip(grads, specs)])
+
+
 def _mean_of(t: Tensor, dims: Ints) -> Tensor:
     return r.mean(t, dims, True)
 
@@ -125,6 +146,11 @@ def _second(
     broadcast. All in ops on x itself, so that further orders exist.
 
     With h = (x - mean) / std, dx = P(g w) where P(t) = (t - M(t) - h M(t h)) / std is symmetric, dw = sum(g h), db = sum(g)."""
+    if x._spec.dtype.narrow:
+        like = (g._spec, x._spec, None if w is None else w._spec)
+        u, v, z, g, x, w = (_wide(t) for t in (u, v, z, g, x, w))
+        by_g, by_x, by_w = _in_dtypes(_second(u, v, z, g, x, w, dims, eps, centred), like)
+        return by_g, by_x, by_w
     d = _centred(x, dims) if centred else x
     rstd = e.rsqrt(e.add(_mean_of(e.mul(d, d), dims), eps))
     h = e.mul(d, rstd)
@@ -181,7 +207,7 @@ def _norm(centred: bool, sp: Spec, weight: bool, bias: bool, dims: int, eps: flo
     shape = tuple(sp.shape)
     n = math.prod(shape[len(shape) - dims :])
     program = _layer_norm_program(centred, weight, bias)
-    run = _ready(program, _trailing(shape, dims), sp.dense(), _share_of(n), eps)
+    run = _rows_ready(program, _trailing(shape, dims), sp, _share_of(n), eps)
     return run if centred else _laid_like(sp, run)
 
 
@@ -191,7 +217,7 @@ def _norm_back(centred: bool, sp: Spec, weight: bool, dims: int, trained: bool, 
     n = math.prod(shape[len(shape) - dims :])
     program = _layer_norm_back_program(centred, weight, trained)
     walk = _trailing(shape, dims, trained)
-    return _ready(_over(program) if own else program, walk, sp.dense(), _share_of(n))
+    return _rows_ready(_over(program) if own else program, walk, sp, _share_of(n))
 
 
 def _norm_backward(
@@ -236,11 +262,13 @@ def _norm_batch(
     """All rows of all examples; by what an example has of its own, they are scaled and shifted afterwards."""
     input, *_ = _all_have(has, input, *affine)
     count, own = input.shape[0], any(has[1:])
-    got, *stats = op(input, *([None] * len(affine) if own else affine), dims=dims, eps=eps)
+    got, *stats = op(
+        _wide(input) if own else input, *([None] * len(affine) if own else affine), dims=dims, eps=eps
+    )
     for change, t, h in zip((e.mul, e.add), affine if own else (), has[1:]):
         if t is not None:
             got = change(got, _over_rows(t, input.ndim) if h else t)
-    return got, *[reshape(s, (count, s.numel() // max(count, 1))) for s in stats]
+    return to_dtype(got, input.dtype), *[reshape(s, (count, s.numel() // max(count, 1))) for s in stats]
 
 
 def _over_rows(t: Tensor, ndim: int) -> Tensor:
@@ -264,19 +292,20 @@ def _norm_back_batch(
 ) -> Any:
     """Likewise; sums over rows are by example."""
     grad, input, _, *stats_ = _all_have(has, grad, input, weight, *stats)
-    ndim, scaled, kept = input.ndim, grad, weight
+    d, ndim, scaled, kept = input.dtype, input.ndim, grad, weight
     if weight is not None and has[2]:
+        grad, input = _wide(grad), _wide(input)
         scaled, kept = e.mul(grad, _over_rows(weight, ndim)), None
     lines = [reshape(s, (-1,)) for s in stats_]
     got = op(scaled, input, kept, *lines, dims=dims, eps=eps, trained=False, own=False)
     if not trained:
-        return got
+        return to_dtype(got, d)
     between = tuple(range(1, ndim - dims))
     shape = (*tuple(input.shape)[: ndim - dims], *(1,) * dims)
     *mean, rstd = [reshape(s, shape) for s in stats_]
     each = e.mul(grad, e.mul(e.sub(input, mean[0]) if mean else input, rstd))
     sums = [each, grad][: 1 + len(mean)]
-    return got, *[r.sum(s, between) if between else s for s in sums]
+    return to_dtype(got, d), *[r.sum(s, between) if between else s for s in sums]
 
 
 @differentiable(
@@ -310,10 +339,11 @@ def _layer_norm_rule(
     eps: float,
     wanted: Any,
     own: bool,
+    specs: Sequence[Spec | None],
 ) -> Any:
     trained, own = wanted[1] or wanted[2], own and g._spec is input._spec
     got = _layer_norm_back(g, input, weight, y1, y2, dims=dims, eps=eps, trained=trained, own=own)
-    return got if trained else (got, None, None)
+    return _in_dtypes(got, specs) if trained else (got, None, None)
 
 
 @prepared_several(
@@ -354,11 +384,19 @@ def _rms_norm_back(
 
 
 def _rms_norm_rule(
-    g: Tensor, input: Tensor, weight: Tensor | None, y1: Tensor, dims: int, eps: float, wanted: Any, own: bool
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    y1: Tensor,
+    dims: int,
+    eps: float,
+    wanted: Any,
+    own: bool,
+    specs: Sequence[Spec | None],
 ) -> Any:
     own = own and g._spec is input._spec
     got = _rms_norm_back(g, input, weight, y1, dims=dims, eps=eps, trained=wanted[1], own=own)
-    return got if wanted[1] else (got, None)
+    return _in_dtypes(got, specs) if wanted[1] else (got, None)
 
 
 @prepared_several("Mul", batch=lambda *a, **s: _norm_batch(rms_norm, *a, **s), all=_rms_norm_rule)
@@ -421,7 +459,7 @@ def _batch_norm_second(g: Any, grad: Tensor, input: Tensor, weight: Tensor | Non
 def _by_channel(program: Program, sp: Spec, *numbers: float) -> Runner:
     """A program over the channels of tensors laid out like `sp`; the first number is how many elements a channel has."""
     share = _share_of(sp.numel // (tuple(sp.shape)[1] or 1))
-    return _laid_like(sp, _ready(program, _channels(tuple(sp.shape)), sp.dense(), share, *numbers))
+    return _laid_like(sp, _rows_ready(program, _channels(tuple(sp.shape)), sp, share, *numbers))
 
 
 @differentiable("NativeBatchNormBackward", raw=True, all=_batch_norm_second)
@@ -435,8 +473,8 @@ def _batch_norm_back(
 
 @prepared_several(
     "NativeBatchNorm",
-    all=lambda g, input, weight, y1, y2, eps, own: _batch_norm_back(
-        g, input, weight, y1, y2, eps=eps, own=own and g._spec is input._spec
+    all=lambda g, input, weight, y1, y2, eps, own, specs: _in_dtypes(
+        _batch_norm_back(g, input, weight, y1, y2, eps=eps, own=own and g._spec is input._spec), specs
     ),
 )
 def batch_norm(input: Spec, weight: Spec | None, bias: Spec | None, *, eps: float) -> Runner:
@@ -446,14 +484,23 @@ def batch_norm(input: Spec, weight: Spec | None, bias: Spec | None, *, eps: floa
 
 
 def _fixed_rule(
-    g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, variance: Tensor, eps: float, wanted: Any
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+    wanted: Any,
+    specs: Sequence[Spec | None],
 ) -> Any:
+    g, input, weight, mean, variance = (_wide(t) for t in (g, input, weight, mean, variance))
     dims, rstd = _all_but_channels(input), e.rsqrt(e.add(variance, eps))
     scale = rstd if weight is None else e.mul(rstd, weight)
     unit = e.mul(e.sub(input, _per_channel(mean, input.ndim)), _per_channel(rstd, input.ndim))
     by_w = r.sum(e.mul(g, unit), dims) if wanted[1] else None
     by_b = r.sum(g, dims) if wanted[2] else None
-    return e.mul(g, _per_channel(scale, input.ndim)), by_w, by_b, None, None
+    by_x = e.mul(g, _per_channel(scale, input.ndim))
+    return *_in_dtypes((by_x, by_w, by_b), specs), None, None
 
 
 @differentiable("NativeBatchNorm", all=_fixed_rule)
@@ -461,13 +508,15 @@ def batch_norm_fixed(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, *, eps: float
 ) -> Tensor:
     """By statistics that are given."""
+    d = input.dtype
+    input, weight, bias, mean, variance = (_wide(t) for t in (input, weight, bias, mean, variance))
     scale = e.rsqrt(e.add(variance, eps))
     if weight is not None:
         scale = e.mul(scale, weight)
     shift = e.neg(e.mul(mean, scale)) if bias is None else e.sub(bias, e.mul(mean, scale))
     # Of results that elementwise functions give, only those with channels last lie as PyTorch's.
     read = input if laid_like(input._spec.plain, input._spec.dense()) else _dense(input)
-    return e.add(e.mul(read, _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim))
+    return to_dtype(e.add(e.mul(read, _per_channel(scale, input.ndim)), _per_channel(shift, input.ndim)), d)
 
 
 # ---------------------------------------------------------------- normalisation of groups of channels
@@ -485,8 +534,15 @@ def _by_group(input: Tensor, groups: int, eps: float) -> Tensor:
 
 
 def _group_norm_rule(
-    g: Tensor, input: Tensor, weight: Tensor | None, groups: int, eps: float, wanted: Any
+    g: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    groups: int,
+    eps: float,
+    wanted: Any,
+    specs: Sequence[Spec | None],
 ) -> Any:
+    g, input, weight = _wide(g), _wide(input), _wide(weight)
     dims, rows = _all_but_channels(input), _groups_as_rows(input, groups)
     scaled = g if weight is None else e.mul(g, _per_channel(weight, input.ndim))
     _, mean, rstd = layer_norm(rows, None, None, dims=1, eps=eps)
@@ -495,7 +551,8 @@ def _group_norm_rule(
     )
     by_w = r.sum(e.mul(g, _by_group(input, groups, eps)), dims) if wanted[1] else None
     by_b = r.sum(g, dims) if wanted[2] else None
-    return reshape(by_x, input.shape), by_w, by_b
+    by_x = reshape(by_x, input.shape)
+    return _in_dtypes((by_x, by_w, by_b), specs)
 
 
 @differentiable("NativeGroupNorm", all=_group_norm_rule)
@@ -503,7 +560,8 @@ def group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, *, groups: int, eps: float
 ) -> Tensor:
     """Over all that a group of channels holds, operands having been checked."""
+    d, input = input.dtype, _wide(input)
     got, weight, bias = _by_group(input, groups, eps), *(_per_channel(t, input.ndim) for t in (weight, bias))
     got = in_format_of(input, got)
     got = got if weight is None else e.mul(got, weight)
-    return got if bias is None else e.add(got, bias)
+    return to_dtype(got if bias is None else e.add(got, bias), d)

@@ -158,14 +158,14 @@ def _runner(made: int, read: int, over: bool) -> Callable[..., Runner]:
     return make
 
 
-def _in_float32(run: Runner, d: dtypes.dtype) -> Runner:
-    """What runs it over tensors of a narrow dtype."""
+def _in_float32(run: Runner, d: dtypes.dtype, rounded: int | None = None) -> Runner:
+    """What runs it over tensors of a narrow dtype; with `rounded` only so many of the results have that, the others float32."""
 
     def wide(*inputs: Tensor) -> Any:
         made = run(*[to_dtype(t, dtypes.float32) if t.is_floating_point() else t for t in inputs])
         if isinstance(made, Tensor):
             return to_dtype(made, d)
-        return tuple([to_dtype(t, d) for t in made])
+        return (*[to_dtype(t, d) for t in made[:rounded]], *(made[rounded:] if rounded else ()))
 
     return wide
 
