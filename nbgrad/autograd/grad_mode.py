@@ -129,12 +129,25 @@ class Mode:
         return cast(Decorated, within)
 
 
+class Plain(Mode):
+    """A mode without a setting, which decorates without parentheses, too."""
+
+    __slots__ = ()
+
+    @overload
+    def __new__(cls) -> Self: ...
+    @overload
+    def __new__(cls, function: Decorated) -> Decorated: ...  # type: ignore[misc]
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else cls()(function)
+
+
 def _check_bool(name: str, mode: Any) -> None:
     if not isinstance(mode, bool):
         raise TypeError(f"{name}(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
 
 
-class no_grad(Mode):
+class no_grad(Plain):
     """Nothing is recorded inside: results do not require grad. What factories are asked to require, they still do. A context manager
     or a decorator, of this thread alone.
 
@@ -146,13 +159,6 @@ class no_grad(Mode):
 
     __slots__ = ("prev",)
 
-    @overload
-    def __new__(cls) -> Self: ...
-    @overload
-    def __new__(cls, function: Decorated) -> Decorated: ...  # type: ignore[misc]
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else cls()(function)
-
     def __enter__(self) -> None:
         self.prev = grad_mode()
         set_grad_mode(False)
@@ -161,7 +167,7 @@ class no_grad(Mode):
         set_grad_mode(self.prev)
 
 
-class enable_grad(Mode):
+class enable_grad(Plain):
     """Ops are recorded inside, although a `no_grad` is around. A context manager or a decorator.
 
     >>> x = torch.ones(2, requires_grad=True)
@@ -171,13 +177,6 @@ class enable_grad(Mode):
     """
 
     __slots__ = ("prev",)
-
-    @overload
-    def __new__(cls) -> Self: ...
-    @overload
-    def __new__(cls, function: Decorated) -> Decorated: ...  # type: ignore[misc]
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else cls()(function)
 
     def __enter__(self) -> None:
         self.prev = grad_mode()

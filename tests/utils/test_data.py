@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbgrad.utils._contextlib import _DecoratorContextManager, _NoParamDecoratorContextManager
+from nbgrad.utils.data._utils.collate import default_collate_fn_map
 from tests.compare import outcome
 from tests.support import T
 
@@ -327,3 +329,32 @@ def test_what_a_worker_cannot_send_is_raised() -> None:
         Exception, match=r"(?s)in DataLoader worker process 0.*(pickle|local object)"
     ):  # which of them, Python decides
         next(iter(loader))
+
+
+def test_a_library_may_say_how_tensors_are_collated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a loader would gather whole batches."""
+    monkeypatch.setitem(default_collate_fn_map, T.Tensor, lambda batch, *, collate_fn_map: len(batch))
+    assert list(T.utils.data.DataLoader(T.utils.data.TensorDataset(T.ones(5)), batch_size=3)) == [[3], [2]]
+
+
+def test_a_mode_of_ones_own_decorates() -> None:
+    class Doubled(_DecoratorContextManager):
+        def __enter__(self) -> None:
+            seen.append("in")
+
+        def __exit__(self, *_: object) -> None:
+            seen.append("out")
+
+    class Bare(_NoParamDecoratorContextManager, Doubled):
+        pass
+
+    seen: list[object] = []
+    Doubled()(lambda: seen.append(1))()
+    Bare(lambda: seen.append(2))()
+
+    @Bare()
+    def steps():  # type: ignore[no-untyped-def]
+        yield seen.append(3)
+
+    list(steps())
+    assert seen == ["in", 1, "out", "in", 2, "out", "in", 3, "out", "in", "out"]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.core.tensor import Tensor
 from nbgrad.ops.make.data import from_numpy
 from nbgrad.tape.modes import state as modes
-from nbgrad.utils.data.collate import default_collate
+from nbgrad.utils.data.collate import collate_tensor_fn, default_collate, default_collate_fn_map
 from nbgrad.utils.data.dataset import IterableDataset, Subset, TensorDataset
 
 
@@ -60,6 +61,10 @@ def _gather(dataset: Any, collate_fn: Any) -> Callable[[list[int]], list[Any] | 
     if type(dataset) is Subset:
         dataset, at = dataset.dataset, dataset.indices
     if type(dataset) is not TensorDataset or collate_fn is not default_collate:
+        return None
+    if default_collate_fn_map.get(Tensor) is not collate_tensor_fn or any(
+        type(t) is not Tensor for t in dataset.tensors
+    ):
         return None
     tensors = dataset.tensors
 

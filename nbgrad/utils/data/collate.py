@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 from typing import Any
 
@@ -13,7 +13,11 @@ from nbgrad.memory import dtypes
 from nbgrad.ops.make.data import as_tensor, tensor
 from nbgrad.ops.views.join import stack
 
-_REFUSAL = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+Functions = dict[Any, Callable[..., Any]]
+
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
 
 
 def _is_text(kind: np.dtype[Any]) -> bool:
@@ -41,6 +45,74 @@ def default_convert(data: Any) -> Any:
     return data
 
 
+def collate(batch: Any, *, collate_fn_map: Functions | None = None) -> Any:
+    """A batch by the function that `collate_fn_map` has for its samples' class, or the first of its classes that they are of; containers
+    without one are opened.
+
+    >>> from torch.utils.data._utils.collate import collate, collate_int_fn
+    >>> collate([{"x": 1}, {"x": 2}], collate_fn_map={int: collate_int_fn})
+    {'x': tensor([1, 2])}
+    """
+    first = batch[0]
+    if collate_fn_map is not None:
+        kind: Any = type(first)
+        if kind not in collate_fn_map:
+            kind = next((k for k in collate_fn_map if isinstance(first, k)), None)
+        if kind is not None:
+            return collate_fn_map[kind](batch, collate_fn_map=collate_fn_map)
+    if isinstance(first, Mapping):
+        return _rebuilt(
+            first, {k: collate([d[k] for d in batch], collate_fn_map=collate_fn_map) for k in first}
+        )
+    if isinstance(first, Sequence):
+        named = isinstance(first, tuple) and hasattr(first, "_fields")
+        if not named and any(len(b) != len(first) for b in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        parts = [collate(part, collate_fn_map=collate_fn_map) for part in zip(*batch)]
+        if named:
+            return type(first)(*parts)
+        return parts if isinstance(first, tuple) else _rebuilt(first, parts)
+    raise TypeError(default_collate_err_msg_format.format(type(first)))
+
+
+def collate_tensor_fn(batch: Any, *, collate_fn_map: Functions | None = None) -> Any:
+    return stack(batch, 0)
+
+
+def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Functions | None = None) -> Any:
+    if _is_text(batch[0].dtype):
+        raise TypeError(default_collate_err_msg_format.format(batch[0].dtype))
+    return collate([as_tensor(b) for b in batch], collate_fn_map=collate_fn_map)
+
+
+def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: Functions | None = None) -> Any:
+    return as_tensor(np.array(batch))
+
+
+def collate_float_fn(batch: Any, *, collate_fn_map: Functions | None = None) -> Any:
+    return tensor(batch, dtype=dtypes.float64)
+
+
+def collate_int_fn(batch: Any, *, collate_fn_map: Functions | None = None) -> Any:
+    return tensor(batch)
+
+
+def collate_str_fn(batch: Any, *, collate_fn_map: Functions | None = None) -> Any:
+    return batch
+
+
+# PyTorch's, which libraries add classes of their own to: in this order, so a NumPy float is none of Python's.
+default_collate_fn_map: Functions = {
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+
+
 def default_collate(batch: Any) -> Any:
     """A batch of samples that are alike: tensors (and arrays) are stacked along a new first dimension, numbers become a tensor,
     containers are opened, texts stay a list.
@@ -49,45 +121,35 @@ def default_collate(batch: Any) -> Any:
     [tensor([[0., 0.],
             [1., 1.]]), tensor([3, 4])]
     """
-    first = batch[0]
-    if isinstance(first, Tensor):
-        return stack(batch, 0)
-    if isinstance(first, np.ndarray):
-        if _is_text(first.dtype):
-            raise TypeError(_REFUSAL.format(first.dtype))
-        return stack([as_tensor(b) for b in batch], 0)
-    if isinstance(first, np.generic):
-        return as_tensor(np.array(batch))
-    if isinstance(first, float):
-        return tensor(batch, dtype=dtypes.float64)
-    if isinstance(first, int):
-        return tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
-    if isinstance(first, Mapping):
-        return _rebuilt(first, {k: default_collate([d[k] for d in batch]) for k in first})
-    if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(default_collate(part) for part in zip(*batch)))
-    if isinstance(first, Sequence):
-        if any(len(b) != len(first) for b in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
-        parts = [default_collate(part) for part in zip(*batch)]
-        return parts if isinstance(first, tuple) else _rebuilt(first, parts)
-    raise TypeError(_REFUSAL.format(type(first)))
+    return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
 def _rebuilt(like: Any, values: Any) -> Any:
-    """`values` in a container of the class of `like`, where that class takes them; else as they are."""
+    """`values` in a container of the class of `like`, which may hold more than them; as they are where that class does not take them."""
     try:
-        if isinstance(like, Mapping):
-            made: Any = copy(like)
+        if not isinstance(like, (MutableMapping, MutableSequence)):
+            return type(like)(values)
+        made = copy(like)
+        if isinstance(made, MutableMapping):
             made.update(values)
         else:
-            made = copy(like)
-            made[:] = values
+            for i, value in enumerate(values):
+                made[i] = value
         return made
-    except (AttributeError, TypeError):
+    except TypeError:
         return values
 
 
-__all__ = ["default_collate", "default_convert"]
+__all__ = [
+    "collate",
+    "collate_float_fn",
+    "collate_int_fn",
+    "collate_numpy_array_fn",
+    "collate_numpy_scalar_fn",
+    "collate_str_fn",
+    "collate_tensor_fn",
+    "default_collate",
+    "default_collate_err_msg_format",
+    "default_collate_fn_map",
+    "default_convert",
+]
