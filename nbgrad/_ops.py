@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from sys import modules
 from typing import Any
 
@@ -21,6 +22,7 @@ from nbgrad.core.tensor import Tensor, storage_of
 from nbgrad.core.writes import check_write, written
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
+from nbgrad.names.absent import refuse
 from nbgrad.overrides import handle_torch_function, has_torch_function
 from nbgrad.tape.modes import state
 
@@ -69,7 +71,7 @@ class Argument:
 
 
 def _read(text: str, kind: str) -> Any:
-    if kind.startswith("ScalarType") and text != "None":
+    if kind.startswith("ScalarType") and text != "None" and not text.isdigit():
         from nbgrad.memory import dtypes
 
         return getattr(dtypes, text)
@@ -84,8 +86,8 @@ def _read(text: str, kind: str) -> Any:
 def _shown(value: Any) -> str:
     if isinstance(value, (str, device)):
         return f'"{value}"'
-    if isinstance(value, float) and value == int(value):
-        return f"{int(value)}."
+    if isinstance(value, float):
+        return f"{int(value)}." if value.is_integer() else f"{value:.17g}"
     return str(value).removeprefix("torch.")
 
 
@@ -121,33 +123,51 @@ class FunctionSchema:
 
     __repr__ = __str__
 
+    def _takes(self, value: Any, kind: str) -> bool:
+        if _fits(value, kind):
+            return True
+        of_numbers = kind == "Tensor" and self.name.removeprefix("aten::").removesuffix("_") in _OF_NUMBERS
+        return of_numbers and self.name[:6] == "aten::" and _fits(value, "Scalar")
+
+    def _check(self, argument: Argument, value: Any) -> None:
+        if self._takes(value, argument.type):
+            return
+        raise RuntimeError(
+            f"{self.name}() Expected a value of type '{_words(argument.type)}' for argument '{argument.name}' but instead "
+            f"found type '{type(value).__name__}'.\nPosition: {self.arguments.index(argument)}\nValue: {value!r}\nDeclaration: {self}\n"
+            f"Cast error details: {_cast(value, argument.type)}"
+        )
+
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all arguments, in order."""
         places = [a for a in self.arguments if not a.kwarg_only]
-        if len(args) > len(places):
+        names = [a.name for a in self.arguments]
+        count = len(args) + len(kwargs)
+        if len(args) > len(places) or count > len(names):
+            limit = len(names) if count > len(names) else len(places)
+            got = count if count > len(names) else len(args)
             raise RuntimeError(
-                f"{self.name}() takes {len(places)} positional argument(s) but {len(args)} was/were given.  Declaration: {self}"
+                f"{self.name}() expected at most {limit} argument(s) but received {got} argument(s). Declaration: {self}"
             )
         given = {a.name: v for a, v in zip(places, args)}
+        for argument in places[: len(args)]:
+            self._check(argument, given[argument.name])
+        for argument in self.arguments:
+            if argument.required and argument.name not in given and argument.name not in kwargs:
+                raise RuntimeError(
+                    f"{self.name}() is missing value for argument '{argument.name}'. Declaration: {self}"
+                )
         for name in kwargs:
-            if name not in [a.name for a in self.arguments] or name in given:
+            if name not in names or name in given:
                 raise RuntimeError(
                     f"Unknown keyword argument '{name}' for operator '{self.name}'. Schema: {self}"
                 )
         given |= kwargs
         found = {}
-        for position, argument in enumerate(self.arguments):
-            if argument.name not in given and argument.required:
-                raise RuntimeError(
-                    f"{self.name}() is missing value for argument '{argument.name}'. Declaration: {self}"
-                )
+        for argument in self.arguments:
             value = given.get(argument.name, argument.default_value)
-            if argument.name in given and not _fits(value, argument.type):
-                raise RuntimeError(
-                    f"{self.name}() Expected a value of type '{_words(argument.type)}' for argument '{argument.name}' but instead "
-                    f"found type '{type(value).__name__}'.\nPosition: {position}\nValue: {value!r}\nDeclaration: {self}\n"
-                    f"Cast error details: {_cast(value, argument.type)}"
-                )
+            if argument.name in kwargs:
+                self._check(argument, value)
             found[argument.name] = float(value) if argument.type == "float" and type(value) is int else value
         return found
 
@@ -177,26 +197,45 @@ _JUDGES: dict[str, Callable[[Any], bool]] = {
     "Tensor": lambda v: isinstance(v, Tensor) or hasattr(type(v), "__torch_function__"),
     "int": lambda v: isinstance(v, int) and not isinstance(v, bool),
     "float": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
-    "Scalar": lambda v: isinstance(v, (int, float, complex)),
+    "Scalar": lambda v: isinstance(v, (int, float, complex, np.number)),
     "bool": lambda v: isinstance(v, bool),
     "str": lambda v: isinstance(v, str),
     "ScalarType": lambda v: isinstance(v, dtype),
     "Device": lambda v: isinstance(v, (device, str)),
 }
+# Of these a number stands for a tensor.
+_OF_NUMBERS = frozenset(
+    (
+        "add",
+        "sub",
+        "rsub",
+        "mul",
+        "div",
+        "true_divide",
+        "floor_divide",
+        "remainder",
+        "bitwise_and",
+        "bitwise_or",
+    )
+)
 
 
 def _fits(value: Any, kind: str) -> bool:
     if kind[-1] == "?":
         return value is None or _fits(value, kind[:-1])
     if kind[-1] == "]":
-        inner = kind[: kind.rindex("[")]
+        inner, count = kind[: kind.rindex("[")], kind[kind.rindex("[") + 1 : -1]
+        if count and not isinstance(value, (list, tuple)):  # one for all
+            return _fits(value, inner)
         return isinstance(value, (list, tuple)) and all([_fits(v, inner) for v in value])
     return kind not in _JUDGES or _JUDGES[kind](value)
 
 
 def _cast(value: Any, kind: str) -> str:
     if kind == "Tensor":
-        return f"Unable to cast {value!r} to Tensor"
+        return f"Unable to cast {value!s} to Tensor"
+    if kind == "Scalar":
+        return f"Cannot cast {value!s} to number"
     return (
         f"Unable to cast Python instance of type {type(value)} to C++ type '?' (#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in "
         "debug mode for details)"
@@ -206,7 +245,9 @@ def _cast(value: Any, kind: str) -> str:
 def _words(kind: str) -> str:
     if kind[-1] == "?":
         return f"Optional[{_words(kind[:-1])}]"
-    return f"List[{_words(kind[: kind.rindex('[')])}]" if kind[-1] == "]" else kind
+    if kind[-1] == "]":
+        return f"List[{_words(kind[: kind.rindex('[')])}]"
+    return "number" if kind == "Scalar" else kind
 
 
 # ---------------------------------------------------------------- operators
@@ -247,6 +288,11 @@ class OpOverload:
     @property
     def _qualified_op_name(self) -> str:
         return str(self)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether what it gives may show memory of what it gets."""
+        return any([a.alias_info is not None and not a.is_write for a in self._schema.arguments])
 
     @property
     def op(self) -> OpOverload:
@@ -434,9 +480,11 @@ def _node_of(op: OpOverload) -> type[Function]:
 class OpOverloadPacket:
     """An operator by its name; a call goes to the schema that takes its arguments."""
 
+    _made = OpOverload
+
     def __init__(self, namespace: str, name: str) -> None:
         self._qualified_op_name, self.__name__ = f"{namespace}::{name}", name
-        self.__qualname__, self.__module__ = name, f"torch.ops.{namespace}"
+        self.__qualname__, self.__module__ = self._qualified_op_name, f"torch._ops.{namespace}"
         self._namespace = namespace
         self._found: dict[str, OpOverload] = {}
 
@@ -448,7 +496,7 @@ class OpOverloadPacket:
         return list(self._found)
 
     def add(self, schema: FunctionSchema) -> OpOverload:
-        made = self._found[schema.overload_name or "default"] = OpOverload(self, schema)
+        made = self._found[schema.overload_name or "default"] = self._made(self, schema)
         return made
 
     def __getattr__(self, name: str) -> OpOverload:
@@ -461,15 +509,17 @@ class OpOverloadPacket:
         every = list(self._found.values())
         if len(every) == 1:
             return every[0](*args, **kwargs)
-        told = []
+        told = ""
         for one in every:
             try:
                 one._schema.bound(args, kwargs)
             except RuntimeError as error:
-                told.append(str(error))
+                told += f"{error}\n\n"
                 continue
             return one(*args, **kwargs)
-        raise RuntimeError("\n".join([f"No overload of '{self}' takes these arguments:", *told]))
+        raise RuntimeError(
+            f"Overloaded torch operator invoked from Python failed to match any schema:\n{told}"
+        )
 
     def __str__(self) -> str:
         return f"{self._namespace}.{self.__name__}"
@@ -481,122 +531,7 @@ class OpOverloadPacket:
         return self
 
 
-# ---------------------------------------------------------------- PyTorch's own
-
-_OVERLOADS = frozenset(
-    {
-        *(
-            "default",
-            "Tensor",
-            "Scalar",
-            "int",
-            "dim",
-            "dim_IntList",
-            "dim_max",
-            "dim_min",
-            "self",
-            "other",
-            "out",
-            "Dimname",
-        ),
-        *(
-            "Tensor_Scalar",
-            "Tensor_Tensor",
-            "Scalar_Tensor",
-            "Tensor_mode",
-            "Scalar_mode",
-            "Tensor_out",
-            "Scalar_out",
-            "start",
-        ),
-        *(
-            "start_step",
-            "dtype",
-            "dtype_layout",
-            "device",
-            "values",
-            "stable",
-            "correction",
-            "ScalarSelf",
-            "ScalarOther",
-            "value",
-        ),
-        *(
-            "IntImplicit",
-            "vec",
-            "sizes",
-            "shape",
-            "size",
-            "names",
-            "ord",
-            "p",
-            "memory_format",
-            "source_Storage",
-            "low",
-            "generator",
-        ),
-    }
-)
-
-
-class _Own:
-    """One of PyTorch's operators: the function of that name."""
-
-    def __init__(self, function: Callable[..., Any], name: str, overload: str = "") -> None:
-        self._function, self._overloadname, self.__name__ = (
-            function,
-            overload,
-            name + (f".{overload}" if overload else ""),
-        )
-        self._opname = name
-        self.__doc__ = function.__doc__
-
-    @property
-    def _qualified_op_name(self) -> str:
-        return f"aten::{self._opname}"
-
-    def overloads(self) -> list[str]:
-        return ["default"]
-
-    def name(self) -> str:
-        return f"aten::{self._opname}" + f".{self._overloadname}" * (
-            self._overloadname not in ("", "default")
-        )
-
-    def __getattr__(self, name: str) -> _Own:
-        if name in _OVERLOADS and not vars(self).get("_overloadname"):
-            return _Own(self._function, self._opname, name)
-        raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Own) and str(self) == str(other)
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-    def __str__(self) -> str:
-        return f"aten.{self.__name__}"
-
-    def __repr__(self) -> str:
-        if not self._overloadname:
-            return f"<OpOverloadPacket(op='aten.{self._opname}')>"
-        return f"<OpOverload(op='aten.{self._opname}', overload='{self._overloadname}')>"
-
-
-def _own(name: str) -> _Own:
-    package = modules[__name__.partition(".")[0]]
-    for space in (package, package.nn.functional, Tensor, package.special, package.linalg):
-        found = vars(space).get(
-            name.removeprefix("special_").removeprefix("linalg_")
-            if space in (package.special, package.linalg)
-            else name
-        )
-        if callable(found) and not isinstance(found, type):
-            return _Own(found, name)
-    raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
+# ---------------------------------------------------------------- namespaces
 
 
 class _OpNamespace:
@@ -610,12 +545,18 @@ class _OpNamespace:
         found = vars(self).get("_packets", {}).get(name)
         if found is not None:
             return found
-        if self.name == "aten" and name[:2] != "__":
-            return _own(name)
+        if self.name in ("prims", "prim") and name[:2] != "__":
+            refuse(f"torch.ops.{self.name}")
         raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
 
     def __dir__(self) -> list[str]:
         return [*self._packets]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dir(self))
+
+    def __repr__(self) -> str:
+        return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
 
     def packet(self, name: str) -> OpOverloadPacket:
         return self._packets.setdefault(name, OpOverloadPacket(self.name, name))
@@ -625,7 +566,9 @@ _spaces: dict[str, _OpNamespace] = {}
 
 
 def space(name: str) -> _OpNamespace:
-    """`torch.ops.name`."""
+    """`torch.ops.name`; PyTorch's own stand in a story above, whose operators call all the others."""
+    if name == "aten" and name not in _spaces:
+        _spaces[name] = import_module("nbgrad._aten.operators").aten
     return _spaces.setdefault(name, _OpNamespace(name))
 
 

@@ -42,6 +42,7 @@ STORIES = [
         "overrides",
         "_ops",
         "library",
+        "_aten",
         "testing",
         *(
             "futures",

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 _PACKAGE: Final = __name__.partition(".")[0]
 _INSIDE: Final = frozenset(
     [
+        "_aten",
         "base",
         "core",
         "dispatch",
