@@ -143,11 +143,13 @@ class FunctionSchema:
         places = [a for a in self.arguments if not a.kwarg_only]
         names = [a.name for a in self.arguments]
         count = len(args) + len(kwargs)
-        if len(args) > len(places) or count > len(names):
-            limit = len(names) if count > len(names) else len(places)
-            got = count if count > len(names) else len(args)
+        if count > len(names):
             raise RuntimeError(
-                f"{self.name}() expected at most {limit} argument(s) but received {got} argument(s). Declaration: {self}"
+                f"{self.name}() expected at most {len(names)} argument(s) but received {count} argument(s). Declaration: {self}"
+            )
+        if len(args) > len(places):
+            raise RuntimeError(
+                f"{self.name}() takes {len(places)} positional argument(s) but {len(args)} was/were given.  Declaration: {self}"
             )
         given = {a.name: v for a, v in zip(places, args)}
         for argument in places[: len(args)]:
