@@ -207,6 +207,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad import types as types
     from nbgrad import version as version
     from nbgrad.accelerator import get_device_module as get_device_module
+    from nbgrad.adjoint import differentiable as differentiable
     from nbgrad.amp.autocast_mode import autocast as autocast
     from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
     from nbgrad.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
@@ -286,6 +287,7 @@ _later = {
     "compiler": "nbgrad.compiler",
     "cpu": "nbgrad.cpu",
     "cuda": "nbgrad.cuda",
+    "differentiable": "nbgrad.adjoint",
     "distributed": "nbgrad.distributed",
     "distributions": "nbgrad.distributions",
     "futures": "nbgrad.futures",

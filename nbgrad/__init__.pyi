@@ -40,6 +40,7 @@ from nbgrad import types as types
 from nbgrad import utils as utils
 from nbgrad import version as version
 from nbgrad.accelerator import get_device_module as get_device_module
+from nbgrad.adjoint.api import differentiable as differentiable
 from nbgrad.amp.autocast_mode import autocast as autocast
 from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
 from nbgrad.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting

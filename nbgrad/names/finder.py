@@ -17,6 +17,7 @@ _PACKAGE: Final = __name__.partition(".")[0]
 _INSIDE: Final = frozenset(
     [
         "_aten",
+        "adjoint",
         "base",
         "core",
         "dispatch",

@@ -1,0 +1,703 @@
+"""What the reverse sweep needs to know of a program: what depends on what, which loops run again, what is saved, which order is free.
+
+Promises `reverse.py` that at each place the names that it reads are there: set at the top level, saved in their turn, or computed again of
+such; and that a load which it makes again finds what the forward sweep found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nbgrad.adjoint import ops
+from nbgrad.adjoint.ir import (
+    FLOAT_ZERO,
+    ZERO,
+    Add,
+    Apply,
+    Block,
+    Branch,
+    Const,
+    Expr,
+    Grow,
+    Let,
+    Load,
+    Loop,
+    Make,
+    Name,
+    Product,
+    Program,
+    Refused,
+    Store,
+    View,
+    blocks,
+    exprs,
+    loads,
+    names,
+    reads,
+    sets,
+    statements,
+    walk,
+    with_loads,
+    writes,
+)
+
+POLICIES = ("auto", "store", "rerun")
+_READ_AGAIN = 12  # names that an expression may read to be computed again
+
+
+def hoist_loads(p: Program) -> None:
+    """Loads that a loop does not change are made before it: arrays are distinct here, which LLVM cannot know."""
+    _hoisted(p, p.body)
+
+
+def _hoisted(p: Program, block: Block) -> None:
+    done: Block = []
+    for s in block:
+        for inner in [s.body] if isinstance(s, Loop) else blocks(s):
+            _hoisted(p, inner)
+        if isinstance(s, Loop) and s.test is None:
+            done += _before(p, s)
+        done.append(s)
+    block[:] = done
+
+
+def _before(p: Program, loop: Loop) -> list[Let]:
+    inside = list(statements(loop.body))
+    written = {writes(s) for s in inside}
+    own = {loop.var, *(n for n, _, _ in loop.carried)}
+    own.update(n for s in inside for n in [*sets(s), *([s.var] if isinstance(s, Loop) else [])])
+    made: dict[Load, Let] = {}
+
+    def moved(load: Load) -> Expr:
+        if load.base in written or p.arrays[load.base].kind != "float":
+            return load
+        if any(names(i) & own or loads(i) for i in load.index):
+            return load
+        if load not in made:
+            name = p.fresh("t")
+            p.kinds[name] = "float"
+            runs = isinstance(loop.count, Const) and loop.count.value > 0
+            value = load if runs else Apply("where", (Apply("gt", (loop.count, ZERO)), load, FLOAT_ZERO))
+            made[load] = Let(name, value)
+        return Name(made[load].name)
+
+    for s in loop.body:
+        choice = isinstance(s, Let) and isinstance(s.value, Apply) and s.value.op == "where"
+        if isinstance(s, Store | Add) or (isinstance(s, Let) and p.kinds[s.name] == "float" and not choice):
+            s.value = with_loads(s.value, moved)
+    return list(made.values())
+
+
+# ---------------------------------------------------------------- what depends on what
+
+
+class Activity:
+    """Names and arrays that depend on the wanted inputs and, unless it is asked `forwards`, that results depend on."""
+
+    def __init__(self, p: Program, wrt: Sequence[str], forwards: bool = False) -> None:
+        self.p = p
+        self.names = {n for n in wrt if n in p.kinds}
+        self.arrays = {n for n in wrt if n in p.arrays}
+        every = list(statements(p.body))
+        size = -1
+        while size != len(self.names) + len(self.arrays):
+            size = len(self.names) + len(self.arrays)
+            for s in every:
+                self._reached(s)
+        if not forwards:
+            self._keep_useful(every)
+
+    def moves(self, e: Expr) -> bool:
+        """Does a derivative go through `e`?"""
+        if isinstance(e, Name):
+            return e.name in self.names
+        if isinstance(e, Load):
+            return e.base in self.arrays
+        if not isinstance(e, Apply) or e.op in ops.STEPS or e.op in ops.PREDICATES:
+            return False
+        return any(self.moves(a) for a in (e.args[1:] if e.op == "where" else e.args))
+
+    def _reached(self, s: Any) -> None:
+        kinds, arrays = self.p.kinds, self.p.arrays
+        if isinstance(s, Let):
+            if kinds[s.name] == "float" and self.moves(s.value):
+                self.names.add(s.name)
+        elif isinstance(s, Store | Add):
+            if arrays[s.base].kind == "float" and self.moves(s.value):
+                self.arrays.add(s.base)
+        elif isinstance(s, Product) and {s.left.base, s.right.base} & self.arrays:
+            self.arrays.add(s.base)
+        for name, a, b in s.merged if isinstance(s, Branch) else s.carried if isinstance(s, Loop) else ():
+            if kinds[name] == "float" and (self.moves(a) or self.moves(b)):
+                self.names.add(name)
+
+    def _keep_useful(self, every: list[Any]) -> None:
+        p = self.p
+        params = {n for n in p.params if n in p.arrays}
+        wanted = set(self.names & set(p.params))
+        needed_names: set[str] = set()
+        needed_arrays = {n for n in params if p.arrays[n].kind == "float"}
+
+        def need(e: Expr) -> None:
+            for part in walk(e):
+                if isinstance(part, Name):
+                    needed_names.add(part.name)
+                elif isinstance(part, Load):
+                    needed_arrays.add(part.base)
+
+        for r in p.results:
+            if isinstance(r, View):
+                needed_arrays.add(r.base)
+            else:
+                need(r)
+        size = -1
+        while size != len(needed_names) + len(needed_arrays):
+            size = len(needed_names) + len(needed_arrays)
+            for s in reversed(every):
+                if (isinstance(s, Let) and s.name in needed_names) or (
+                    isinstance(s, Store | Add) and s.base in needed_arrays
+                ):
+                    need(s.value)
+                elif isinstance(s, Product) and s.base in needed_arrays:
+                    needed_arrays.update((s.left.base, s.right.base))
+                for name, a, b in (
+                    s.merged if isinstance(s, Branch) else s.carried if isinstance(s, Loop) else ()
+                ):
+                    if name in needed_names:
+                        need(a)
+                        need(b)
+        self.names &= needed_names | wanted
+        self.arrays &= needed_arrays
+
+
+def contributions(
+    active: Activity, e: Expr, g: Expr, y: Expr | None = None
+) -> Iterator[tuple[Name | Load, Expr]]:
+    """The active leaves of an expression, and what `g`, its adjoint, adds to each of theirs."""
+    if not active.moves(e):
+        return
+    if isinstance(e, Name | Load):
+        yield e, g
+        return
+    assert isinstance(e, Apply)
+    if not ops.differentiable(e.op):
+        raise Refused(f"{active.p.name}: {e.op} has no derivative here")
+    for a, part in zip(e.args, ops.derivatives(e, y or e, g)):
+        if part is not None:
+            yield from contributions(active, a, part)
+
+
+# ---------------------------------------------------------------- the plan
+
+
+class Plan:
+    def __init__(self, p: Program, wrt: Sequence[str], policy: str = "auto") -> None:
+        self.p, self.policy = p, policy
+        self.grown = {s.base for s in statements(p.body) if isinstance(s, Grow)}
+        hoist_loads(p)
+        self.active = Activity(p, wrt)
+        self.locate()
+        if policy != "store":
+            self.choose(p.body)
+            self.choose_outer(p.body)
+        p.body[:] = self.stabilised(p.body)
+        self.needs(p.body, set())
+
+    # ------------------------------------------------ where things are
+
+    def locate(self) -> None:
+        """Number the statements; of each array, who writes it."""
+        self.writers: dict[str, list[Any]] = {}
+        self.readers: dict[str, list[Any]] = {}
+        self.count = 0
+        self.inside: dict[int, list[Any]] = {}
+        self.defined: dict[str, Expr] = {}
+        self._locate(self.p.body, ())
+
+    def _locate(self, block: Block, around: tuple[Loop, ...]) -> list[Any]:
+        every: list[Any] = []
+        for s in block:
+            self.count += 1
+            s.seq, s.around = self.count, around
+            written = writes(s)
+            if written:
+                self.writers.setdefault(written, []).append(s)
+            for base in reads(s):
+                self.readers.setdefault(base, []).append(s)
+            if isinstance(s, Let):
+                self.defined[s.name] = s.value
+            every.append(s)
+            inner = [
+                x for b in blocks(s) for x in self._locate(b, (*around, s) if isinstance(s, Loop) else around)
+            ]
+            if isinstance(s, Loop):
+                self.inside[id(s)] = inner
+            every += inner
+        return every
+
+    def within(self, loop: Loop) -> list[Any]:
+        return self.inside[id(loop)]
+
+    # ------------------------------------------------ which loops run again
+
+    def choose(self, block: Block) -> bool:
+        """The innermost loops that have arrays of their own; was one found?"""
+        found = False
+        for s in block:
+            if isinstance(s, Branch):
+                found = self.choose(s.then) | self.choose(s.other) | found
+            elif isinstance(s, Loop):
+                if self.choose(s.body):
+                    found = True
+                elif self.worth(s) and self.may_rerun(s) and s.private:
+                    s.rerun = found = True
+        return found
+
+    def choose_outer(self, block: Block) -> None:
+        """Else the outermost."""
+        for s in block:
+            if isinstance(s, Branch):
+                self.choose_outer(s.then)
+                self.choose_outer(s.other)
+            elif isinstance(s, Loop) and not s.rerun:
+                if any(isinstance(q, Loop) and q.rerun for q in self.within(s)):
+                    self.choose_outer(s.body)
+                elif self.worth(s) and self.may_rerun(s):
+                    s.rerun = True
+
+    def worth(self, loop: Loop) -> bool:
+        return self.policy == "rerun" or any(isinstance(q, Loop) for q in self.within(loop))
+
+    def may_rerun(self, loop: Loop) -> bool:
+        """Does nothing but scalars go from one turn to the next, and is what it reads as it was?"""
+        inner = self.within(loop)
+        if any(isinstance(s, Grow) for s in inner):
+            return False
+        ids = {id(s) for s in inner}
+        private = {s.base for s in inner if isinstance(s, Make)}
+        outside = {r.base for r in self.p.results if isinstance(r, View)}
+        for base in self.written_first(loop):
+            if self.p.arrays[base].extents is None or base in outside:
+                continue
+            if any(id(s) not in ids for s in self.readers.get(base, ())):
+                continue
+            if any(id(s) not in ids and not isinstance(s, Make) for s in self.writers[base]):
+                continue
+            private.add(base)
+        written = {writes(s) for s in inner} - private
+        read = {b for s in inner for b in reads(s)} - private
+        loop.private = private
+        if written & read:
+            return False
+        around = {id(q) for q in loop.around}
+        return not any(
+            s.seq > loop.seq or around & {id(q) for q in s.around}
+            for base in read
+            for s in self.writers.get(base, ())
+        )
+
+    def written_first(self, loop: Loop) -> set[str]:
+        """Arrays each of whose elements is written at the head of a turn, before any is read: by a loop over all of them that stores at its
+        counter, or by a product."""
+        touched: set[str] = set()
+        done: set[str] = set()
+        for s in loop.body:
+            inside = [
+                s,
+                *(self.within(s) if isinstance(s, Loop) else [q for b in blocks(s) for q in statements(b)]),
+            ]
+            if isinstance(s, Loop) and s.test is None and not s.trips and s.straight:
+                for q in s.body:
+                    if isinstance(q, Branch | Loop):
+                        break
+                    touched |= {b for b in reads(q) if b not in done}
+                    if isinstance(q, Store) and q.index == (Name(s.var),) and q.base not in touched:
+                        extents = self.p.arrays[q.base].extents
+                        alone = not any(writes(z) == q.base for z in inside if z is not q)
+                        if extents is not None and self.same(extents[0], s.count) and alone:
+                            done.add(q.base)
+            if isinstance(s, Product) and s.base not in touched and s.base not in (s.left.base, s.right.base):
+                done.add(s.base)
+            for q in inside:
+                touched |= {b for b in (*reads(q), writes(q)) if b is not None and b not in done}
+        return done
+
+    def same(self, a: Expr, b: Expr) -> bool:
+        def root(e: Expr) -> Expr:
+            while isinstance(e, Name) and e.name in self.defined:
+                value = self.defined[e.name]
+                if isinstance(value, Apply) and value.op == "max" and value.args[1] == ZERO:
+                    value = value.args[0]
+                if isinstance(value, Apply | Load):
+                    break
+                e = value
+            return e
+
+        return root(a) == root(b)
+
+    # ------------------------------------------------ loads that may change
+
+    def stable(self, base: str, s: Any) -> bool:
+        """Does what is loaded at `s` stay there until the reverse sweep comes by?"""
+        cut = 0
+        for k, loop in enumerate(s.around):
+            if loop.rerun and base in loop.private:
+                cut = k + 1
+        for w in self.writers.get(base, ()):
+            if cut and not (len(w.around) >= cut and w.around[cut - 1] is s.around[cut - 1]):
+                continue
+            if w.seq >= s.seq:
+                return False
+            if len(w.around) > cut and len(s.around) > cut and w.around[cut] is s.around[cut]:
+                return False
+        return True
+
+    def all_stable(self, e: Expr, s: Any) -> bool:
+        return all(self.stable(load.base, s) for load in loads(e))
+
+    def stabilised(self, block: Block) -> Block:
+        """Loads that may change become names that are saved."""
+        done: Block = []
+        for s in block:
+            if isinstance(s, Let | Store | Add):
+                done += self.named_loads(s)
+            elif isinstance(s, Product) and s.base in self.active.arrays and not self.stays(s):
+                done += self.stabilised(self.as_loops(s))
+                continue
+            for inner in blocks(s):
+                inner[:] = self.stabilised(inner)
+            done.append(s)
+        return done
+
+    def stays(self, s: Product) -> bool:
+        return self.stable(s.left.base, s) and self.stable(s.right.base, s)
+
+    def named_loads(self, s: Any) -> list[Let]:
+        if isinstance(s, Let):
+            direct = isinstance(s.value, Load)
+            if direct or self.p.kinds[s.name] != "float":
+                s.kept = not self.all_stable(s.value, s)
+                return []
+        needed = self.read_by_partials(s.value)
+        made: dict[Load, Let] = {}
+
+        def named(load: Load) -> Expr:
+            if load not in needed or self.stable(load.base, s):
+                return load
+            if load not in made:
+                name = self.p.fresh("t")
+                self.p.kinds[name] = self.p.arrays[load.base].kind
+                if self.active.moves(load):
+                    self.active.names.add(name)
+                let = made[load] = Let(name, load, kept=True)
+                let.seq, let.around = s.seq, s.around
+            return Name(made[load].name)
+
+        s.value = with_loads(s.value, named)
+        if isinstance(s, Let):
+            s.kept = not self.all_stable(s.value, s)
+        return list(made.values())
+
+    def read_by_partials(self, e: Expr) -> set[Load]:
+        found: set[Load] = set()
+        for leaf, g in contributions(self.active, e, Name("g"), Name("y")):
+            found.update(loads(g))
+            if isinstance(leaf, Load):
+                found.update(load for i in leaf.index for load in loads(i))
+        return found
+
+    def as_loops(self, s: Product) -> Block:
+        """A product whose operands are written over later: loops, whose loads are saved one by one."""
+        from nbgrad.adjoint.build import Builder
+
+        b = Builder(self.p)
+        made: Block = []
+        b.block = made
+        array = self.p.arrays[s.base]
+        x, y = s.left, s.right
+        m = len(b.shape(x)) - 1
+
+        def entry(i: list[Expr]) -> None:
+            def term(total: Expr, k: list[Expr]) -> Expr:
+                return b.binary(
+                    "add", total, b.binary("mul", b.element(x, i[:m] + k), b.element(y, k + i[m:]))
+                )
+
+            b.store(Load(s.base, tuple(i)), b.fold([b.shape(x)[-1]], FLOAT_ZERO, term, None))
+
+        b.nest([b.extent(s.base, k) for k in range(array.rank)], entry)
+        self._placed(made, s.seq, s.around)
+        for _ in range(2):
+            for q in statements(made):
+                self.active._reached(q)
+        return made
+
+    def _placed(self, block: Block, seq: int, around: tuple[Loop, ...]) -> list[Any]:
+        every: list[Any] = []
+        for s in block:
+            s.seq, s.around = seq, around
+            if isinstance(s, Let):
+                self.defined[s.name] = s.value
+            inner = [
+                x
+                for b in blocks(s)
+                for x in self._placed(b, seq, (*around, s) if isinstance(s, Loop) else around)
+            ]
+            if isinstance(s, Loop):
+                self.inside[id(s)] = inner
+            every += [s, *inner]
+        return every
+
+    # ------------------------------------------------ what is saved
+
+    def has_adjoint(self, s: Any) -> bool:
+        active = self.active
+        if isinstance(s, Let):
+            return s.name in active.names and active.moves(s.value)
+        if isinstance(s, Store | Add | Product | Make):
+            return s.base in active.arrays
+        if isinstance(s, Branch):
+            merged = any(n in active.names for n, _, _ in s.merged)
+            return merged or any(self.has_adjoint(q) for b in blocks(s) for q in b)
+        if isinstance(s, Loop):
+            return any(n in active.names for n, _, _ in s.carried) or any(map(self.has_adjoint, s.body))
+        return False
+
+    def read_back(self, s: Any) -> set[str]:
+        """Names that the adjoint of one statement reads, not of what is inside of it."""
+        active = self.active
+        found: set[str] = set()
+        values: list[tuple[Expr, Expr | None]] = []
+        if isinstance(s, Let) and s.name in active.names:
+            values = [(s.value, Name(s.name))]
+        elif isinstance(s, Store | Add) and s.base in active.arrays:
+            values = [(s.value, None)]
+            found |= {n for i in s.index for n in names(i)}
+        elif isinstance(s, Branch):
+            values = [(e, None) for name, a, b in s.merged if name in active.names for e in (a, b)]
+        elif isinstance(s, Product | Make) and s.base in active.arrays:
+            found |= {n for e in exprs(s) for n in names(e)}
+        for e, y in values:
+            for leaf, g in contributions(active, e, Name("@"), y):
+                found |= names(g)
+                if isinstance(leaf, Load):
+                    found |= {n for i in leaf.index for n in names(i)}
+        return found - {"@"}
+
+    def needs(self, block: Block, found: set[str]) -> set[str]:
+        """Names that the reverse of a block reads; of a loop, those that it does not save itself."""
+        for s in block:
+            if self.has_adjoint(s):
+                found |= self.read_back(s)
+                if isinstance(s, Branch):
+                    found |= names(s.test)
+                    self.needs(s.then, found)
+                    self.needs(s.other, found)
+                elif isinstance(s, Loop):
+                    found |= self.plan_rerun(s) if s.rerun else self.plan_stored(s)
+        return found
+
+    def cheap(self, e: Expr) -> bool:
+        """Is it rather computed again than saved?"""
+        if not isinstance(e, Apply):
+            return True
+        plain = e.op in ops.ARITHMETIC and e.op != "pow"
+        if not (
+            plain or e.op in ops.COMPARISONS or e.op in ("neg", "not", "max", "min", "abs", "where", "float")
+        ):
+            return False
+        return all(self.cheap(a) for a in e.args)
+
+    def plan_stored(self, loop: Loop) -> set[str]:
+        """Sets what the loop saves and computes again; what it needs of around it."""
+        lets: dict[str, Any] = {}
+        self.define(loop.body, lets)
+        heads = {n for n, _, _ in loop.carried}
+        loop.saved, loop.again = [], set()
+        outer: set[str] = set()
+        todo, seen = list(self.needs(loop.body, set())), set[str]()
+        while todo:
+            name = todo.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if loop.var and name == loop.var:
+                todo += names(loop.start)
+            elif name in heads:
+                loop.saved.append(name)
+            elif name not in lets:
+                outer.add(name)
+            else:
+                s = lets[name]
+                again = isinstance(s, Let) and not s.kept and self.cheap(s.value)
+                if again and len(names(s.value)) < _READ_AGAIN:
+                    loop.again.add(name)
+                    todo += names(s.value)
+                else:
+                    loop.saved.append(name)
+        loop.saved.sort()
+        return outer | self.to_run(loop)
+
+    def to_run(self, loop: Loop) -> set[str]:
+        return ({loop.trips} if loop.trips else names(loop.count)) | (
+            names(loop.start) if not loop.test else set()
+        )
+
+    def define(self, block: Block, found: dict[str, Any]) -> None:
+        """What sets each name of a turn, inner loops' own names left out."""
+        for s in block:
+            for name in sets(s):
+                found[name] = s
+            if isinstance(s, Branch):
+                self.define(s.then, found)
+                self.define(s.other, found)
+
+    def plan_rerun(self, loop: Loop) -> set[str]:
+        """Sets what is run again of the body, and the heads that it starts from; what it needs of around it."""
+        inner = self.within_now(loop)
+        loaded = {base for s in inner for base in reads(s)}
+        need: set[str] = set()
+        of: dict[str, set[str]] = {}
+        for s in inner:
+            need |= self.read_back(s)
+            if isinstance(s, Product | Make) or (
+                isinstance(s, Store | Add) and s.base in loop.private and s.base in loaded
+            ):
+                need |= {n for e in exprs(s) for n in names(e)}
+            if isinstance(s, Let):
+                of[s.name] = names(s.value)
+            elif isinstance(s, Branch):
+                need |= names(s.test)
+                for name, a, b in s.merged:
+                    of[name] = names(a) | names(b) | names(s.test)
+            elif isinstance(s, Loop):
+                need |= self.to_run(s) | (names(s.test) if s.test else names(s.count))
+                need |= names(s.stopped) if s.stopped is not None else set()
+                for name, a, b in s.carried:
+                    of[name] = names(a) | names(b)
+                if s.trips:
+                    of[s.trips] = set()
+                if s.var:
+                    of[s.var] = names(s.start)
+        for s in loop.body:
+            self.plan_inner(s, need)
+        heads = {n for n, _, _ in loop.carried}
+        loop.saved, outer = [], set[str]()
+        todo, seen = list(need), set[str]()
+        while todo:
+            name = todo.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in heads:
+                loop.saved.append(name)
+            elif loop.var and name == loop.var:
+                continue
+            elif name not in of:
+                outer.add(name)
+            else:
+                todo += of[name]
+        loop.again = seen
+        loop.saved.sort()
+        return outer | self.to_run(loop)
+
+    def plan_inner(self, s: Any, need: set[str]) -> None:
+        """Plan the loops that are run again with the one around them."""
+        if isinstance(s, Loop):
+            need |= self.plan_rerun(s) if s.rerun else self.plan_stored(s)
+        else:
+            for b in blocks(s):
+                for q in b:
+                    self.plan_inner(q, need)
+
+    def within_now(self, loop: Loop) -> list[Any]:
+        """With the names that loads have become."""
+        return [q for s in loop.body for q in [s, *(x for b in blocks(s) for x in statements(b))]]
+
+    # ------------------------------------------------ order
+
+    def commutes(self, loop: Loop, positions: set[int]) -> bool:
+        """May the reversed loop run upwards? Its turns must not meet: carried values are only added to, and no active array is read and
+        written but at the counter."""
+        inner = self.within_now(loop)
+        growing = not loop.rerun and any(isinstance(q, Loop) and id(q) in positions for q in inner)
+        if loop.trips or growing:
+            return False
+        arrays = self.active.arrays
+        read: set[str] = set()
+        written: set[str] = set()
+        for s in inner:
+            read |= reads(s) & arrays
+            if isinstance(s, Store) and s.base in arrays and Name(loop.var) not in s.index:
+                return False
+            if isinstance(s, Store | Add) and s.base in arrays:
+                written.add(s.base)
+        private = {s.base for s in inner if isinstance(s, Make)}
+        if any(isinstance(s, Product) and s.base in arrays and s.base not in private for s in inner):
+            return False
+        both = (read & written) - private
+        at: dict[str, set[tuple[int, ...]]] = {}
+        for s in inner:
+            places = [load for e in exprs(s) for load in loads(e)]
+            if isinstance(s, Store | Add):
+                places.append(Load(s.base, s.index))
+            for place in places:
+                if place.base in both:
+                    axes = tuple(k for k, i in enumerate(place.index) if i == Name(loop.var))
+                    at.setdefault(place.base, set()).add(axes)
+            if isinstance(s, Product) and {s.left.base, s.right.base} & both:
+                return False
+        if any(len(axes) != 1 or axes == {()} for axes in at.values()):
+            return False
+        return all(
+            n not in self.active.names or self.only_added(loop, n, last) for n, _, last in loop.carried
+        )
+
+    def only_added(self, loop: Loop, head: str, last: Expr) -> bool:
+        """Is the carried value a sum, which nothing but the sum reads?"""
+        at, by = head, None
+        for _ in range(len(loop.body) + 1):
+            if last == Name(at):
+                return at == head or not any(
+                    at in names(e) for s in loop.body if s is not by for q in self.flat(s) for e in exprs(q)
+                )
+            step: tuple[str, Any] | None = None
+            for s in loop.body:
+                if s is by:
+                    continue
+                inside = self.flat(s)[1:]
+                if any(at in names(e) for q in inside for e in exprs(q)):
+                    return False
+                if not any(at in names(e) for e in exprs(s)):
+                    continue
+                if step is not None:
+                    return False
+                if isinstance(s, Let) and _adds_to(s.value, at):
+                    step = s.name, None
+                elif isinstance(s, Loop):
+                    hit = [(n, end) for n, first, end in s.carried if first == Name(at)]
+                    run = names(s.count) if s.test is None else names(s.test)
+                    if len(hit) != 1 or at in run or not self.only_added(s, *hit[0]):
+                        return False
+                    step = hit[0][0], s
+                else:
+                    return False
+            if step is None:
+                return False
+            at, by = step
+        return False
+
+    def flat(self, s: Any) -> list[Any]:
+        return [s, *(q for b in blocks(s) for q in statements(b))]
+
+
+def _adds_to(e: Expr, name: str) -> bool:
+    """Is `e` the name plus something that does not read it?"""
+    while isinstance(e, Apply) and e.op in ("add", "sub"):
+        a, b = e.args
+        in_a, in_b = name in names(a), name in names(b)
+        if in_b and (in_a or e.op == "sub"):
+            return False
+        e = b if in_b else a
+    return e == Name(name)

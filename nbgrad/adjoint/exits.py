@@ -1,0 +1,205 @@
+"""`return`, `break` and `continue` as values: a name is set, and what would be left out stands in the other branch.
+
+Promises the lowering that blocks end at their ends. A loop gets a `flag`, a name that is true once it is left: it is looked at when a turn
+is over, as nothing of the turn comes after it was set. `RESULT` is what is returned.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+RESULT, RETURNED = "_result", "_returned"
+_LONG = 6  # statements that are rather guarded by a name than written twice
+
+
+def structured(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A function's statements without exits. Of each loop, `flag` is the name that says that it is left, or None."""
+    statements = [s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    in_loops = (s for loop in statements for s in ast.walk(loop) if isinstance(s, ast.For | ast.While))
+    if any(_has(loop, ast.Return) for loop in in_loops):
+        statements.insert(0, _set(RETURNED, ast.Constant(False), statements[0]))
+    return _Exits().block(statements, None)
+
+
+def flag_of(loop: ast.stmt) -> str | None:
+    return getattr(loop, "flag", None)
+
+
+def is_own(name: str) -> bool:
+    """Is the name one that was made here?"""
+    return name in (RESULT, RETURNED) or name.startswith(("_left", "_skip"))
+
+
+class _Exits:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def name(self, hint: str) -> str:
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def block(
+        self, statements: Sequence[ast.stmt], flag: str | None, skip: str | None = None
+    ) -> list[ast.stmt]:
+        """`flag` is set where the loop around is left, `skip` where what follows the block is left out."""
+        done: list[ast.stmt] = []
+        for k, s in enumerate(statements):
+            rest = statements[k + 1 :]
+            if isinstance(s, ast.Return | ast.Break | ast.Continue):
+                return done + self.exit(s, flag, skip)
+            if isinstance(s, ast.For | ast.While):
+                done.append(self.loop(s))
+                if _has(s, ast.Return):
+                    left: list[ast.stmt] = [_set(f, ast.Constant(True), s) for f in (flag, skip) if f]
+                    left = left or [ast.Pass()]
+                    after = self.block(rest, flag, skip)
+                    test = ast.Name(RETURNED, ast.Load())
+                    return [*done, _at(ast.If(test, left, after), s)] if after or flag or skip else done
+            elif isinstance(s, ast.If) and _exits(s):
+                return done + self.split(s, rest, flag, skip)
+            elif isinstance(s, ast.If):
+                then, other = self.block(s.body, flag), self.block(s.orelse, flag)
+                done.append(_at(ast.If(s.test, then or [ast.Pass()], other), s))
+            else:
+                done.append(s)
+        return done
+
+    def exit(self, s: ast.stmt, flag: str | None, skip: str | None) -> list[ast.stmt]:
+        done: list[ast.stmt] = []
+        if isinstance(s, ast.Return):
+            done.append(_set(RESULT, s.value or ast.Constant(None), s))
+            if flag:
+                done.append(_set(RETURNED, ast.Constant(True), s))
+        if flag and not isinstance(s, ast.Continue):
+            done.append(_set(flag, ast.Constant(True), s))
+        return done + ([_set(skip, ast.Constant(True), s)] if skip else [])
+
+    def split(
+        self, s: ast.If, rest: Sequence[ast.stmt], flag: str | None, skip: str | None
+    ) -> list[ast.stmt]:
+        """The rest goes where the statement does not leave: into one branch, or, where both may go on, behind a name, or into both."""
+        on = [_falls(s.body), _falls(s.orelse)]
+        if (
+            all(on)
+            and len(rest)
+            and sum(1 for r in rest for n in ast.walk(r) if isinstance(n, ast.stmt)) > _LONG
+        ):
+            mine = self.name("_skip")
+            then, other = self.block(s.body, flag, mine), self.block(s.orelse, flag, mine)
+            after = self.block(rest, flag, skip)
+            passed: list[ast.stmt] = [_set(skip, ast.Constant(True), s)] if skip else [ast.Pass()]
+            return [
+                _set(mine, ast.Constant(False), s),
+                _at(ast.If(s.test, then or [ast.Pass()], other), s),
+                _at(ast.If(ast.Name(mine, ast.Load()), passed, after), s),
+            ]
+        then = self.block([*s.body, *(rest if on[0] else ())], flag, skip)
+        other = self.block([*s.orelse, *(rest if on[1] else ())], flag, skip)
+        return [_at(ast.If(s.test, then or [ast.Pass()], other), s)]
+
+    def loop(self, s: ast.For | ast.While) -> ast.stmt:
+        flag = self.name("_left")
+        body = self.block(s.body, flag) or [_at(ast.Pass(), s)]
+        new: ast.For | ast.While
+        if isinstance(s, ast.For):
+            new = ast.For(s.target, s.iter, body, s.orelse, None)
+        else:
+            new = ast.While(s.test, body, s.orelse)
+        used = any(isinstance(n, ast.Name) and n.id == flag for b in body for n in ast.walk(b))
+        new.flag = flag if used else None  # type: ignore[union-attr]
+        return _at(new, s)
+
+
+def _at(new: ast.stmt, s: ast.stmt) -> ast.stmt:
+    return ast.fix_missing_locations(ast.copy_location(new, s))
+
+
+def _set(name: str, value: ast.expr, s: ast.stmt) -> ast.stmt:
+    return _at(ast.Assign([ast.Name(name, ast.Store())], value), s)
+
+
+def _has(s: ast.stmt, kind: type) -> bool:
+    return any(isinstance(n, kind) for n in ast.walk(s))
+
+
+def _exits(s: ast.stmt, in_loop: bool = False) -> bool:
+    """May the statement leave the block that it stands in?"""
+    if isinstance(s, ast.Return):
+        return True
+    if isinstance(s, ast.Break | ast.Continue):
+        return not in_loop
+    inside = in_loop or isinstance(s, ast.For | ast.While)
+    return any(_exits(b, inside) for part in ("body", "orelse") for b in getattr(s, part, ()))
+
+
+def _falls(statements: Sequence[ast.stmt]) -> bool:
+    """May what follows the block be reached?"""
+    if not statements:
+        return True
+    last = statements[-1]
+    if isinstance(last, ast.If):
+        return _falls(last.body) or _falls(last.orelse)
+    return not isinstance(last, ast.Return | ast.Break | ast.Continue | ast.Raise)
+
+
+# ---------------------------------------------------------------- which names are read
+
+
+def assigned(statements: Sequence[ast.stmt]) -> list[str]:
+    found: dict[str, None] = {}
+    for s in statements:
+        for n in ast.walk(s):
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+                found[n.id] = None
+    return list(found)
+
+
+def read_first(statements: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
+    """Names that may be read before the statements have set them; names that they surely set."""
+    live: set[str] = set()
+    done: set[str] = set()
+
+    def read(*nodes: ast.AST) -> None:
+        for node in nodes:
+            for n in ast.walk(node):
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id not in done:
+                    live.add(n.id)
+
+    def write(target: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            done.add(target.id)
+        elif isinstance(target, ast.Tuple | ast.List):
+            for t in target.elts:
+                write(t)
+        else:
+            read(target)
+
+    for s in statements:
+        if isinstance(s, ast.If):
+            read(s.test)
+            (a, sure_a), (b, sure_b) = read_first(s.body), read_first(s.orelse)
+            live |= (a | b) - done
+            done |= sure_a & sure_b
+        elif isinstance(s, ast.For | ast.While):
+            read(s.iter if isinstance(s, ast.For) else s.test)
+            own = {flag_of(s) or ""}
+            if isinstance(s, ast.For):
+                own |= {n.id for n in ast.walk(s.target) if isinstance(n, ast.Name)}
+            live |= read_first(s.body)[0] - done - own
+        elif isinstance(s, ast.Assign):
+            read(s.value)
+            for t in s.targets:
+                write(t)
+        elif isinstance(s, ast.AugAssign):
+            read(s.value)
+            if isinstance(s.target, ast.Name) and s.target.id not in done:
+                live.add(s.target.id)
+            elif not isinstance(s.target, ast.Name):
+                read(s.target)
+        elif isinstance(s, ast.AnnAssign) and s.value is not None:
+            read(s.value)
+            write(s.target)
+        else:
+            read(s)
+    return live, done
