@@ -1,19 +1,19 @@
 """The largest element of each window, and what goes to or comes from a place within a plane, as source.
 
 Promises the ops: planes are contiguous and three-dimensional (missing dimensions are of size 1), an item is a row of results, or a plane
-where elements are moved. Of equal elements the first counts, of NaNs the last. Where windows are alike, a row of the input is first
-copied between margins that no element is below, so that all columns of a tap are taken side by side, without a condition.
+where elements are moved. Of equal elements the first counts, of NaNs the last. Where windows are alike, an item is several rows: those
+of the input are first copied between margins that no element is below, so that a tap is one line of elements, without a condition.
 """
 
 from __future__ import annotations
 
-from nbgrad.base.source import fill
+from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
-from nbgrad.kernels.templates import computed, halves, read, write
+from nbgrad.kernels.templates import SCALARS, computed, halves, read, write
 
 BLOCK = 256  # results side by side, a multiple of LANES
 LANES = 16
-ROOM = 2048  # elements of a row between its margins
+ROOM = 2048  # elements of rows between their margins
 
 _LOWEST = {"f4": "-inf", "f8": "-inf", "i8": "-9223372036854775808", "i4": "-2147483648"}
 _LOWEST |= {"i2": "-32768", "i1": "-128", "u1": "0"}
@@ -21,84 +21,116 @@ _LOWEST |= {"i2": "-32768", "i1": "-128", "u1": "0"}
 _ALIKE = '''"""The largest element of each window, and its place in the plane; windows are {stride} columns apart."""
 from math import inf
 {halves}from nbgrad.kernels.cpu.stack import stack_{kind}, stack_{place}
+import numpy as np
 
 
 def @NAME@(start, stop, meta, o, where, x):
     room = stack_{kind}({ROOM})
     best = stack_{kind}({BLOCK})
     place = stack_{place}({BLOCK})
+    home = stack_{place}({BLOCK})
     d, h, w = meta[0], meta[1], meta[2]
     deep, high, wide = meta[3], meta[4], meta[5]
     taps = meta[8]
     d_step, h_step, w_step = meta[9], meta[10], meta[11]
     d_far, h_far, w_far = meta[15], meta[16], meta[17]
-    block, together = meta[18], meta[19]
+    rows, block, copied, pitch = meta[18], meta[19], meta[20], meta[21]
+    bands = (high + rows - 1) // rows
+    for r in range(rows):
+        for j in range(min(pitch, {BLOCK} - r * pitch)):
+            home[r * pitch + j] = r * h_step * w + j * w_step
     for item in range(start, stop):
-        plane = item // (deep * high) * d * h * w
-        z_first = item // high % deep * d_step - meta[12]
-        y_first = item % high * h_step - meta[13]
-        z_last = min(z_first + (meta[6] - 1) * d_far + 1, d)
-        y_last = min(y_first + (meta[7] - 1) * h_far + 1, h)
-        while z_first < 0:
-            z_first += d_far
-        while y_first < 0:
-            y_first += h_far
-        done = 0
-        while done < wide:
+        plane = item // (bands * deep) * d * h * w
+        above = item % bands * rows
+        many = min(rows, high - above)
+        z_first = item // bands % deep * d_step - meta[12]
+        y_first = above * h_step - meta[13]
+        for part in range((wide + block - 1) // block):
+            done = part * block
             n = min(block, wide - done)
-            lanes = min((n + {last_lane}) // {LANES} * {LANES}, block)
-            begin = done * {stride} - meta[14]
-            origin = (z_first * h + y_first) * w
-            for j in range(lanes):
+            x_first = done * w_step - meta[14]
+            chunks = ((many - 1) * pitch + n + {last_lane}) // {LANES}
+            skipped = max(d_far - 1 - z_first, 0) // d_far * d_far * h * w
+            for j in range(chunks * {LANES}):
                 best[j] = {lowest}
-                place[j] = origin
+                place[j] = skipped
+            r = 0
+            while r < many and y_first + r * h_step < 0:
+                for j in range(r * pitch, r * pitch + n):
+                    place[j] += (h_far - 1 - y_first - r * h_step) // h_far * h_far * w
+                r += 1
             j = 0
-            while j < n and begin + j * {stride} < 0:
-                place[j] = origin + (w_far - 1 - begin - j * {stride}) // w_far * w_far
+            while j < n and x_first + j * w_step < 0:
+                for r in range(many):
+                    place[r * pitch + j] += (w_far - 1 - x_first - j * w_step) // w_far * w_far
                 j += 1
-            z = z_first
-            while z < z_last:
-                y = y_first
-                while y < y_last:
-                    row = (z * h + y) * w
-                    tap = 0
-                    while tap < taps:
-                        some = min(together, taps - tap)
-                        first = begin + tap * w_far
-                        size = (lanes - 1) * {stride} + (some - 1) * w_far + 1
-                        left = min(max(-first, 0), size)
-                        right = max(min(w - first, size), left)
-                        for j in range(left):
-                            room[j] = {lowest}
-                        for j in range(left, right):
-                            room[j] = {read}
-                        for j in range(right, size):
-                            room[j] = {lowest}
-                        for k in range(some):
-                            far = k * w_far
-                            at = row + tap * w_far + far
-                            for j in range(lanes):
-                                v = room[j * {stride} + far]
-                                u = best[j]
-                                take = {take}
-                                best[j] = v if take else u
-                                place[j] = at if take else place[j]
-                        tap += some
-                    y += h_far
-                z += d_far
-            for j in range(n):
-                o[item * wide + done + j] = {write}
-            for j in range(n):
-                where[item * wide + done + j] = place[j] + begin + j * {stride}
-            done += n
+            for span in range(meta[6] * meta[7]):
+                z, y = span // meta[7] * d_far, span % meta[7] * h_far
+                tap = 0
+                while tap < taps and 0 <= z_first + z < d:
+                    some = min(copied, taps - tap)
+                    left = x_first + tap * w_far
+                    size = n + (some - 1) * w_far // w_step
+                    for r in range(many):
+                        line = y_first + y + r * h_step
+                        row = plane + ((z_first + z) * h + line) * w + left
+                        width = w if 0 <= line < h else 0
+                        low = min(max({stride} - 1 - left, 0) // {stride}, size)
+                        top = max(min((width - left) // {stride}, size), low)
+                        q = r * pitch
+                        for j in range(low):
+                            {outer}
+                        for j in range(low, top):
+                            {inner}
+                        for j in range(top, size):
+                            {outer}
+                    for first in range(0, some, {together}):
+                        {taps}
+                        for j in range(chunks * {LANES}):
+                            u, at = best[j], place[j]
+                            {largest}
+                            best[j], place[j] = u, at
+                    tap += some
+            origin = (z_first * h + y_first) * w + x_first
+            to = (item // bands * high + above) * wide + done
+            if pitch == wide:
+                n, many = n * many, 1
+            for r in range(many):
+                for j in range(n):
+                    o[to + r * wide + j] = {write}
+                for j in range(n):
+                    where[to + r * wide + j] = origin + home[r * pitch + j] + place[r * pitch + j]
 '''
 
 
 @cached(128)
-def alike(code: str, kind: str, place: str, stride: int) -> tuple[str, tuple[str, ...]]:
+def alike(code: str, kind: str, place: str, stride: int, together: int) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `stride` 0 is one that `meta` tells. That holds sizes of the input, of the result, of a window, its
-    steps, paddings and dilations (each of three dimensions), then how many results are taken side by side, and of how many columns of
-    taps. `place` is the dtype in which places are counted."""
+    steps, paddings and dilations (each of three dimensions), then what `blocks` says. `place` is the dtype in which places are counted.
+    Where the stride is known a row lies in the room by columns modulo the stride, so that what a tap reads of all windows lies side
+    by side. So many taps `together` are looked at while a result is at hand."""
+    apart = ROOM // max(stride, 1) // LANES * LANES
+    inner: list[str] = []
+    outer: Lines = []
+    for k in range(max(stride, 1)):
+        place_of, element = f"room[{k * apart} + q + j]", f"j * {stride or 'w_step'} + {k}"
+        taken = f"{place_of} = {read(f'x[row + {element}]', code, kind, False)}"
+        inner.append(taken)
+        outer += [f"{place_of} = {_LOWEST[kind]}", f"if 0 <= left + {element} < width:", [taken]]
+    taps, largest = [], []
+    take = "(v > u) | (v != v)" if kind[0] == "f" else "v > u"
+    for k in range(together):
+        taps += [
+            f"far = min(first + {k}, some - 1) * w_far",  # again the last
+            f"at{k} = {SCALARS[place]}((z * h + y) * w + tap * w_far + far)",
+            f"p{k} = far % {stride or 'w_step'} * {apart} + far // {stride or 'w_step'}",
+        ]
+        largest += [
+            f"v = room[p{k} + j]",
+            f"take = {take}",
+            "u = v if take else u",
+            f"at = at{k} if take else at",
+        ]
     source = fill(
         _ALIKE,
         halves=halves((code,)),
@@ -110,11 +142,23 @@ def alike(code: str, kind: str, place: str, stride: int) -> tuple[str, tuple[str
         LANES=LANES,
         last_lane=LANES - 1,
         lowest=_LOWEST[kind],
-        read=read("x[plane + row + first + j]", code, kind, False),
-        take="(v > u) | (v != v)" if kind[0] == "f" else "v > u",
-        write=write("best[j]", code, kind),
+        inner=inner,
+        outer=outer,
+        together=together,
+        taps=taps,
+        largest=largest,
+        write=write("best[r * pitch + j]", code, kind),
     )
     return source, ("i8", "i8", "*i8", f"*{code}", "*i8", f"*{code}")
+
+
+def blocks(high: int, wide: int, taps: int, stride: int, far: int) -> tuple[int, int, int, int]:
+    """How many rows of results and how many of a row are taken at once, how many columns of taps, which are `far` apart, are copied for
+    them at a time, and how far rows are apart in the room."""
+    block = min(max(wide, 1), BLOCK)
+    copied = min(taps, (ROOM // stride // LANES * LANES - LANES - block) * stride // far + 1) if stride else 1
+    pitch = block + ((copied - 1) * far // stride if stride else 0)
+    return max(min(high, (BLOCK - block) // pitch + 1), 1), block, copied, pitch
 
 
 _UNLIKE = '''"""The largest element of each window, and its place in the plane, where windows are of several sizes or lie irregularly."""

@@ -142,15 +142,6 @@ class Geometry(NamedTuple):
     dilation: Ints
 
 
-def _blocks(taps: int, step: int, far: int) -> tuple[int, int]:
-    """How many windows are taken side by side, and how many of their columns at once, so that what they read has room."""
-    fitting = (templates.ROOM - 1 - (taps - 1) * far) // step + 1
-    if fitting >= templates.LANES:
-        return min(fitting // templates.LANES * templates.LANES, templates.BLOCK), taps
-    side = min(templates.LANES, templates.ROOM // 2 // step + 1)
-    return side, min(taps, (templates.ROOM - 1 - (side - 1) * step) // far + 1)
-
-
 def _alike(input: Spec, geometry: Geometry) -> Run:
     outs, kernel, stride, padding, dilation = geometry
     dims = len(outs)
@@ -158,14 +149,18 @@ def _alike(input: Spec, geometry: Geometry) -> Run:
     values = planes(input, outs)
     places = values.like(dtype=dtypes.int64)
     code, kind, step = input.dtype.code, input.dtype.kind, stride[-1]
-    known = step if step < 3 else 0
+    known = step if step < 4 else 0
     counted = "i4" if prod(sizes) < 1 << 31 else "i8"
-    source, params = templates.alike(code, kind, counted, known)
-    name = f"max_pool_{code}{'_wide' * (counted == 'i8')}{f'_step{known}' * (known > 0)}"
+    together = 3 if kernel[-1] % 2 else 2
+    source, params = templates.alike(code, kind, counted, known, together)
+    name = f"max_pool_{code}{'_wide' * (counted == 'i8')}{f'_step{known}' * (known > 0)}_taps{together}"
     address = input.backend.kernel(name, source, params).address
     numbers = [*of_three(sizes), *of_three(outs), *of_three(kernel), *of_three(stride), *of_three(padding, 0)]
-    numbers += [*of_three(dilation), *_blocks(kernel[-1], step, dilation[-1])]
-    return _of_rows(input, values, places, address, numbers, formats=(4, 5))
+    high, wide = of_three(outs)[1:]
+    rows, *room = templates.blocks(high, wide, kernel[-1], known, dilation[-1])
+    numbers += [*of_three(dilation), rows, *room]
+    items = values.numel // max(high * wide, 1) * -(-high // rows)
+    return _of_rows(input, values, places, address, numbers, items, (4, 5))
 
 
 def _of_rows(
@@ -174,19 +169,19 @@ def _of_rows(
     places: Spec,
     address: int,
     numbers: Sequence[int],
-    samples: bool = False,
+    items: int,
     formats: Ints = (4,),
+    samples: bool = False,
 ) -> Any:
-    """What runs a kernel whose items are rows of results."""
-    rows = values.numel // max(tuple(values.shape)[-1], 1)
+    """What runs a kernel whose items are rows of results, or several."""
     launch = values.backend.launch(
-        4 + samples, "", values.numel if rows > 1 else rows, max(values.numel, input.numel) < FEW
+        4 + samples, "", values.numel if items > 1 else items, max(values.numel, input.numel) < FEW
     )
     meta = input.backend.constants(numbers)
 
     def run(t: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         got, where = empty(values), empty(places)
-        launch(address, rows, meta, got._buf, where._buf, t._buf, *[m._buf for m in more])
+        launch(address, items, meta, got._buf, where._buf, t._buf, *[m._buf for m in more])
         return got, where
 
     return run if samples else from_dense(input, run, (values, places), formats)
@@ -230,7 +225,10 @@ def _unlike(input: Spec, outs: Ints, kernel: Ints = (), order: Ints = ()) -> Any
     numbers = [*of_three(sizes), *of_three(outs)]
     if order:
         numbers += [*of_three(kernel), dims, *of_three(order, 0)]
-    return _of_rows(input, values, values.like(dtype=dtypes.int64), address, numbers, bool(order))
+    rows = values.numel // max(outs[-1], 1)
+    return _of_rows(
+        input, values, values.like(dtype=dtypes.int64), address, numbers, rows, samples=bool(order)
+    )
 
 
 def _adaptive_max_pool(node_name: str) -> Callable[..., Any]:
