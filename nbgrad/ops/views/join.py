@@ -190,7 +190,7 @@ def _few(count: int) -> list[Any]:
     return [
         f"{tuple_of(names)} = tensors",
         f"found = find({tuple_of(['dim', *[f'{t}._spec' for t in names]])})",
-        "if found is not None:",
+        "if found:",
         [
             "size, shown, launch, address, n, meta, plan = found",
             "buf = shown.allocate(size, bytes_)",
@@ -219,10 +219,9 @@ def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callabl
 
         def learn(tensors: Sequence[Tensor], dim: Any) -> None:
             specs = tuple([t._spec for t in tensors])
-            if not any([type(sp) is Marked for sp in specs]):
+            if known.get((dim, *specs)) is None and not any([type(sp) is Marked for sp in specs]):
                 found = _one_launch(op, parts_of(specs, 0 if dim is unset else dim), specs)
-                if found is not None:
-                    known.keep((dim, *specs), found)
+                known.keep((dim, *specs), found or ())  # nor is it looked for again
 
         return _maker()(known.get, learn, slow)
 
