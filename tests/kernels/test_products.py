@@ -190,6 +190,20 @@ def test_threads_and_other_rows_change_no_bit() -> None:
     assert (many[2] @ many[2].t()).numpy().tobytes() == (many @ many.mT)[2].numpy().tobytes()
 
 
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.int64, T.int32])
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (3, 2, 4), (2, 1, 3), (1, 4, 2), (3, 3, 1)])
+def test_many_of_a_few_numbers_have_the_bits_of_each_alone(
+    sizes: tuple[int, int, int], dtype: T.dtype
+) -> None:
+    m, n, k = sizes
+    x, y = (T.tensor(drawn((products._MANY * a, b), "f8") * 9).to(dtype) for a, b in ((m, k), (k, n)))
+    x, y = x.reshape(-1, m, k), y.reshape(-1, k, n)
+    for first in (x, x.mT.contiguous().mT, x[3:4].expand(x.shape)):
+        for second in (y, y.mT.contiguous().mT, y[:1].expand(y.shape)):
+            alone = [a @ b for a, b in zip(first, second, strict=True)]
+            assert (first @ second).numpy().tobytes() == T.stack(alone).numpy().tobytes()
+
+
 def test_what_is_no_number_stays_where_it_is() -> None:
     x, y = drawn((14, 20), "f4"), drawn((20, 37), "f4")
     x[3, 4], x[5, 6], y[7, 8] = np.nan, np.inf, -np.inf

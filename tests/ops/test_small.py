@@ -42,6 +42,14 @@ def test_gradients_of_all_parts_cost_as_much_as_there_are_parts(name: str) -> No
     assert cost(run(2000)) < 20 * cost(run(200))
 
 
+def test_large_tensors_are_joined_by_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = importlib.import_module("nbgrad.ops.views.join")
+    parts = [T.rand(200, 100) for _ in range(2)]
+    want = T.stack(parts), T.cat(parts)
+    monkeypatch.delattr(join, "copying")  # what plans a copy
+    assert T.equal(T.stack(parts), want[0]) and T.equal(T.cat(parts), want[1])
+
+
 def test_rows_and_elements_of_a_long_tensor_have_one_plan() -> None:
     from nbgrad.base.tables import Table, living
 

@@ -111,7 +111,7 @@ def alike(code: str, kind: str, place: str, stride: int, together: int) -> tuple
     by side. So many taps `together` are looked at while a result is at hand."""
     apart = ROOM // max(stride, 1) // LANES * LANES
     inner: list[str] = []
-    outer: Lines = []
+    outer: list[Lines | str] = []
     for k in range(max(stride, 1)):
         place_of, element = f"room[{k * apart} + q + j]", f"j * {stride or 'w_step'} + {k}"
         taken = f"{place_of} = {read(f'x[row + {element}]', code, kind, False)}"

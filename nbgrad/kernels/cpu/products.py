@@ -1,4 +1,5 @@
-"""Products of matrices by the register tile (`kernels/tile.py`), as a kernel over tiles of rows; and of rows with one vector.
+"""Products of matrices by the register tile (`kernels/tile.py`), as a kernel over tiles of rows; of rows with one vector; and of
+many matrices of a few numbers, written out.
 
 An item is one tile's height of rows of one matrix of the batch, in one of the groups of columns that a matrix is cut into. Items
 that follow one another share what is copied: `k` is taken in parts; of each part `x` is copied first, if at all, to the items' place in
@@ -10,7 +11,11 @@ its column and the length of a part, and on nothing else: not on who took which 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product as product_of
 
+from nbgrad.base.source import fill
+from nbgrad.base.tables import cached
+from nbgrad.kernels.templates import SCALARS
 from nbgrad.kernels.tile import LINE, MORE, SHAPES
 
 # How an operand is read: where it lies; copied along the rows of what is written; turned, or by columns.
@@ -223,3 +228,45 @@ def dots(code: str) -> tuple[str, Sequence[str]]:
         return _INTEGER_DOTS.format(size=size), ["i8", "i8", *["*" + code] * 3, "*i8"]
     name = f"dots_{code}_4x2x{32 // size}"
     return _DOTS.format(code=code, dots=name, RUN=RUN, size=size), ["i8"] * 5 + ["*i8"]
+
+
+_WRITTEN_OUT = '''"""Products of a batch, each of {m} x {k} numbers with {k} x {n}."""
+import numpy as np
+from nbgrad.kernels.cpu.vmath import mad
+F = {scalar}
+
+
+def @NAME@(start, stop, x, y, o, numbers):
+    x_matrix, x_down, x_along = numbers[0], numbers[1], numbers[2]
+    y_matrix, y_down, y_along = numbers[3], numbers[4], numbers[5]
+    for item in range(start, stop):
+        p, q = item * x_matrix, item * y_matrix
+        {read}
+        {summed}
+        {written}
+'''
+
+
+@cached(256)
+def written_out(code: str, m: int, k: int, n: int) -> tuple[str, Sequence[str]]:
+    """`numbers` are how far matrices, rows and columns of x are apart, then those of y. An element's bits are those of the tile."""
+
+    def total(i: int, j: int) -> str:
+        text = "F(0)"
+        for e in range(k):
+            pair = f"x{i}{e}", f"y{e}{j}"
+            text = (
+                f"mad({pair[0]}, {pair[1]}, {text})" if code[0] == "f" else f"{text} + {pair[0]} * {pair[1]}"
+            )
+        return text
+
+    cells = list(product_of(range(m), range(n)))
+    read = [f"x{i}{j} = x[p + {i} * x_down + {j} * x_along]" for i, j in product_of(range(m), range(k))]
+    read += [f"y{i}{j} = y[q + {i} * y_down + {j} * y_along]" for i, j in product_of(range(k), range(n))]
+    source = fill(
+        _WRITTEN_OUT,
+        **dict(m=m, k=k, n=n, scalar=SCALARS[code], read=read),
+        summed=[f"o{i}{j} = {total(i, j)}" for i, j in cells],
+        written=[f"o[item * {m * n} + {i * n + j}] = o{i}{j}" for i, j in cells],
+    )
+    return source, ["i8", "i8", *["*" + code] * 3, "*i8"]

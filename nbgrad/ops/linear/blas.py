@@ -118,12 +118,13 @@ def _by_tiles(a: Spec, b: Spec, out: Spec) -> Run:
     (m, k, row, along), (_, n, down, across), batch, apart = _matrices(a, b)
     code, first, second = out.dtype.code, (m, k, row, along), (k, n, down, across)
     rows, swapped = _rows_read(first, second)
+    few = None if rows else products.written_out(code, first, second, batch, apart)
     if swapped:
         first, second, apart = (n, k, across, down), (k, m, along, row), apart[::-1]
     nbytes = out.numel * out.itemsize
     backend.check_size(nbytes)
-    if rows:
-        launch, address, items, numbers = products.dots(code, first, batch, apart)
+    if few or rows:
+        launch, address, items, numbers = few or products.dots(code, first, batch, apart)
         room = 0
     else:
         launch, address, items, room, numbers = products.tiles(code, first, second, batch, apart)
@@ -149,8 +150,8 @@ def _by_tiles(a: Spec, b: Spec, out: Spec) -> Run:
     def run_columns(x: Tensor, y: Tensor) -> Tensor:
         return run_rows(y, x)
 
-    if rows:
-        return run_columns if swapped else run_rows
+    if few or rows:
+        return run_columns if rows and swapped else run_rows
     return run_swapped if swapped else run_in_room if room else run
 
 
