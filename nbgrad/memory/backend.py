@@ -322,12 +322,13 @@ def vector_bits(serves: Backend) -> int | None:
 
 def same(devices: Iterable[device]) -> None:
     """Refuse operands that are not all on one device."""
-    found = sorted(devices, key=lambda d: d is cpu.device)  # PyTorch names the CPU last
-    first, *others = found
+    given = [*devices]
+    meta = next((d for d in given if d is not given[0] and "meta" in (d.type, given[0].type)), None)
+    if meta is not None:
+        raise RuntimeError(f"Tensor on device {meta} is not on the expected device {given[0]}!")
+    first, *others = sorted(given, key=lambda d: d is cpu.device)  # PyTorch names the CPU last
     for other in others:
         if other is not first:
-            if "meta" in (first.type, other.type):
-                raise RuntimeError(f"Tensor on device {other} is not on the expected device {first}!")
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but found at least two devices, {first} and {other}!"
             )

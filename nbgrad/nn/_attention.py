@@ -24,6 +24,7 @@ def scaled_dot_product_attention(
     attn_mask: Any = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
@@ -41,6 +42,11 @@ def scaled_dot_product_attention(
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{query.dtype.c_name} key.dtype: {key.dtype.c_name} and value.dtype: {value.dtype.c_name} instead."
+        )
+    if not query.device.type == key.device.type == value.device.type:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same device type, but got query.device: "
+            f"{query.device} key.device: {key.device} and value.device: {value.device} instead."
         )
     if any(t.ndim < 2 for t in (query, key, value)):
         raise RuntimeError(

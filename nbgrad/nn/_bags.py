@@ -131,7 +131,8 @@ def torch_embedding_bag(
         bag = narrow(bag, 0, 0, 0) if padding_idx is None else bag
     if mode == 1:
         top = size.clone()
-    bag, size, top = (to_dtype(t, indices.dtype) for t in (bag, size, top))
+    d = dtypes.promote_types(indices.dtype, offsets.dtype)
+    bag, size, top = (to_dtype(t, d) for t in (bag, size, top))
     return made, bag, size, top
 
 
@@ -145,12 +146,12 @@ def _bags(
     last: bool,
     padding: int | None,
 ) -> tuple[Tensor, ...]:
-    for t in (index, offsets):
-        if t.dtype not in (dtypes.int64, dtypes.int32):
-            raise RuntimeError(
-                "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-                f"torch.{t.dtype.scalar_name}Tensor instead (while checking arguments for embedding_bag)"
-            )
+    d = dtypes.promote_types(index.dtype, offsets.dtype)
+    if d not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{d.scalar_name}Tensor instead (while checking arguments for embedding_bag)"
+        )
     if not weight.dtype.is_floating_point:
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but "
@@ -189,6 +190,8 @@ def _parts(
     if not transforms.innermost(offsets)._spec.backend.holds:
         return filled.empty(offsets.shape[0] + (not last), dtype=dtypes.int64, device="meta"), index, scale
     given: list[int] = offsets.tolist()
+    if last and not given:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if given and given[0]:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
@@ -200,7 +203,7 @@ def _parts(
         )
     if given != sorted(given):
         raise RuntimeError("embedding_bag: offsets must not decrease")
-    if last and given:
+    if last:
         end = given[-1]
         return offsets, narrow(index, 0, 0, end), None if scale is None else narrow(scale, 0, 0, end)
     end_: Any = filled.full((1,), count, dtype=dtypes.int64, device=offsets.device)

@@ -138,6 +138,13 @@ def _rows(input: Tensor) -> Tensor:
     return input if input.ndim == 2 else reshape(input, (1, -1))
 
 
+def _wide_floats(input: Tensor, kernel: str) -> None:
+    """PyTorch's kernels on the CPU know no floats of 16 bits here."""
+    _no_integers(input, kernel)
+    if input.dtype.narrow and input.is_cpu and input.numel():
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input.dtype.scalar_name}'")
+
+
 def _long_needed(target: Tensor) -> None:
     if target.dtype is not dtypes.int64:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype.scalar_name}")
@@ -205,7 +212,7 @@ def multi_margin_loss(
         )
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
-    _no_integers(input, "multi_margin_loss_cpu_kernel")
+    _wide_floats(input, "multi_margin_loss_cpu_kernel")
     _long_needed(target)
     if weight is not None and weight.dtype is not input.dtype:
         raise RuntimeError(
@@ -262,7 +269,7 @@ def multilabel_margin_loss(
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
-    _no_integers(input, "multilabel_margin_loss_forward_out_frame")
+    _wide_floats(input, "multilabel_margin_loss_forward_out_frame")
     _long_needed(target)
     count, classes = tuple(rows.shape)
     listed = reshape(target, (count, classes))

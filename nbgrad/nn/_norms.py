@@ -14,7 +14,7 @@ from nbgrad.memory.layout import wrap_dim
 from nbgrad.memory.storage import Spec
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.rows import normalise
-from nbgrad.ops.views.copy import to_dtype
+from nbgrad.ops.views.copy import to_dtype, zeros
 
 
 def _own(name: str, input: Any, normalized_shape: Any) -> tuple[int, ...]:
@@ -112,6 +112,8 @@ def native_layer_norm(
     own = _own("native_layer_norm", input, normalized_shape)
     _check_shapes("native_layer_norm", input._spec.plain, own, _spec(weight), _spec(bias))
     got, mean, rstd = normalise.layer_norm(input, weight, bias, dims=len(own), eps=float(eps))
+    if 0 in own:
+        mean = zeros(mean._spec)  # where the root of the variance is not a number
     shape = (*tuple(input.shape)[: input.ndim - len(own)], *(1,) * len(own))
     if all(t is None or t.dtype is input.dtype for t in (weight, bias)):
         mean, rstd = to_dtype(mean, input.dtype), to_dtype(rstd, input.dtype)

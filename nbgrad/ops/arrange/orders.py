@@ -305,7 +305,11 @@ def repeat_interleave(
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     n = tuple(input.shape)[d] if input.ndim else 1
     if isinstance(repeats, Tensor):
+        if repeats.device.type == "meta" and output_size is None:
+            raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
         backend.same((input._spec.device, repeats._spec.device))
+        if repeats.device.type == "meta":
+            return empty(input._spec.like((*input.shape[:d], output_size, *input.shape[d + 1 :])))
     times = repeats._host().reshape(-1) if isinstance(repeats, Tensor) else np.array([repeats])
     if times.dtype.kind not in "i":
         raise RuntimeError("repeats has to be Long or Int tensor")

@@ -29,6 +29,7 @@ from nbgrad.dispatch.stanza import method
 from nbgrad.memory import backend, dtypes
 from nbgrad.memory.backend import FORMATS
 from nbgrad.memory.device import cpu
+from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.storage import Spec, Storage, spec
 from nbgrad.ops.arrange.orders import flip
@@ -368,24 +369,30 @@ DYNAMIC = (
 def _nonzero(input: Spec) -> Run:
     here = input.backend is backend.cpu
     if not input.ndim or not input.numel or (here and not input.contiguous):
-        return lambda t: moved(of_array(_true_in(t._host())), dtypes.int64, input.device)
+        return lambda t: _true_in(t._host(), input.device)
     if not input.contiguous:
         return lambda t: _nonzero(contiguous(t))
-    find = true_places(input, False)
+    find = true_places(input, True)
 
     def run(t: Tensor) -> Tensor:
         count, places = find(t._buf)
-        return wrap(places, spec(dtypes.int64, (count, input.ndim), None, input.device))
+        return _places_at(places, count, input.ndim, input.device)
 
     return run
 
 
-def _true_in(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    found = np.empty((np.count_nonzero(array), array.ndim), np.int64)
+def _places_at(memory: Any, count: int, dims: int, where: _device) -> Tensor:
+    """As PyTorch's lie: all indices of a dimension side by side."""
+    return wrap(memory, spec(dtypes.int64, (count, dims), (1, count), where))
+
+
+def _true_in(array: np.ndarray[Any, Any], where: _device) -> Tensor:
+    found = np.empty((array.ndim, np.count_nonzero(array)), np.int64)
     if array.ndim:
         for d, i in enumerate(array.nonzero()):
-            found[:, d] = i
-    return found
+            found[d] = i
+    dims, count = found.shape
+    return _places_at(moved(of_array(found), dtypes.int64, where)._buf, count, dims, where)
 
 
 @method
@@ -407,7 +414,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     array = input._host(DYNAMIC.format("nonzero"))
     if as_tuple:
         return tuple(of_array(i) for i in np.atleast_1d(array).nonzero())
-    return _places_into("nonzero", out, of_array(_true_in(array)))
+    return _places_into("nonzero", out, _true_in(array, input.device))
 
 
 def _places_into(name: str, out: Tensor | None, result: Tensor) -> Tensor:

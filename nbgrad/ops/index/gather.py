@@ -413,6 +413,15 @@ def _check_slices(name: str, input: Tensor, dim: int, index: Any, source: Any) -
             "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
             f"{list(input.shape)} source.shape = {list(source.shape)}"
         )
+    check_one_device(f"{name}()", input, index, source)
+
+
+def check_one_device(name: str, input: Tensor, index: Tensor, source: Tensor) -> None:
+    if not input._spec.device is index._spec.device is source._spec.device:
+        raise RuntimeError(
+            f"{name}: self, index and source expected to be in the same device, but got (self) {input.device}, (index) "
+            f"{index.device}, and (source) {source.device}"
+        )
 
 
 def _as_vector(t: Tensor) -> Tensor:

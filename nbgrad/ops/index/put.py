@@ -9,7 +9,14 @@ from nbgrad.dispatch.elementwise import into, no_overlap
 from nbgrad.dispatch.stanza import method
 from nbgrad.kernels import faults
 from nbgrad.memory import dtypes, layout
-from nbgrad.ops.index.gather import _as_vector, _marked, _need_tensor, _numbered, _vector
+from nbgrad.ops.index.gather import (
+    _as_vector,
+    _marked,
+    _need_tensor,
+    _numbered,
+    _vector,
+    check_one_device,
+)
 from nbgrad.ops.index.place import Place, _kept, _put_, _putter
 from nbgrad.ops.index.planned import puts, vector
 from nbgrad.ops.views.copy import in_place
@@ -57,6 +64,7 @@ def _copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[Ten
         raise IndexError(
             f"{name}: Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[d]})"
         )
+    check_one_device("index_copy()", input, index, source)
     place = _vector(
         input,
         dim,

@@ -8,6 +8,7 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import check_out, differentiable, into
 from nbgrad.dispatch.return_types import EXPECTED
 from nbgrad.dispatch.stanza import method
+from nbgrad.memory.dtypes import float64
 from nbgrad.ops.host.values import of_array
 from nbgrad.ops.linear import lapack
 from nbgrad.ops.linear.matmul import matmul
@@ -102,9 +103,10 @@ _PADE: tuple[float, ...] = (
 def _exponential(A: Tensor) -> Tensor:
     if unread("linalg.matrix_exp", A):
         return empty(A._spec.dense())
-    a = A._host().astype(np.float64)
+    a = to_dtype(A, float64)._host()
     if not a.size:
         return clone(A)
+    a = a.copy()
     bad = ~np.isfinite(a).all((-2, -1))
     a[bad] = 0
     norm = np.abs(a).sum(-2).max()
@@ -135,7 +137,7 @@ def linalg_matrix_exp(A: Tensor) -> Tensor:
             [0., 1.]])
     """
     check_square("linalg.matrix_exp", A)
-    check_floats("linalg.matrix_exp", A)
+    check_floats("linalg.matrix_exp", A, narrow=True)
     return _exponential(A)
 
 

@@ -55,13 +55,13 @@ def check_square(name: str, A: Tensor) -> None:
         )
 
 
-def check_floats(name: str, A: Tensor, kernel: str = "") -> None:
-    """Refuse ints, and halves: in the words of PyTorch's kernel of that name, or without one at once."""
+def check_floats(name: str, A: Tensor, kernel: str = "", narrow: bool = False) -> None:
+    """Refuse ints, and halves: in the words of PyTorch's kernel of that name, or without one at once; unless these are taken."""
     if not A.dtype.is_floating_point:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {A.dtype.scalar_name}"
         )
-    if A.dtype.narrow:
+    if A.dtype.narrow and not narrow:
         if kernel:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.scalar_name}'")
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {A.dtype.scalar_name}")

@@ -348,6 +348,38 @@ def _ldexp(input, other):
     return input * p.exp2(other)
 
 
+def _no_bools(compute: Any, operands: Any) -> None:
+    if operands[1].dtype is dtypes.bool_:
+        raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+
+
+def _times_power(x, n):
+    """`x * 2**n` where 2**n need not be a number: a third of `n` at a time."""
+    third = p.trunc(n / 3)
+    power = p.exp2(third)
+    made = x * power * power * p.exp2(n - 2 * third)
+    return choose(p.logical_or(p.eq(x, 0), p.logical_not(p.isfinite(x))), x, made)
+
+
+@stanza(
+    name="ldexp_whole",
+    node="LdexpBackward0",
+    promote="float",
+    method=False,
+    shared=False,
+    vjp=lambda g, other: (_times_power(g, other), None),
+    kernel=_no_bools,
+)
+def _ldexp_whole(input, other):
+    return _times_power(input, other)
+
+
+def _by_whole(input: Any, other: Any) -> bool:
+    """Whether a float is scaled by a whole power, which PyTorch does bit by bit; else it is multiplied by one that was computed."""
+    both = isinstance(input, Tensor) and isinstance(other, Tensor)
+    return both and input.dtype.is_floating_point and not other.dtype.is_floating_point
+
+
 def _not_into(t: Tensor) -> None:
     if not t.dtype.is_floating_point:
         raise RuntimeError(f"ldexp can't be cast to the desired output type {t.dtype.scalar_name}")
@@ -362,7 +394,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is not None:
         _not_into(out)
-    return _ldexp(input, other, out=out)
+    return (_ldexp_whole if _by_whole(input, other) else _ldexp)(input, other, out=out)
 
 
 _ldexp_in_place = Tensor.ldexp_
@@ -372,7 +404,9 @@ _ldexp_in_place = Tensor.ldexp_
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     if isinstance(other, Tensor):
         _not_into(input)
-    return _ldexp_in_place(input, other)
+    return (
+        write(_ldexp_whole.op, (input, other)) if _by_whole(input, other) else _ldexp_in_place(input, other)
+    )
 
 
 _exponent = stanza(lambda input: p.exponent(input), name="frexp_exponent", method=False, shared=False)

@@ -313,7 +313,8 @@ def _adaptive_avg_pool(input: Tensor, outs: Ints, dims: int) -> Any:
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(shape)}")
     geometry.check_filled(f"{name}()", shape, len(shape) - 2 if dims == 2 else 1, "input has sizes {}")
     kernel = name if dims == 2 else f"{name}_cpu"
-    check_dtype(kernel, input.dtype, input.dtype.is_floating_point or (dims == 2 and not input.numel()))
+    nothing = dims == 2 and (not input.numel() or 0 in outs)
+    check_dtype(kernel, input.dtype, input.dtype.is_floating_point or nothing)
     taps = tuple([averages.evenly(n, m) for n, m in zip(shape[-dims:], outs)])
     return call_of(averages.adaptive_avg_pool[dims], input, taps=taps)
 
@@ -548,7 +549,7 @@ def _check_unpool(input: Tensor, indices: Tensor, size: Ints, stride: Ints) -> N
             )
     if dims == 3 and min(stride) <= 0:
         raise RuntimeError(f"strides should be greater than zero, but got stride: {list(stride)}")
-    check_dtype(f"max_unpool{dims}d", input.dtype, input.dtype.is_floating_point)
+    check_dtype(f"max_unpool{dims}d", input.dtype, input.dtype.is_floating_point or not input.numel())
     _check_places(indices, size)
 
 
@@ -686,8 +687,8 @@ def _fractional_max_pool(
             raise RuntimeError(f"{name}: {argument} must either be a single Int or {words}")
     spans, outs = (v * dims if len(v) == 1 else v for v in (spans, outs))
     _check_fractional(input, outs, spans, dims)
-    check_dtype(f"{name}_out_frame", input.dtype, input.dtype.is_floating_point)
     _check_samples(input, samples, dims)
+    check_dtype(f"{name}_out_frame", input.dtype, input.dtype.is_floating_point)
     count = input.shape[0] if input.ndim == dims + 2 else 1
     samples = narrow(samples, 0, 0, count)
     if input.ndim == dims + 1:

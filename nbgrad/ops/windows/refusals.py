@@ -85,8 +85,6 @@ def check(input: Spec, weight: Spec, bias: Spec | None, s: Settings) -> None:
     _check_channels(input, shape, bias, s)
     if not s.transposed:
         _check_fits(input, taps, s)
-    if 0 in s.dilation and not s.transposed:
-        raise RuntimeError("non-positive dilation is not supported")
     if not input.numel:
         if 0 not in tuple(input.shape)[:2]:
             raise RuntimeError(
@@ -95,11 +93,27 @@ def check(input: Spec, weight: Spec, bias: Spec | None, s: Settings) -> None:
         if s.transposed:
             _check_sizes(input, taps, s, 0)
         return
+    if 0 in s.dilation:
+        _refuse_dilation(input, weight, s)
     _check_types(input, weight, bias, s)
     if 0 in taps:
         raise RuntimeError(f"kernel size should be greater than zero, but got {_named('kernel', taps)}")
     if s.transposed:
         _check_transposed(input, taps, s)
+
+
+def _refuse_dilation(input: Spec, weight: Spec, s: Settings) -> None:
+    """Of 0, by which a batch of nothing may be dilated."""
+    if s.transposed:
+        shown = _named("dilation", s.dilation).replace(" dilation", ", dilation")
+        raise RuntimeError(f"dilation should be greater than zero, but got {shown}")
+    taps, dilation = ([*(1,) * (len(s.dilation) == 1), *v] for v in (tuple(weight.shape)[2:], s.dilation))
+    if 0 in taps:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {taps}")
+    taken = input.dtype in (dtypes.float32, dtypes.bfloat16) and weight.dtype is input.dtype
+    if taken and by_library(input, weight, s):
+        raise RuntimeError("non-positive dilation is not supported")
+    raise RuntimeError(f"dilation should be greater than zero, but got {dilation}")
 
 
 def _check_settings(s: Settings) -> None:
@@ -198,9 +212,6 @@ def _other_types(d: dtype, word: str, other: dtype) -> str:
 
 
 def _check_transposed(input: Spec, taps: Sequence[int], s: Settings) -> None:
-    if 0 in s.dilation:
-        shown = _named("dilation", s.dilation).replace(" dilation", ", dilation")
-        raise RuntimeError(f"dilation should be greater than zero, but got {shown}")
     if any(more >= max(a, b) for more, a, b in zip(s.output_padding, s.stride, s.dilation)):
         words = [_named("output_padding", s.output_padding, 0), _named("stride", s.stride)]
         raise RuntimeError(
