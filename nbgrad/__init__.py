@@ -109,7 +109,9 @@ from nbgrad.ops.arrange.parts import *  # noqa: F403
 from nbgrad.ops.host import saved_names as _saved_names  # noqa: F401  sets them
 from nbgrad.ops.host.attributes import *  # noqa: F403
 from nbgrad.ops.host.printing import set_printoptions as set_printoptions
+from nbgrad.ops.host.resizing import *  # noqa: F403
 from nbgrad.ops.host.storage import *  # noqa: F403
+from nbgrad.ops.host.typed import *  # noqa: F403
 from nbgrad.ops.host.values import *  # noqa: F403
 from nbgrad.ops.index.brackets import *  # noqa: F403
 from nbgrad.ops.index.gather import *  # noqa: F403
@@ -250,6 +252,17 @@ if _typing.TYPE_CHECKING:
     from nbgrad.process import set_flush_denormal as set_flush_denormal
     from nbgrad.process import set_num_interop_threads as set_num_interop_threads
     from nbgrad.process import typename as typename
+    from nbgrad.storage import BFloat16Storage as BFloat16Storage
+    from nbgrad.storage import BoolStorage as BoolStorage
+    from nbgrad.storage import ByteStorage as ByteStorage
+    from nbgrad.storage import CharStorage as CharStorage
+    from nbgrad.storage import DoubleStorage as DoubleStorage
+    from nbgrad.storage import FloatStorage as FloatStorage
+    from nbgrad.storage import HalfStorage as HalfStorage
+    from nbgrad.storage import IntStorage as IntStorage
+    from nbgrad.storage import LongStorage as LongStorage
+    from nbgrad.storage import ShortStorage as ShortStorage
+    from nbgrad.storage import Storage as Storage
     from nbgrad.utils.deterministic import (
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     )
@@ -262,6 +275,18 @@ if _typing.TYPE_CHECKING:
 
 # What not every program needs is loaded when it is first named (PEP 562): modules, and functions of modules.
 _later = {
+    "BFloat16Storage": "nbgrad.storage",
+    "BoolStorage": "nbgrad.storage",
+    "ByteStorage": "nbgrad.storage",
+    "CharStorage": "nbgrad.storage",
+    "DoubleStorage": "nbgrad.storage",
+    "FloatStorage": "nbgrad.storage",
+    "HalfStorage": "nbgrad.storage",
+    "IntStorage": "nbgrad.storage",
+    "LongStorage": "nbgrad.storage",
+    "ShortStorage": "nbgrad.storage",
+    "Storage": "nbgrad.storage",
+    "storage": "nbgrad.storage",
     "GradScaler": "nbgrad.amp.grad_scaler",
     "_C": "nbgrad._C",
     "_assert": "nbgrad.overrides",

@@ -35,6 +35,7 @@ from nbgrad import random as random
 from nbgrad import return_types as return_types
 from nbgrad import serialization as serialization
 from nbgrad import special as special
+from nbgrad import storage as storage
 from nbgrad import testing as testing
 from nbgrad import types as types
 from nbgrad import utils as utils
@@ -97,8 +98,6 @@ from nbgrad.memory.layout import memory_format as memory_format
 from nbgrad.ops.host.attributes import layout as _layout
 from nbgrad.ops.host.attributes import layout as layout
 from nbgrad.ops.host.printing import set_printoptions as set_printoptions
-from nbgrad.ops.host.storage import TypedStorage as TypedStorage
-from nbgrad.ops.host.storage import UntypedStorage as UntypedStorage
 from nbgrad.ops.host.values import is_warn_always_enabled as is_warn_always_enabled
 from nbgrad.ops.host.values import set_warn_always as set_warn_always
 from nbgrad.ops.linear.contract import chain_matmul as chain_matmul
@@ -135,6 +134,18 @@ from nbgrad.process import set_num_interop_threads as set_num_interop_threads
 from nbgrad.process import typename as typename
 from nbgrad.random import get_rng_state as get_rng_state
 from nbgrad.random import set_rng_state as set_rng_state
+from nbgrad.storage import BFloat16Storage as BFloat16Storage
+from nbgrad.storage import BoolStorage as BoolStorage
+from nbgrad.storage import ByteStorage as ByteStorage
+from nbgrad.storage import CharStorage as CharStorage
+from nbgrad.storage import DoubleStorage as DoubleStorage
+from nbgrad.storage import FloatStorage as FloatStorage
+from nbgrad.storage import HalfStorage as HalfStorage
+from nbgrad.storage import IntStorage as IntStorage
+from nbgrad.storage import LongStorage as LongStorage
+from nbgrad.storage import ShortStorage as ShortStorage
+from nbgrad.storage import TypedStorage as TypedStorage
+from nbgrad.storage import UntypedStorage as UntypedStorage
 from nbgrad.utils.deterministic import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
 )
@@ -843,6 +854,17 @@ def fmod(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None) ->
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def frac_(input: Tensor) -> Tensor: ...
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.frexp: ...
+def from_file(
+    filename: str,
+    shared: _bool | None = None,
+    size: _int = 0,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device | None = None,
+    pin_memory: _bool | None = False,
+    requires_grad: _bool | None = False,
+) -> Tensor: ...
 def from_numpy(array: _ndarray[Any, Any], /) -> Tensor: ...
 def frombuffer(
     buffer: Any, *, dtype: _dtype, count: _int = -1, offset: _int = 0, requires_grad: _bool = False

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import all_dtypes, bool_, dtype, set_default_dtype
-from nbgrad.ops.host.storage import TypedStorage, UntypedStorage
+from nbgrad.ops.host.storage import UntypedStorage
+from nbgrad.ops.host.typed import TypedStorage
 
 _UNTOLD: Final = (
     "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an enhancement request "

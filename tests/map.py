@@ -53,6 +53,7 @@ STORIES = [
             "hub",
             "distributed",
             "types",
+            "storage",
             "process",
         ),
         "_C",

@@ -22,6 +22,7 @@ Args = tuple[Any, ...]
 Judge = Callable[[Any], bool]
 # ---------------------------------------------------------------- kinds
 
+_STORAGES = ("UntypedStorage", "TypedStorage")
 _INTS, _NUMBERS = (np.integer,), (np.integer, np.floating, np.bool_, np.complexfloating)
 
 
@@ -86,6 +87,7 @@ _JUDGES: dict[str, tuple[str, Judge]] = {
     "object": ("object", lambda v: True),
     "truth": ("object", lambda v: v is None or not isinstance(v, Tensor) or v.__bool__() is not None),
     "Generator": ("torch.Generator", lambda v: type(v).__name__ == "Generator"),
+    "Storage": ("torch.Storage", lambda v: type(v).__name__ in _STORAGES),
     "layout": ("torch.layout", lambda v: type(v).__name__ == "layout" or _is_sparse(v)),
     "memory_format": ("torch.memory_format", lambda v: type(v).__name__ == "memory_format"),
     "flag": ("bool", lambda v: isinstance(v, bool) or (isinstance(v, Tensor) and v.__bool__() is None)),
@@ -113,6 +115,8 @@ def kind_name(value: Any) -> str:
         return f"torch.{t.__name__}"
     if t.__name__ == "Generator":
         return "torch._C.Generator"
+    if t.__name__ in _STORAGES:
+        return f"torch.storage.{t.__name__}"
     return (
         t.__name__ if t.__flags__ & 1 << 9 or t.__module__ == "builtins" else f"{t.__module__}.{t.__name__}"
     )

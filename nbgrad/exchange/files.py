@@ -39,6 +39,7 @@ from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size, contiguous_strides
 from nbgrad.memory.storage import Storage, spec
 from nbgrad.ops.host.storage import UntypedStorage
+from nbgrad.ops.host.typed import TypedStorage
 
 Path = str | os.PathLike[str]
 
@@ -58,7 +59,7 @@ class Stored(NamedTuple):
 
 
 def rebuild_tensor(
-    stored: Stored,
+    stored: TypedStorage,
     offset: int,
     size: tuple[int, ...],
     stride: tuple[int, ...],
@@ -69,17 +70,18 @@ def rebuild_tensor(
     """A tensor over stored memory, all of which it must lie in."""
     shape, strides = tuple(size), tuple(stride)
     numbers = (offset, *shape, *strides)
-    if type(stored) is not Stored or len(shape) != len(strides) or len(shape) > 64:
+    if type(stored) is not TypedStorage or len(shape) != len(strides) or len(shape) > 64:
         raise UnpicklingError("a tensor has no storage, or sizes and strides that do not fit each other")
     if any(type(n) is not int or not 0 <= n < 2**62 for n in numbers):
         raise UnpicklingError(f"a tensor has the offset, size and stride {offset}, {shape}, {strides}")
     last = offset + sum(s * (n - 1) for n, s in zip(shape, strides))
-    if 0 not in shape and last >= stored.numel:
-        raise UnpicklingError(f"a tensor reaches element {last} of a storage of {stored.numel}")
-    where = backend.of_memory(stored.storage.memory)
-    sp = spec(stored.kind.dtype, shape, strides if prod(shape) else contiguous_strides(shape), where.device)
-    t = wrap(stored.storage.memory[offset * sp.itemsize :], sp)
-    t._storage = stored.storage
+    record, numel = stored._untyped_storage._record, stored._size()
+    if 0 not in shape and last >= numel:
+        raise UnpicklingError(f"a tensor reaches element {last} of a storage of {numel}")
+    where = backend.of_memory(record.memory)
+    sp = spec(stored.dtype, shape, strides if prod(shape) else contiguous_strides(shape), where.device)
+    t = wrap(record.memory[offset * sp.itemsize :], sp)
+    t._storage = record
     set_requires_grad(t, bool(requires_grad), "only Tensors of floating point dtype can require gradients")
     return t
 
@@ -227,6 +229,10 @@ class _Writer(pickle._Pickler):
         return rebuild_tensor, (*place, t.requires_grad, OrderedDict())
 
     def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, TypedStorage):
+            obj = _Reference(obj._untyped_storage._record, obj.dtype)
+        elif isinstance(obj, UntypedStorage):
+            obj = _Reference(obj._record, _dtypes.uint8)
         if type(obj) is not _Reference:
             return None
         memory = obj.storage.memory
@@ -355,10 +361,11 @@ class _Unpickler(pickle._Unpickler):
         super().__init__(io.BytesIO(data))
         self.archive = archive
 
-    def persistent_load(self, pid: Any) -> Stored:
+    def persistent_load(self, pid: Any) -> TypedStorage:
         match pid:
             case ("storage", StorageKind() as kind, str() as key, str() as location, int() as numel):
-                return self.archive.storage(kind, key, location, numel)
+                found = self.archive.storage(kind, key, location, numel)
+                return TypedStorage._of(UntypedStorage._of(found.storage), kind.dtype)
         raise UnpicklingError(f"{pid!r} is no storage")
 
 
@@ -537,7 +544,7 @@ def _check_location(location: str) -> None:
 def _placed(storage: Storage, location: str, map_location: Any) -> Storage:
     """Memory of a file where `map_location` wants it."""
     if callable(map_location):
-        wanted = map_location(UntypedStorage._of(storage, _dtypes.uint8), location)
+        wanted = map_location(UntypedStorage._of(storage), location)
         if wanted is None:
             return storage
         if not isinstance(wanted, UntypedStorage):

@@ -105,7 +105,8 @@ def test_a_storage_of_ones_own() -> None:
     s[2] = 0
     assert x.tolist() == [0.5]
     assert T.UntypedStorage(8).nbytes() == 8
-    assert x.storage().fill_(3).tolist() == [3.0]
+    with warnings.catch_warnings(action="ignore"):
+        assert x.storage().fill_(3).tolist() == [3.0]
     assert x.tolist() == [3.0]
 
 
@@ -156,3 +157,74 @@ def test_bytes_that_are_read_as_bools_count_as_true() -> None:
         x = T.frombuffer(b"\x01\x02\x00\x05", dtype=T.bool)
     assert x.sum().item() == 3
     assert (x + 0).tolist() == [1, 1, 0, 1]
+
+
+def test_memory_that_is_shared_keeps_its_place() -> None:
+    """Also where the tensor that shared it is gone, and the collector looks at nothing that was there before."""
+    x = T.arange(6.0)
+    v, n = x[2:], x.numpy()
+    gc.freeze()
+    try:
+        x.share_memory_()
+    finally:
+        gc.unfreeze()
+    v[0] = 9
+    assert x.tolist() == [0, 1, 9, 3, 4, 5]
+    assert n[2] == 2
+    assert v.is_shared() and v._version == x._version == 1
+    y = x.detach()
+    del x, v
+    with pytest.raises(RuntimeError, match="not resizable"):
+        y.resize_(7)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        y.untyped_storage().resize_(40)
+
+
+def test_what_was_saved_is_shared_too() -> None:
+    p = T.nn.Parameter(T.ones(3))
+    optimizer = T.optim.SGD([p], 0.5, momentum=0.9)
+    y = (p * p).sum()
+    p.share_memory_()
+    y.backward()
+    optimizer.step()
+    assert p.is_shared()
+    assert p.tolist() == [0, 0, 0]
+    p.grad.fill_(1)
+    optimizer.step()
+    assert p.untyped_storage().float()[0] == p.untyped_storage()[0]
+
+
+def test_one_storage_of_one_memory() -> None:
+    x = T.arange(4.0)
+    s = x.untyped_storage()
+    assert x[2:].untyped_storage() is x.detach().untyped_storage() is s
+    x.resize_(100)
+    assert x.untyped_storage() is s and s.nbytes() == 400
+    x.share_memory_()
+    assert x.untyped_storage() is s
+
+
+def test_a_part_of_a_storage_holds_the_whole() -> None:
+    s = T.UntypedStorage([1, 2, 3, 4])
+    part = s[1:3]
+    part.fill_(9)
+    assert s.tolist() == [1, 9, 9, 4]
+    for fixed in (s, part):
+        with pytest.raises(RuntimeError, match="not resizable"):
+            fixed.resize_(9)
+    del s, fixed
+    assert part.tolist() == [9, 9]
+
+
+def test_a_file_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(range(8)))
+    with pytest.raises(RuntimeError, match="is smaller than the required mapping size <12>"):
+        T.from_file(str(path), False, 3)
+    x = T.from_file(str(path), True, 3)
+    x.fill_(1)
+    assert path.read_bytes() == b"\0\0\x80?" * 3
+    assert x.untyped_storage().filename == str(path)
+    y = T.from_file(str(path), False, 3)
+    y.zero_()
+    assert path.read_bytes() == b"\0\0\x80?" * 3

@@ -23,6 +23,7 @@ from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.nn.modules._hooks import BackwardHook, Hook, hook_old_way, silenced
 from nbgrad.nn.parameter import Buffer, Parameter, is_lazy
+from nbgrad.ops.host.storage import share_all
 from nbgrad.ops.make.filled import empty_like
 from nbgrad.tape.node import HookTable, RemovableHandle, register
 
@@ -762,6 +763,15 @@ class Module:
         device(type='cpu')
         """
         return self._apply(lambda t: t.cpu())
+
+    def share_memory(self: Self) -> Self:
+        """Lay all parameters and buffers where other processes see them, too, and give the module.
+
+        >>> nn.Linear(2, 3).share_memory().weight.is_shared()
+        True
+        """
+        share_all([t for t in (*self.parameters(), *self.buffers()) if not is_lazy(t)])
+        return self._apply(lambda t: t.share_memory_())
 
     def train(self: Self, mode: bool = True) -> Self:
         """Set `training` of this module and all below it, and give the module: dropout and batch normalisation look at it.

@@ -276,16 +276,6 @@ def record_stream(self: Tensor, s: Any) -> None:
 
 
 @method
-def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared with other processes: never here.
-
-    >>> torch.ones(2).is_shared()
-    False
-    """
-    return False
-
-
-@method
 def get_device(input: Tensor) -> int:
     """The number of the GPU that holds the tensor; -1 for the CPU.
 

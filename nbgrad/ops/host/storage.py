@@ -1,210 +1,33 @@
-"""The memory behind tensors: another size of it, another memory for a tensor, and the storages that users see.
+"""Storages: the memory behind tensors as users see it, and a tensor that reads another memory.
 
-Promises that all tensors of one memory go on sharing it whatever becomes of it: memory that grows is found by every one of them, or the
-call is refused. Who shares memory is asked here, at a call that is rare, and not noted where a view is made, which has to be quick.
+Promises that of one memory there is one `UntypedStorage` for as long as somebody has it, that what it reads and writes lies inside of the
+memory, and that no write of its counts as one to a tensor.
 """
 
 from __future__ import annotations
 
-import gc
+import builtins
 import os
 import sys
-import threading
-import warnings
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from nbgrad.core.op import Op
 from nbgrad.core.signatures import check, kind_name
-from nbgrad.core.tensor import Tensor, empty, hooks, move, requires, storage_of, wrap
-from nbgrad.core.writes import check_write, written
+from nbgrad.core.tensor import Tensor, empty, move, requires, storage_of, wrap
+from nbgrad.core.writes import check_write
 from nbgrad.dispatch.stanza import method
-from nbgrad.dispatch.transforms import moves
 from nbgrad.history.record import written_by
-from nbgrad.memory import backend, dtypes, layout
+from nbgrad.memory import backend, dtypes, gpu, pinned
 from nbgrad.memory.device import cpu, device, settled
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
-from nbgrad.memory.storage import Batched, Spec, Storage, spec
-from nbgrad.ops.views.views import _sizes
+from nbgrad.memory.storage import Spec, Storage, spec
+from nbgrad.ops.host import resizing
+from nbgrad.ops.host.resizing import FIXED, check_sizes, is_mapped, lay
 from nbgrad.tape.modes import state
-
-# ---------------------------------------------------------------- memory that changes its size
-
-_FIXED = "Trying to resize storage that is not resizable"
-_one_at_a_time = threading.RLock()
-
-
-def _allot(storage: Storage, nbytes: int, at_least: bool = False) -> None:
-    """Give the memory of a storage another size, and the new memory to every tensor that has the old."""
-    with _one_at_a_time:
-        if at_least and nbytes <= len(storage.memory):
-            return  # another thread was here
-        tensors, records = _sharers(storage)
-        serves = backend.of_memory(storage.memory)
-        start, fresh = serves.address(storage.memory), serves.empty(nbytes)
-        at = [serves.address(t._buf) - start for t in tensors]
-        for t, offset in zip(tensors, at):
-            if t._spec.numel and offset + t._spec.nbytes > nbytes:
-                raise RuntimeError(
-                    f"a tensor of shape {list(t.shape)} reads past the first {nbytes} bytes of its storage"
-                )
-        serves.copy(fresh, storage.memory, min(nbytes, len(storage.memory)))
-        buffers = {offset: serves.view(fresh, offset) for offset in at}
-        for record in records:
-            record.memory = fresh
-        for t, offset in zip(tensors, at):
-            t._buf = buffers[offset]
-
-
-def _sharers(storage: Storage) -> tuple[list[Tensor], list[Storage]]:
-    """All tensors over a storage's memory and all records of it, if nothing else has it."""
-    found = _search(storage)
-    if found is None:
-        gc.collect()  # a circle that nobody reaches has no share; threads that search at once leave some
-        found = _search(storage)
-    if found is None:
-        raise RuntimeError(_FIXED)
-    return found
-
-
-def _search(storage: Storage) -> tuple[list[Tensor], list[Storage]] | None:
-    """Python's collector knows which objects refer to which; an array of NumPy's, an exported buffer or a tensor that was not found shows
-    in the number of references: then None."""
-    near = gc.get_referrers(storage.memory)
-    records = [r for r in near if issubclass(type(r), Storage)]
-    if any(getattr(r, "lent", False) for r in records):
-        raise RuntimeError(_FIXED)
-    found = {id(x): x for x in (*near, *gc.get_referrers(*records)) if issubclass(type(x), Tensor)}
-    del near
-    tensors = [t for t in found.values() if isinstance(getattr(t, "_buf", None), backend.BUFFERS)]
-    given = (storage.memory, storage.memory.base, *[t._buf for t in tensors])
-    arrays = {id(b): b for b in given if isinstance(b, backend.BUFFERS)}
-    del given
-    known = Counter(
-        [id(r.memory) for r in records]
-        + [id(t._buf) for t in tensors]
-        + [id(b.base) for b in arrays.values()]
-    )
-    if not _all_known(arrays, known):
-        # An optimiser lists the buffers that it has seen, to know them again.
-        lists = [x for x in gc.get_referrers(*arrays.values()) if type(x) is list]
-        known.update([id(b) for x in lists for b in x])
-        if not _all_known(arrays, known):
-            return None
-    return tensors, records
-
-
-def _all_known(arrays: dict[int, Any], known: Counter[int]) -> bool:
-    """Whether that many references to each array are all: but for those of `arrays` and of getrefcount's argument."""
-    return all(sys.getrefcount(arrays[key]) == known[key] + 2 for key in arrays)
-
-
-def _alone(t: Tensor, storage: Storage) -> bool:
-    """Whether this tensor is all that has its memory, seen without a search. Counted are the buffer's places in the tensor and in its
-    record, and the argument; of the array that it was made of, its own and the argument."""
-    if t._buf is not storage.memory or sys.getrefcount(t._buf) != 3 or hasattr(storage, "lent"):
-        return False
-    return type(t._buf.base) is not np.ndarray or sys.getrefcount(t._buf.base) == 2
-
-
-def _make_room(t: Tensor, nbytes: int) -> None:
-    """See that the memory of `t` has so many bytes."""
-    storage = storage_of(t)
-    if nbytes <= len(storage.memory):
-        return
-    if _alone(t, storage):
-        fresh = t._spec.backend.empty(nbytes)
-        t._spec.backend.copy(fresh, t._buf, len(t._buf))
-        t._buf = storage.memory = fresh
-    else:
-        _allot(storage, nbytes, at_least=True)
-
-
-def _lay(t: Tensor, sp: Spec, start: int) -> None:
-    """Let `t` read its storage as `sp`, from an element on."""
-    offset = start * sp.itemsize
-    _make_room(t, offset + sp.nbytes if sp.numel else 0)
-    t._buf = sp.backend.view(storage_of(t).memory, offset)
-    t._spec = sp
-
-
-def _check_sizes(shape: Sequence[int], itemsize: int) -> None:
-    numel = 1
-    for n in shape:
-        numel *= n
-        if n < 0 or numel > layout.MAX_NUMEL:
-            raise RuntimeError("numel: integer multiplication overflow")
-    if numel * itemsize > layout.MAX_NUMEL:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
-
-
-def _resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
-    """Another shape over the same memory, which grows if it must; what is new in it is not set. No count."""
-    _check_sizes(shape, t._spec.itemsize)
-    if tuple(t._spec.shape) != shape or strides is not None:
-        _lay(t, t._spec.like(shape, strides), t.storage_offset())
-
-
-def resize(out: Tensor, shape: Any, strides: tuple[int, ...] | None = None) -> None:
-    """Give `out=` the shape (and strides) of the result; PyTorch warns unless it was empty."""
-    if out._spec.numel:
-        warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(out._spec.shape)}, which does not match the "
-            f"required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be "
-            "resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
-            "elements with t.resize_(0).",
-            UserWarning,
-            stacklevel=4,
-        )
-    _resize(out, tuple(shape), strides)
-
-
-hooks.resize = resize
-
-
-@method
-def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
-    """Give the tensor the shape `sizes` (and the `memory_format`), its memory growing if it must: elements keep their places in memory,
-    new ones have no set value. Refused where the tensor requires grad.
-
-    >>> torch.arange(4).resize_(3)
-    tensor([0, 1, 2])
-    """
-    shape = _sizes(sizes if size is None else (size,), "resize_")
-    if requires(self) and not state.modes.inference:
-        raise RuntimeError("cannot resize variables that require grad")
-    if state.duals and moves((self,)):
-        raise RuntimeError("cannot resize variables that has a forward grad")
-    if memory_format is layout.preserve_format:
-        raise RuntimeError("Unsupported memory formatPreserve")
-    strides = None if memory_format is None else layout.format_strides(shape, memory_format)
-    if tuple(self._spec.shape) == shape and (strides is None or self._spec.strides == strides):
-        return self
-    if type(self._buf) is Batched:
-        raise RuntimeError("vmap: resize_ of a tensor that is mapped over is not supported")
-    check_write(self, False, filled=True)
-    _resize(self, shape, strides)
-    written(self)
-    return self
-
-
-@method
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """`resize_` to the shape of `the_template`, and with `memory_format=torch.preserve_format` to its format.
-
-    >>> torch.arange(4).resize_as_(torch.ones(3))
-    tensor([0, 1, 2])
-    """
-    like = the_template._spec
-    shape = tuple(like.shape)
-    if memory_format is layout.preserve_format:
-        memory_format = layout.suggested_format(shape, like.strides)
-    return resize_(self, shape, memory_format=memory_format)
-
 
 # ---------------------------------------------------------------- storages
 
@@ -216,23 +39,82 @@ class UntypedStorage:
     [1, 2, 3]
     """
 
-    dtype: _dtype = dtypes.uint8
+    __module__ = "nbgrad.storage"  # where PyTorch shows it
+    is_sparse = is_sparse_csr = is_hpu = False
+    _record: Storage
 
     def __init__(self, *args: Any, **named: Any) -> None:
         check("inner.UntypedStorage", args, named)
-        serves = backend.of(_device(named.get("device") or "cpu"))
+        serves = backend.of(settled(_device(named.get("device") or "cpu")))
         first = args[0] if args else named.get("size", named.get("sequence", 0))
         size = _as_size(first)
         self._record = Storage(serves.from_host(_listed(first)) if size is None else serves.empty(size))
+        resizing.shown[id(self._record.memory)] = self
 
     @classmethod
-    def _of(cls, record: Storage, dtype: _dtype) -> Any:
-        made = cls.__new__(cls)
-        made._record = record
+    def _of(cls, record: Storage) -> UntypedStorage:
+        """What is seen of a record's memory."""
+        memory = record.memory
+        found: UntypedStorage | None = resizing.shown.get(id(memory))
+        if found is None or found._record.memory is not memory:
+            found = UntypedStorage.__new__(UntypedStorage)
+            found._record = record
+            resizing.shown[id(memory)] = found
+        return found
+
+    @classmethod
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        dtype: Any = None,
+    ) -> UntypedStorage:
+        """A copy of `count` elements of a `dtype`, or of all, that lie in a buffer from a place on in "little", "big" or "native" order of
+        bytes.
+
+        >>> torch.UntypedStorage.from_buffer(b"\\1\\2\\3\\4", "big", dtype=torch.int16).tolist()
+        [2, 1, 4, 3]
+        """
+        if dtype is None:
+            raise RuntimeError("argument 'dtype' cannot be None")
+        if not isinstance(dtype, _dtype):
+            raise RuntimeError("argument 'dtype' must be of type torch.dtype")
+        swaps = False
+        if dtype not in (dtypes.uint8, dtypes.int8):
+            if byte_order is None:
+                raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+            if byte_order not in ("big", "little", "native"):
+                raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')")
+            swaps = byte_order not in (sys.byteorder, "native")
+        try:
+            memoryview(buffer)
+        except TypeError:
+            raise TypeError(f"a bytes-like object is required, not '{type(buffer).__name__}'") from None
+        data = np.frombuffer(memoryview(buffer).cast("B"), np.uint8) if len(buffer) else np.empty(0, np.uint8)
+        step = dtype.itemsize
+        if not 0 <= offset <= len(data):
+            raise ValueError(
+                f"offset must be non-negative and no greater than buffer length ({offset}) , but got {len(data)}"
+            )
+        if count < 0:
+            if (len(data) - offset) % step:
+                raise ValueError(f"buffer size ({len(data)}) must be a multiple of element size ({step})")
+            count = (len(data) - offset) // step
+        if offset + count * step > len(data):
+            raise ValueError(
+                f"buffer has only {len(data) - offset} elements after offset {offset}, but specified a size of {count}"
+            )
+        made = UntypedStorage._of(Storage(data[offset : offset + count * step].copy()))
+        if dtype is dtypes.bool_:
+            np.minimum(made._record.memory, 1, out=made._record.memory)
+        if swaps:
+            made.byteswap(dtype)
         return made
 
     @classmethod
-    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> Any:
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """The bytes of a file, read as they are touched: what is written goes to the file if `shared`, which is then made as long as
         `nbytes`, and to this process alone if not.
 
@@ -241,34 +123,58 @@ class UntypedStorage:
         >>> torch.UntypedStorage.from_file("bytes.bin", nbytes=2).tolist()
         [1, 2]
         """
+        from nbgrad.memory import shared as _shared
+
         name = os.fspath(filename)
-        if shared:
-            with open(name, "ab") as file:
-                if file.tell() < nbytes:
-                    file.truncate(nbytes)
-        elif not os.path.exists(name):
+        try:
+            if shared:
+                with open(name, "ab") as file:
+                    if file.tell() < nbytes:
+                        file.truncate(nbytes)
+            there = os.stat(name).st_size
+        except OSError as error:
+            mode = "read-write" if shared else "read-only"
             raise RuntimeError(
-                f"unable to open file <{name}> in read-only mode: No such file or directory (2)"
-            )
-        there = os.path.getsize(name)
+                f"unable to open file <{name}> in {mode} mode: {error.strerror} ({error.errno})"
+            ) from None
         if nbytes > there:
             raise RuntimeError(
                 f"file <{name}> size <{there}> is smaller than the required mapping size <{nbytes}>"
             )
         if not nbytes:
             return cls(0)
-        mapped = np.memmap(name, np.uint8, "r+" if shared else "c", 0, (nbytes,)).view(np.ndarray)
-        made = cls._of(Storage(mapped), dtypes.uint8)
-        made._record.lent = True
-        made.filename = name if shared else None
-        return made
+        return UntypedStorage._of(Storage(_shared.of_file(name, nbytes, shared)))
 
-    filename: str | None = None  # of what is mapped and shared
+    @property
+    def filename(self) -> str | None:
+        """The file that it writes to, if it is mapped and shared."""
+        mapping = self._mapping()
+        return None if mapping is None else mapping.filename
+
+    def _mapping(self) -> Any:
+        if not is_mapped(self._record.memory) and not isinstance(self._record.memory, np.ndarray):
+            return None
+        from nbgrad.memory import shared
+
+        return shared.mapping_of(self._record.memory)
 
     @property
     def device(self) -> device:
         """Where the memory is."""
         return backend.of_memory(self._record.memory).device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether a GPU has it."""
+        return self.device.type == "cuda"
+
+    @property
+    def _cdata(self) -> int:
+        return id(self._record.memory)
+
+    def get_device(self) -> int | None:
+        """The number of the GPU that has it; None on the CPU."""
+        return self.device.index
 
     def data_ptr(self) -> int:
         """The address of the memory; 0 where there is none."""
@@ -280,87 +186,244 @@ class UntypedStorage:
         """How many bytes it has."""
         return len(self._record.memory)
 
+    size = __len__ = nbytes
+
     def element_size(self) -> int:
-        """How many bytes one of its elements takes: 1 for an untyped one."""
-        return self.dtype.itemsize
+        """How many bytes one of its elements takes: 1."""
+        return 1
 
-    def size(self) -> int:
-        """How many elements it has."""
-        return self.nbytes() // self.element_size()
+    # ------------------------------------------------ elements
 
-    def __len__(self) -> int:
-        return self.size()
-
-    def _elements(self) -> Any:
-        """Of the CPU's memory as they are, of another device's, and where NumPy has no such dtype, a copy."""
+    def _bytes(self) -> np.ndarray[Any, Any]:
+        """The CPU's memory as it is, of another device's a copy."""
         memory = self._record.memory
-        data = backend.of_memory(memory).bytes_of(memory, self.size() * self.element_size())
-        return dtypes.values(data, self.dtype, (self.size(),), (1,))
+        return backend.of_memory(memory).bytes_of(memory, len(memory))
+
+    def _part(self, index: slice) -> tuple[int, int]:
+        start, stop, step = index.indices(len(self))
+        if step != 1:
+            raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+        return start, max(start, stop)
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._elements()[index]
-        return found if isinstance(index, slice) else found.item()
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
+        if isinstance(index, slice):
+            start, stop = self._part(index)
+            record = Storage(self._record.memory[start:stop])
+            record.lent = True  # the whole must stay where it is
+            return UntypedStorage._of(record)
+        if isinstance(index, builtins.bool) or not isinstance(index, (int, np.integer)):
+            raise TypeError(f"can't index a torch.UntypedStorage with {kind_name(index)}")
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"index {place} out of range for storage of size {len(self)}")
+        memory = self._record.memory
+        return int(backend.of_memory(memory).bytes_of(memory[place : place + 1], 1)[0])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(value, int):
             kind = type(value).__name__
             raise RuntimeError(f"can only set storage content with a int types, but got {kind} instead")
-        elements, memory = self._elements(), self._record.memory
-        elements[index] = value & 255
-        backend.of_memory(memory).write(memory, dtypes.packed(elements, self.dtype).view(np.uint8))
+        if isinstance(index, slice):
+            start, stop = self._part(index)
+        elif isinstance(index, (int, np.integer)) and not isinstance(index, builtins.bool):
+            if not 0 <= index < len(self):
+                raise RuntimeError("out of bounds")
+            start, stop = int(index), int(index) + 1
+        else:
+            raise RuntimeError(f"can't index a torch.UntypedStorage with {kind_name(index)}")
+        self._write(start, np.full(stop - start, value & 255, np.uint8))
 
-    def tolist(self) -> list[Any]:
-        """Its elements as numbers."""
-        listed: list[Any] = self._elements().tolist()
+    def _write(self, start: int, data: np.ndarray[Any, Any]) -> None:
+        memory = self._record.memory
+        if len(data):
+            backend.of_memory(memory).write(memory[start : start + len(data)], data)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[int]:
+        """Its bytes as numbers."""
+        if self.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
+        listed: list[int] = self._bytes().tolist()
         return listed
 
-    def fill_(self, value: Any) -> Any:
-        """Set every element to `value`; return the storage."""
+    def fill_(self, value: Any) -> UntypedStorage:
+        """Set every byte to `value`; return the storage.
+
+        >>> torch.UntypedStorage(2).fill_(7).tolist()
+        [7, 7]
+        """
+        if not isinstance(value, int):
+            raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}")
         self[:] = value
         return self
 
-    def cpu(self) -> Any:
-        """Its bytes in the CPU's memory; itself if they are there."""
-        return self._on(cpu)
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
+        """Take the bytes of another storage, which has as many.
 
-    def cuda(self, device: Any = None) -> Any:
-        """Its bytes in the memory of a GPU; itself if they are there."""
-        return self._on(settled(_device("cuda" if device is None else device)))
-
-    def _on(self, where: _device) -> Any:
-        if self.device is where:
-            return self
-        data = backend.of_memory(self._record.memory).bytes_of(self._record.memory, self.nbytes())
-        return type(self)._of(Storage(backend.of(where).from_host(data)), self.dtype)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and other._record.memory is self._record.memory
-
-    def __hash__(self) -> int:
-        return id(self._record.memory)
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory in bytes."""
-        return UntypedStorage._of(self._record, self.dtype)
-
-    def resizable(self) -> bool:
-        """Whether it may be made longer or shorter: not where it was lent by another library."""
-        return not getattr(self._record, "lent", False)
-
-    def is_shared(self) -> bool:
-        """Whether it is shared with other processes: never here."""
-        return False
-
-    def resize_(self, size: int) -> Any:
-        """Another size, in place of all tensors over it; none of them may read past the end of it."""
-        if not self.resizable():
-            raise RuntimeError(_FIXED)
-        _allot(self._record, size * self.element_size())
+        >>> torch.UntypedStorage(2).copy_(torch.UntypedStorage([3, 4])).tolist()
+        [3, 4]
+        """
+        source = getattr(source, "_untyped_storage", source)
+        if not isinstance(source, UntypedStorage):
+            kind = type(source).__name__
+            raise TypeError(f"copy_(): argument 'src' (position 1) must be torch.Storage, not {kind}")
+        if len(self) != len(source):
+            raise RuntimeError(
+                f"size does not match, self was {len(self)} bytes but src was {len(source)} bytes"
+            )
+        to, memory = self._record.memory, source._record.memory
+        ours, theirs = backend.of_memory(to), backend.of_memory(memory)
+        if ours is theirs:
+            ours.copy(to, memory, len(to))
+        else:
+            pinned.cross(ours, to, theirs, memory, len(to))
         return self
 
+    def byteswap(self, dtype: Any) -> None:
+        """Turn the bytes of each element of a `dtype` around; of a complex one, of each of its parts.
+
+        >>> s = torch.UntypedStorage([1, 2, 3, 4])
+        >>> s.byteswap(torch.int16)
+        >>> s.tolist()
+        [2, 1, 4, 3]
+        """
+        if not isinstance(dtype, _dtype):
+            raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+        step = dtype.itemsize // (2 if dtype.is_complex else 1)
+        if len(self) % step:
+            raise RuntimeError(f"the length of data is not a multiple of {step}")
+        self._write(0, self._bytes().reshape(-1, step)[:, ::-1].flatten())
+
+    # ------------------------------------------------ copies
+
+    def new(self) -> UntypedStorage:
+        """An empty one."""
+        return UntypedStorage(device=self.device)
+
+    def clone(self) -> UntypedStorage:
+        """A copy in memory of its own."""
+        return UntypedStorage(len(self), device=self.device).copy_(self)
+
+    __copy__ = clone
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        memory = self._record.memory
+        copied = memo.get(id(memory))  # as tensors over it keep theirs
+        if copied is None:
+            copied = memo[id(memory)] = self.clone()._record.memory
+            memo.setdefault(id(memo), []).append(memory)
+        return UntypedStorage._of(Storage(copied))
+
+    def __reduce__(self) -> Any:
+        return _of_bytes, (self._bytes().tobytes(),)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + len(self)
+
+    def cpu(self) -> UntypedStorage:
+        """Its bytes in the CPU's memory; itself if they are there."""
+        return self.to(device=cpu)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """Its bytes in the memory of a GPU; itself if they are there."""
+        return self.to(device=_device("cuda", device) if device else _device("cuda"))
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """Its bytes on a device; itself if they are there."""
+        where = settled(_device(device))
+        return self if self.device is where else UntypedStorage(len(self), device=where).copy_(self)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of its class, or a copy of what another class of storages names so."""
+        if dtype is None:
+            return "torch.storage.UntypedStorage"
+        made = getattr(sys.modules["nbgrad"], dtype.rpartition(".")[2]) if isinstance(dtype, str) else dtype
+        return self if isinstance(self, made) else made(len(self)).copy_(self)
+
+    def _seen_as(self, sp: Spec) -> Tensor:
+        """Its memory as a tensor, whose writes count for no other."""
+        return wrap(self._record.memory, sp)
+
+    def _tensor(self) -> Tensor:
+        """Its bytes as a tensor."""
+        return self._seen_as(spec(dtypes.uint8, (len(self),), None, self.device))
+
+    def mps(self) -> UntypedStorage:
+        """Refused: there is no such device."""
+        raise RuntimeError("torch.UntypedStorage(): Storage device not recognized: mps")
+
+    def hpu(self, device: Any = None, non_blocking: builtins.bool = False) -> UntypedStorage:
+        """Refused: there is no such device."""
+        raise AssertionError("HPU device module is not loaded")
+
+    def untyped(self) -> UntypedStorage:
+        """Itself."""
+        return self
+
+    # ------------------------------------------------ where it lies
+
+    def is_pinned(self, device: Any = None) -> builtins.bool:
+        """Whether the memory is locked for copies to a GPU."""
+        return pinned.is_pinned(self._record.memory)
+
+    def pin_memory(self, device: Any = None) -> UntypedStorage:
+        """Its bytes in memory that is locked for copies to a GPU, which there must be; itself if they are there."""
+        if self.device.type != "cpu":
+            raise TypeError(f"cannot pin '{self.type()}' only CPU memory can be pinned")
+        if not gpu.device_count():
+            raise RuntimeError("Cannot access accelerator device when none is available.")
+        return self if self.is_pinned() else self._tensor().pin_memory().untyped_storage()
+
+    def resizable(self) -> builtins.bool:
+        """Whether it may be made longer or shorter: not where it was lent by another library, or other processes see it."""
+        return not getattr(self._record, "lent", False) and not is_mapped(self._record.memory)
+
+    def resize_(self, size: Any) -> UntypedStorage:
+        """Another size, in place of all tensors over it; none of them may read past the end of it."""
+        if isinstance(size, builtins.bool) or not isinstance(size, (int, np.integer)):
+            raise RuntimeError(f"resize_ expects an int, but got {type(size).__name__}")
+        if not self.resizable():
+            raise RuntimeError(FIXED)
+        resizing.allot(self._record, _as_size(size) or 0)
+        return self
+
+    def is_shared(self) -> builtins.bool:
+        """Whether other processes can have the memory: after `share_memory_`, of a file, and on a GPU."""
+        return self.is_cuda or self._mapping() is not None
+
+    def share_memory_(self) -> UntypedStorage:
+        """Lay the memory where processes to which it is sent see it, too, with all tensors over it. It then keeps its size.
+
+        >>> x = torch.zeros(2)
+        >>> x.untyped_storage().share_memory_().is_shared(), x.is_shared()
+        (True, True)
+        """
+        if self.device.type == "meta":
+            raise RuntimeError("_share_fd_: only available on CPU")
+        if self.device is cpu:
+            resizing.share([self._record])
+        return self
+
+    @classmethod
+    def _new_shared(cls, size: builtins.int, *, device: Any = "cpu") -> UntypedStorage:
+        if _device(device) is not cpu:
+            return UntypedStorage(size, device=device)
+        from nbgrad.memory import shared
+
+        return UntypedStorage._of(Storage(shared.empty(size)))
+
     def __repr__(self) -> str:
-        listed = " " + "\n ".join(map(str, self.tolist())) if self.device is cpu else "..."
-        return f"{listed}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.size()}]"
+        at_all = self.device.type != "meta"
+        listed = " " + "\n ".join(map(str, self.tolist())) if at_all else "..."
+        return f"{listed}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+
+
+def _of_bytes(data: bytes) -> UntypedStorage:
+    return UntypedStorage._of(Storage(np.frombuffer(bytearray(data), np.uint8)))
 
 
 def _as_size(value: Any) -> int | None:
@@ -398,105 +461,41 @@ def _listed(values: Any) -> Any:
     return np.array([item & 255 for item in items], np.uint8)
 
 
-_TYPED = """TypedStorage.__init__ received an invalid combination of arguments. Expected one of:
- * (*, torch.device device, torch.dtype dtype)
- * (int size, *, torch.device device, torch.dtype dtype)
- * (Sequence data, *, torch.device device, torch.dtype dtype)
- * (*, UntypedStorage wrap_storage, torch.dtype dtype)
-"""
-
-
-class TypedStorage(UntypedStorage):
-    """The memory behind tensors, in elements: so many new ones, those of a sequence, or those of an untyped storage.
-
-    >>> import nbgrad
-    >>> nbgrad.arange(4)[2:].storage().tolist()
-    [0, 1, 2, 3]
-    """
-
-    def __init__(
-        self,
-        *args: Any,
-        device: Any = None,
-        dtype: Any = None,
-        wrap_storage: Any = None,
-        _internal: bool = False,
-    ) -> None:
-        if wrap_storage is not None:
-            self._wrap(args, device, dtype, wrap_storage)
-            return
-        if len(args) > 1:
-            raise RuntimeError(f"{_TYPED}Too many positional arguments")
-        where = settled(_device("cpu" if device is None else device))
-        backend.of(where)
-        self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
-        data = args[0] if args else None
-        if not args or isinstance(data, (int, np.integer)):
-            super().__init__(*[int(n) * self.element_size() for n in args], device=where)
-        elif isinstance(data, Sequence):
-            self._record = storage_of(hooks.tensor(data, dtype=self.dtype, device=where))
-        else:
-            raise TypeError(f"{_TYPED}Argument type not recognized: {type(data)}")
-
-    def _wrap(self, args: Any, device: Any, dtype: Any, storage: Any) -> None:
-        if args:
-            raise RuntimeError(f"{_TYPED}No positional arguments should be given when using 'wrap_storage'")
-        if dtype is None:
-            raise RuntimeError(f"{_TYPED}Argument 'dtype' must be specified")
-        if not isinstance(dtype, _dtype):
-            raise TypeError(f"{_TYPED}Argument 'dtype' must be torch.dtype, not {type(dtype)}")
-        if device is not None:
-            raise RuntimeError(
-                f"{_TYPED}Argument 'device' should not be specified when 'wrap_storage' is given"
-            )
-        if not isinstance(storage, UntypedStorage):
-            raise TypeError(
-                f"{_TYPED}Argument 'wrap_storage' must be UntypedStorage, but got {type(storage)}"
-            )
-        self.dtype, self._record = dtype, storage._record
-
-    @classmethod
-    def _of(cls, record: Storage, dtype: _dtype) -> Any:
-        made = super()._of(record, dtype)
-        made.dtype = dtype
-        return made
-
-    def element_size(self) -> int:
-        """How many bytes one element takes."""
-        if not isinstance(self.dtype, _dtype):
-            raise RuntimeError(f"expected torch.dtype, but got {type(self.dtype)}")
-        assert self.dtype.code  # refused where there are no kernels
-        return super().element_size()
-
-    def resize_(self, size: int) -> None:
-        """Another number of elements, in place of all tensors over the memory."""
-        super().resize_(size)
-
-    def __repr__(self) -> str:
-        listed = " " + "\n ".join(map(str, self.tolist())) + "\n"
-        return f"{listed}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
-
-
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that the tensor shows, whole and in bytes. Tensors that share memory have equal storages.
+    """The memory that the tensor shows, whole and in bytes. Tensors that share memory have one storage.
 
     >>> x = torch.zeros(4)
-    >>> x[1:].untyped_storage().nbytes(), x[1:].untyped_storage() == x.untyped_storage()
+    >>> x[1:].untyped_storage().nbytes(), x[1:].untyped_storage() is x.untyped_storage()
     (16, True)
     """
-    return UntypedStorage._of(storage_of(self), self.dtype)
+    return UntypedStorage._of(storage_of(self))
 
 
 @method
-def storage(self: Tensor) -> TypedStorage:
-    """The memory that the tensor shows, whole and in elements of its dtype. PyTorch warns that this will go.
+def share_memory_(self: Tensor) -> Tensor:
+    """Lay the memory where processes to which the tensor is sent see it, too; what one of them writes, all read. Of a GPU it stays.
 
-    >>> import nbgrad
-    >>> nbgrad.arange(4)[2:].storage().size()
-    4
+    >>> torch.zeros(2).share_memory_().is_shared()
+    True
     """
-    return TypedStorage._of(storage_of(self), self.dtype)
+    self.untyped_storage().share_memory_()
+    return self
+
+
+def share_all(tensors: Iterable[Tensor]) -> None:
+    """`share_memory_` of those on the CPU, at the price of one."""
+    resizing.share([storage_of(t) for t in tensors if t._spec.device is cpu])
+
+
+@method
+def is_shared(self: Tensor) -> builtins.bool:
+    """Whether other processes can have the memory: after `share_memory_`, of a mapped file, and on a GPU.
+
+    >>> torch.ones(2).is_shared()
+    False
+    """
+    return not self.is_meta and self.untyped_storage().is_shared()
 
 
 # ---------------------------------------------------------------- a tensor that moves
@@ -520,7 +519,7 @@ def set_(
     source: Any = _NOTHING,
     storage_offset: int | None = None,
     size: Sequence[int] | None = None,
-    stride: Sequence[int] = (),
+    stride: Sequence[int] | None = None,
 ) -> Tensor:
     """Read another memory from now on: that of a tensor as it lies, that of a tensor or a storage from an offset, or none. The
     version counter stays the tensor's own.
@@ -530,9 +529,14 @@ def set_(
     """
     if source is _NOTHING:
         source = empty(self._spec.plain.like((0,)))
-    if not isinstance(source, (Tensor, UntypedStorage)) or (storage_offset is None) is not (size is None):
-        given = [type(a).__name__ for a in (source, storage_offset, size) if a is not None or a is source]
-        raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(given)})")
+    typed = getattr(source, "_untyped_storage", None)
+    if not isinstance(source, Tensor) and typed is not None:
+        if source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {self.dtype.c_name} or an UntypedStorage, but got type {source.dtype.scalar_name} for "
+                "argument 1 'storage'"
+            )
+        source = typed
     if isinstance(source, Tensor):
         if size is not None and not source.is_contiguous():
             raise RuntimeError("passed in tensor to be used as storage must be contiguous")
@@ -542,11 +546,6 @@ def set_(
             )
         record = storage_of(source)
     else:
-        if type(source) is TypedStorage and source.dtype is not self.dtype:
-            raise RuntimeError(
-                f"Expected a Storage of type {self.dtype.c_name} or an UntypedStorage, but got type {source.dtype.scalar_name} for "
-                "argument 1 'storage'"
-            )
         record = source._record
     if backend.of_memory(record.memory).device.type != self.device.type:
         raise RuntimeError(
@@ -559,14 +558,19 @@ def set_(
     if size is not None and storage_offset is not None:
         start += storage_offset
         same = not stride and tuple(size) == tuple(self._spec.shape)  # PyTorch leaves these strides
-        at = _placed(self.dtype, self.device, size, self._spec.strides if same else stride, start)
+        at = _placed(self.dtype, self.device, size, self._spec.strides if same else stride or (), start)
+        if same and (start + at.extent) * at.itemsize > len(record.memory):
+            raise RuntimeError(
+                f"setStorage: sizes {list(size)}, strides [], storage offset {start}, and itemsize {at.itemsize} requiring a storage "
+                f"size of {(start + at.extent) * at.itemsize} are out of bounds for storage of size {len(record.memory)}"
+            )
     elif isinstance(source, Tensor):
         at = source._spec.plain
     else:
         at = self._spec.plain.like((len(record.memory) // self.element_size(),))
     seen = wrap(record.memory, self._spec.plain.like((0,)))
     seen._storage = record
-    _lay(seen, at, start)
+    lay(seen, at, start)
     move(self, seen)
     return written_by(self, _set_op, tensors, {})
 
@@ -577,7 +581,7 @@ def _placed(d: _dtype, where: device, size: Sequence[int], stride: Sequence[int]
         raise RuntimeError(f"unequal size length ({len(shape)}) and stride length ({len(strides)})")
     if start < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {start}")
-    _check_sizes(shape, d.itemsize)
+    check_sizes(shape, d.itemsize)
     if strides is not None and min(strides, default=0) < 0:
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}"
@@ -585,4 +589,4 @@ def _placed(d: _dtype, where: device, size: Sequence[int], stride: Sequence[int]
     return spec(d, shape, strides, where)
 
 
-__all__ = ["TypedStorage", "UntypedStorage", "resize_as_"]
+__all__ = ["UntypedStorage"]

@@ -21,6 +21,7 @@ from nbgrad.memory.dtypes import get_default_dtype
 from nbgrad.memory.storage import Batched
 from nbgrad.ops.host import printing
 from nbgrad.ops.host.storage import UntypedStorage
+from nbgrad.ops.host.typed import TypedStorage
 from nbgrad.ops.make.data import _from_data, _is_sequence
 from nbgrad.ops.make.factories import _finish
 from nbgrad.ops.make.filled import _own, empty, empty_strided, full, ones, zeros
@@ -96,7 +97,12 @@ def _of_old(d: _dtype, args: Sequence[Any]) -> Tensor:
                 f"expected TensorOptions(dtype={d.c_name}{options} (got TensorOptions(dtype={first.dtype.c_name}{options})"
             )
         return first.detach()
-    if isinstance(first, UntypedStorage):
+    if isinstance(first, (UntypedStorage, TypedStorage)):
+        if isinstance(first, TypedStorage) and first.dtype is not d:
+            raise RuntimeError(
+                f"Expected a Storage of type {d.scalar_name} or an UntypedStorage, but got type {first.dtype.scalar_name} for argument 1 "
+                "'storage'"
+            )
         return empty(0, dtype=d).set_(first)
     if not _is_sequence(first) and not isinstance(first, (np.ndarray, np.generic)):
         raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")

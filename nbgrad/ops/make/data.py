@@ -23,6 +23,7 @@ from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
 from nbgrad.memory.storage import Spec, spec
+from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.make.factories import _NO_GRAD_INTS, _finish, placed
 from nbgrad.ops.make.filled import full
 from nbgrad.ops.views.copy import clone_spec, copy_memory, moved
@@ -429,4 +430,39 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
     )
 
 
-__all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A line of `size` elements that lie in a file, which what is written goes to if `shared`.
+
+    >>> with open("numbers.bin", "wb") as file:
+    ...     _ = file.write(bytes([1, 0, 2, 0]))
+    >>> torch.from_file("numbers.bin", size=2, dtype=torch.int16)
+    tensor([1, 2], dtype=torch.int16)
+    """
+    if device is not None and _device(device) is not cpu:
+        raise backend.valueless("from_file")
+    if pin_memory:
+        raise RuntimeError("tensors constructed from a file cannot be pinned")
+    d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype, "from_file")
+    if requires_grad and not d.is_floating_point:
+        raise RuntimeError(_NO_GRAD_INTS)
+    if size < 0:
+        raise RuntimeError(
+            f"unable to mmap {size * d.itemsize} bytes from file <{filename}>: Cannot allocate memory (12)"
+        )
+    stored = UntypedStorage.from_file(filename, bool(shared), size * d.itemsize)
+    t = wrap(stored._record.memory, spec(d, (size,), None, cpu))
+    t._storage = stored._record
+    return _finish(t, requires_grad)
+
+
+__all__ = ["as_tensor", "asarray", "from_file", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
