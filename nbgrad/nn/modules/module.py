@@ -770,7 +770,8 @@ class Module:
         >>> nn.Linear(2, 3).share_memory().weight.is_shared()
         True
         """
-        share_all([t for t in (*self.parameters(), *self.buffers()) if not is_lazy(t)])
+        held = [t for t in (*self.parameters(), *self.buffers()) if not is_lazy(t)]
+        share_all([*held, *[t.grad for t in held if t.grad is not None]])
         return self._apply(lambda t: t.share_memory_())
 
     def train(self: Self, mode: bool = True) -> Self:
