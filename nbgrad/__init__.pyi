@@ -144,6 +144,7 @@ from nbgrad.storage import HalfStorage as HalfStorage
 from nbgrad.storage import IntStorage as IntStorage
 from nbgrad.storage import LongStorage as LongStorage
 from nbgrad.storage import ShortStorage as ShortStorage
+from nbgrad.storage import Storage as Storage
 from nbgrad.storage import TypedStorage as TypedStorage
 from nbgrad.storage import UntypedStorage as UntypedStorage
 from nbgrad.utils.deterministic import (

@@ -281,7 +281,9 @@ def package() -> str:
         elif name in signatures._table():
             parts.append(overloads(name))
         elif isinstance(value, type) or callable(value):
-            lines.append(f"from {_home(value)} import {value.__name__} as {name}")
+            home = _home(value)
+            there = name if getattr(sys.modules[home], name, None) is value else value.__name__
+            lines.append(f"from {home} import {there} as {name}")
         else:
             parts.append(f"{name}: {TYPES[type(value).__name__]}\n")
     parts.sort(key=lambda text: text[0] in "@d")

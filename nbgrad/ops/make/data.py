@@ -443,9 +443,11 @@ def from_file(
 ) -> Tensor:
     """A line of `size` elements that lie in a file, which what is written goes to if `shared`.
 
-    >>> with open("numbers.bin", "wb") as file:
-    ...     _ = file.write(bytes([1, 0, 2, 0]))
-    >>> torch.from_file("numbers.bin", size=2, dtype=torch.int16)
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers")
+    >>> path.write_bytes(bytes([1, 0, 2, 0]))
+    4
+    >>> torch.from_file(str(path), size=2, dtype=torch.int16)
     tensor([1, 2], dtype=torch.int16)
     """
     if device is not None and _device(device) is not cpu:
