@@ -1,8 +1,9 @@
 """What a device is given to load by the case table: each CUDA text, and how it was launched.
 
 `python -m tests.cuda.loaded FILE [--whole]` writes them, in a process of its own that plays a device, forward and backward: a device
-asks for other texts than the CPU. `--whole`, by hand, takes every case in every dtype, shape and layout. `NBGRAD_CUDA_EMULATE=1 python
--m tests.cuda.loaded --alone` prints which kernels one thread has run for how many elements, most first.
+asks for other texts than the CPU. Kernels wait in a deferred device's queues, and one is compiled only if a case reads what follows from
+it. `--whole`, by hand, takes every case in every dtype, shape and layout. `NBGRAD_CUDA_EMULATE=deferred python -m tests.cuda.loaded --spread`
+prints what runs as the CPU's text: by one thread (a loop) or an item a thread, and how many elements an item has at most.
 """
 
 import os
@@ -12,10 +13,13 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nbgrad.kernels.cuda.emulated import Emulated
+from nbgrad.kernels.cuda import emulated
+from nbgrad.kernels.cuda.emulated import Deferred, Emulated
+from nbgrad.kernels.cuda.families import own
 from nbgrad.kernels.cuda.launch import Kernel
 from nbgrad.memory import backend
 from tests.cases import CASES
@@ -34,13 +38,14 @@ def asked(folder: Path, whole: bool) -> list[Loaded]:
     """In a process of its own, as a device there either is or is not."""
     file = folder / "loaded.pickle"
     options = ["--whole"] * whole
-    env = {**os.environ, "NBGRAD_CUDA_EMULATE": "1"}
+    env = {**os.environ, "NBGRAD_CUDA_EMULATE": "deferred"}
     subprocess.run([sys.executable, "-m", __spec__.name, file, *options], check=True, env=env)
     found: list[Loaded] = pickle.loads(file.read_bytes())
     return found
 
 
 def _run(whole: bool) -> None:
+    recording: Any = backend.of(on_device.DEVICE).driver
     for case in CASES.values():
         usual = on_device.usual(case)
         others = [d for d in case.dtypes if d != usual]
@@ -48,6 +53,7 @@ def _run(whole: bool) -> None:
             with suppress(RuntimeError, TypeError, NotImplementedError), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what PyTorch refuses of a dtype asks for nothing
                 _case(case, dtype, whole)
+            recording.forget()
 
 
 def one_in_turn(name: str, dtypes: Sequence[str]) -> list[str]:
@@ -64,22 +70,61 @@ def _case(case: Any, dtype: str, whole: bool) -> None:
             return
 
 
+class _Launch(NamedTuple):
+    """A launch that waits in a queue, and its kernel, which is compiled when somebody waits."""
+
+    driver: Deferred
+    kernel: Loaded
+    blocks: int
+    args: tuple[int | float, ...]
+
+    def __call__(self) -> None:
+        address, run = _compiled(self.driver, self.kernel)
+        run(address, self.blocks, *self.args, self.blocks, *self.driver.order)
+
+
+@cache
+def _compiled(driver: Deferred, kernel: Loaded) -> Any:
+    return Emulated.load(driver, *kernel)
+
+
+class _Recording(Deferred):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[Loaded, None] = {}
+
+    def load(self, name: str, source: str, params: Sequence[str]) -> Any:
+        kernel = Loaded(name, source, tuple(params))
+        self.found[kernel] = None
+        return kernel
+
+    def launch(self, code: Any, blocks: int, args: Sequence[int | float], stream: int) -> None:
+        self.asked(stream, _Launch(self, code, blocks, tuple(args)))
+
+    def forget(self) -> None:
+        """Do what waits, but for launches: nobody reads what they would write."""
+        for queue in self._queues.values():
+            for work in queue:
+                if not isinstance(work, _Launch):
+                    work()
+            queue.clear()
+
+
 def record(whole: bool) -> list[Loaded]:
-    found: dict[Loaded, None] = {}
-    load = Emulated.load
-
-    def loaded(self: Emulated, name: str, source: str, params: Sequence[str]) -> Any:
-        found[Loaded(name, source, tuple(params))] = None
-        return load(self, name, source, params)
-
-    Emulated.load = loaded  # type: ignore[method-assign]
     _run(whole)
-    return sorted(found)
+    recording: Any = backend.of(on_device.DEVICE).driver
+    return sorted(recording.found)
 
 
-def alone() -> dict[str, int]:
-    """The most elements of an operand of what one thread has done, by the kernel's name."""
-    found: dict[str, int] = {}
+@cache
+def _has_own(kernel: Kernel) -> bool:
+    return own(kernel.name, kernel.source) is not None
+
+
+def spread() -> dict[str, tuple[bool, float]]:
+    """Of what has no kernel of a device's own, by its name: whether one thread has run it, and the most elements of an operand for one of
+    its items."""
+    found: dict[str, tuple[bool, float]] = {}
     device: Any = backend.of(on_device.DEVICE)
     make = device.launch
 
@@ -88,12 +133,12 @@ def alone() -> dict[str, int]:
 
         def watched(kernel: Kernel, items: int, *args: Any) -> None:
             run(kernel, items, *args)
-            entry = kernel.alone if n <= 1 else kernel.many
-            if entry.items > 1 << 60 and items:
+            if items and not _has_own(kernel):
                 codes = kernel.params[2:]
                 sizes = [b.nbytes // int(c[-1]) for c, b in zip(codes, args) if c[0] == "*" and c != "*i8"]
-                sizes += [items]
-                found[kernel.name] = max(found.get(kernel.name, 0), *sizes)
+                entry = kernel.alone if n <= 1 else kernel.many
+                before = found.get(kernel.name, (False, 0))
+                found[kernel.name] = max(before, (entry.items > 1 << 60, max(sizes, default=1) / items))
 
         return watched
 
@@ -103,9 +148,10 @@ def alone() -> dict[str, int]:
 
 
 def main(*given: str) -> None:
-    if given == ("--alone",):
-        for name, most in sorted(alone().items(), key=lambda pair: -pair[1]):
-            print(f"{most:6} {name}")
+    emulated.Deferred = _Recording  # type: ignore[misc]
+    if given == ("--spread",):
+        for name, (alone, most) in sorted(spread().items(), key=lambda pair: pair[1][::-1]):
+            print(f"{most:8.1f} {'loop  ' if alone else 'spread'} {name}")
     else:
         Path(given[0]).write_bytes(pickle.dumps(record("--whole" in given)))
 
