@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS
 
 _BAGS = '''"""The {mode} of the rows in each bag{weighted}."""
@@ -43,6 +44,7 @@ _SHARES = ["if size > 1:", ["for j in range(n):", ["o[to + j] = o[to + j] / F(si
 
 
 @cached(16)
+@family
 def bags(code: str, mode: str, weighted: bool) -> tuple[str, tuple[str, ...]]:
     """`meta` holds the length of a row, and the row that does not count (-1: none); `first`, where bags begin and the last one ends."""
     source = fill(

@@ -2,7 +2,8 @@
 
 Promises the ops: what is read is contiguous, as are the places, coordinates from -1 to 1, that of the columns first. `meta` says how they
 are meant, and in which dimensions a weight is not itself but its derivative by the place, of what order. So the derivatives of both
-kernels are these kernels again, and further ones too. A place that is no number reads nothing.
+kernels are these kernels again, and further ones too. A place that is no number reads nothing. What is added may meet what another
+place adds: the CPU's item is an example, a device's a place, whose sums are atomics, or, where these must come in order, a channel.
 """
 
 from __future__ import annotations
@@ -145,8 +146,20 @@ _ADD = [
     "for tap in range(nth * {most}, nth * {most} + counts[nth]):",
     ["at = begin + place[tap]", "{step}"],
 ]
-_CLEAR = """    for k in range(start * channels * plane, stop * channels * plane):
+_CLEAR = """    for k in range(start * {span}plane, stop * {span}plane):
         o[k] = 0
+"""
+_BY_CHANNEL = """    for item in range(start, stop):
+        example = item // channels
+        begin = item * plane
+        nth = 0
+        for k in range(points):
+            spot = example * points + k
+            there = item * points + k
+            {places}
+            {taps}
+            counts[nth] = count
+            {each}
 """
 
 # What is read is the same in each channel.
@@ -186,33 +199,38 @@ def _place(c: str, size: str, number: int, dims: int, mode: str, code: str, kind
 
 
 @cached(64)
-def sample(adds: bool, mode: str, dims: int, code: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes. An item is some places where is read, or all those of an example where is added. `meta`: numbers of
+def sample(how: str, mode: str, dims: int, code: str, kind: str) -> tuple[str, tuple[str, ...]]:
+    """Source and parameter codes. An item is some places where is "read", or all those of an example where is "add"ed; "add at once" takes
+    places, too, in memory that has been cleared, and "add by channel" those of an example for one of its channels. `meta`: numbers of
     channels and of places, sizes of what is read, padding (0 zeros, 1 border, 2 reflection), whether -1 and 1 are the middles of the
     outermost elements or their edges, the orders of derivatives, that of the columns first (three), how many places, at most `FEW`, are
     worked together, and how many blocks of so many an example has."""
     axes = (("x", "w"), ("y", "h"), ("z", "d"))[:dims]
     places = [line for k, (c, size) in enumerate(axes) for line in _place(c, size, k, dims, mode, code, kind)]
+    adds, at_once, by_channel = how != "read", how == "add at once", how == "add by channel"
     step = f"total += weight[tap] * {read('x[at]', code, kind, False)}"
-    if adds:
+    if at_once:
+        step = "add_at(o, at, weight[tap] * given)"
+    elif adds:
         step = "o[at] = " + write(f"{read('o[at]', code, kind, False)} + weight[tap] * given", code, kind)
     most = _TAPS[mode] ** dims
     taps = _TAKEN.format(taps=_TAPS[mode], z_taps=_TAPS[mode] if dims == 3 else 1, most=most)
     holes = {"most": most, "step": step, "write": write("total", code, kind)}
     holes["given"] = read("x[there + nth]", code, kind, False)
+    clear = "" if at_once or not adds else _CLEAR.format(span="" if by_channel else "channels * ")
     source = fill(
-        _HEAD + _CLEAR * adds + _FOUND,
+        _HEAD + clear + (_BY_CHANNEL if by_channel else _FOUND),
         title="Sums at places of images" if adds else "Images read at places",
         mode=mode,
-        halves=halves((code,)),
+        halves=halves((code,)) + "from nbgrad.kernels.cpu.atomic import add_at\n" * at_once,
         kind=kind,
         scalar=SCALARS[kind],
         places=places,
         taps=taps.split("\n"),
         most=most,
         few=FEW,
-        first="start * blocks" if adds else "start",
-        last="stop * blocks" if adds else "stop",
+        first="start * blocks" if how == "add" else "start",
+        last="stop * blocks" if how == "add" else "stop",
         each=_filled(_ADD if adds else _READ, holes),
     )
     return source, ("i8", "i8", "*i8", f"*{code}", f"*{code}", f"*{code}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from nbgrad.base.source import Lines, fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, computed, halves, read, write
 
 BLOCK = 256  # results side by side, a multiple of LANES
@@ -104,6 +105,7 @@ def @NAME@(start, stop, meta, o, where, x):
 
 
 @cached(128)
+@family
 def alike(code: str, kind: str, place: str, stride: int, together: int) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes; `stride` 0 is one that `meta` tells. That holds sizes of the input, of the result, of a window, its
     steps, paddings and dilations (each of three dimensions), then what `blocks` says. `place` is the dtype in which places are counted.
@@ -171,11 +173,11 @@ def @NAME@(start, stop, meta, o, where, x{more}):
     deep, high, wide = meta[3], meta[4], meta[5]
     for item in range(start, stop):
         plane = item // (deep * high)
-        i = item // high % deep
+        nth = item // high % deep
         {z_range}
-        i = item % high
+        nth = item % high
         {y_range}
-        for i in range(wide):
+        for nth in range(wide):
             {x_range}
             best = {best}
             place = (z_first * h + y_first) * w + x_first
@@ -187,31 +189,37 @@ def @NAME@(start, stop, meta, o, where, x{more}):
                         if {take}:
                             best = v
                             place = k
-            o[item * wide + i] = {write}
-            where[item * wide + i] = place
+            o[item * wide + nth] = {write}
+            where[item * wide + nth] = place
 '''
 
-# From where to where a window reaches along a dimension of `size`, which has `outs` windows; this is the i-th.
-_EVENLY = """{c}_first = i * {size} // {outs}
-{c}_last = ((i + 1) * {size} + {outs} - 1) // {outs}"""
+# From where to where a window reaches along a dimension of `size`, which has `outs` windows; this is the `nth`.
+_EVENLY = """{c}_first = nth * {size} // {outs}
+{c}_last = ((nth + 1) * {size} + {outs} - 1) // {outs}"""
 _BY_SAMPLE = """u = {sample}
 {c}_first = {size} - meta[{span}]
-if i < {outs} - 1:
+if nth < {outs} - 1:
     step = F({size} - meta[{span}]) / F({outs} - 1)
-    {c}_first = int((F(i) + u) * step) - int(u * step)
+    {c}_first = int((F(nth) + u) * step) - int(u * step)
 {c}_last = {c}_first + meta[{span}]"""
 _DIMENSIONS = (("z", "d", "deep"), ("y", "h", "high"), ("x", "w", "wide"))
 
 
-@cached(64)
-def unlike(code: str, kind: str, sampled: bool) -> tuple[str, tuple[str, ...]]:
-    """Windows that share the input evenly; or, `sampled`, ones that lie where random numbers say: then `meta` has the sizes of a window
-    as well, how many numbers a plane has, and which of them is for which dimension."""
-    ranges = {}
+def ranges(code: str, kind: str, sampled: bool) -> dict[str, list[str]]:
+    """For each dimension, by its letter, what sets `first` and `last` of the `nth` window of a `plane`."""
+    found = {}
     for k, (c, size, outs) in enumerate(_DIMENSIONS):
         sample = read(f"samples[plane * meta[9] + meta[{10 + k}]]", code, kind, False)
         text = _BY_SAMPLE if sampled else _EVENLY
-        ranges[f"{c}_range"] = text.format(c=c, size=size, outs=outs, span=6 + k, sample=sample).split("\n")
+        found[f"{c}_range"] = text.format(c=c, size=size, outs=outs, span=6 + k, sample=sample).split("\n")
+    return found
+
+
+@cached(64)
+@family
+def unlike(code: str, kind: str, sampled: bool) -> tuple[str, tuple[str, ...]]:
+    """Windows that share the input evenly; or, `sampled`, ones that lie where random numbers say: then `meta` has the sizes of a window
+    as well, how many numbers a plane has, and which of them is for which dimension."""
     number = "np.float64" if kind == "f8" else "np.float32"
     source = fill(
         _UNLIKE.replace("\n\n\ndef", f"\nF = {number}\n\n\ndef", 1) if sampled else _UNLIKE,
@@ -221,7 +229,7 @@ def unlike(code: str, kind: str, sampled: bool) -> tuple[str, tuple[str, ...]]:
         read=read("x[plane * d * h * w + k]", code, kind, False),
         take="v > best or v != v",
         write=write("best", code, kind),
-        **ranges,
+        **ranges(code, kind, sampled),
     )
     pointer = f"*{code}"
     return source, ("i8", "i8", "*i8", pointer, "*i8", pointer, *([pointer] if sampled else []))
@@ -248,22 +256,26 @@ _SPREAD = """        for k in range(there):
                 o[at] = {value}"""
 
 
+def moved(kind: str, code: str) -> str:
+    """What is put to `o[at]`, or added to it."""
+    value = "x[plane * own + k]"
+    if kind == "put":
+        return value
+    if computed(code) == code:
+        return f"o[at] + {value}"
+    value = f"{read('o[at]', code, 'f4', False)} + {read(value, code, 'f4', False)}"
+    return write(value, code, "f4")
+
+
 @cached(64)
+@family
 def move(kind: str, code: str) -> tuple[str, tuple[str, ...]]:
     """Between planes of `there` elements and `own` places in each: "pick" reads, "put" writes and makes the others 0, "add" sums
     likewise. Dilated windows may lie between all elements of a plane: their place is none of it, and nothing is read or written there."""
     if kind == "pick":
         body, title = _PICK, "The elements of each plane that have these places"
     else:
-        value = "x[plane * own + k]"
-        if kind == "add":
-            value = f"o[at] + {value}"
-            if computed(code) != code:
-                value = (
-                    f"{read('o[at]', code, 'f4', False)} + {read('x[plane * own + k]', code, 'f4', False)}"
-                )
-                value = write(value, code, "f4")
         title = f"Planes of zeros, to which elements are {'added' if kind == 'add' else 'written'} at these places"
-        body = _SPREAD.format(value=value)
+        body = _SPREAD.format(value=moved(kind, code))
     source = _MOVE.format(title=title, halves=halves((code,)), body=body)
     return source, ("i8", "i8", "*i8", f"*{code}", f"*{code}", "*i8")

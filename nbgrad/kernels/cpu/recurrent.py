@@ -20,7 +20,7 @@ from nbgrad.base.source import text_of
 from nbgrad.base.tables import cached
 from nbgrad.expr import emit
 from nbgrad.expr import prims as p
-from nbgrad.expr.node import Expr, free_vars, var
+from nbgrad.expr.node import Expr, ordered_vars, var
 from nbgrad.kernels.templates import SCALARS, vmath_helpers
 from nbgrad.kernels.tile import SHAPES
 
@@ -241,9 +241,9 @@ class _Writer:
 
     def units(self, exprs: dict[str, Expr], places: dict[str, str], stored: dict[str, str]) -> Lines:
         """Expressions of the hidden units of one row from `at` on, of what lies at `places` (`u`s are at hand), stored where it says."""
-        used = free_vars(*exprs.values())
+        used = ordered_vars(*exprs.values())
         read = {n: place for n, place in places.items() if n in used}
-        at_hand = {n: f"u[({n[1:]} * {self.piece} + i) * {self.width} + j]" for n in used - read.keys()}
+        at_hand = {n: f"u[({n[1:]} * {self.piece} + i) * {self.width} + j]" for n in used if n not in read}
         for name in (*(f"i_{n}" for n in read), *(f"made_{n}" for n in exprs)):
             self.stacks[name] = self.width
         names = {n: f"v_{n}" for n in used}

@@ -11,6 +11,7 @@ from typing import Any
 
 from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
+from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, halves, read, write
 
 ROOM = 1024  # elements of a row that are summed side by side
@@ -74,7 +75,7 @@ for i in range(wide):
     {finish}
     o[item * wide + i] = {write}"""
 
-_TITLES = {
+TITLES = {
     "plain": "Sums over windows",
     "mean": "Means of windows",
     "shared": "Sums over windows of elements, each divided by a number of its own",
@@ -82,7 +83,14 @@ _TITLES = {
 }
 
 
+# Of whole numbers.
+TOWARDS_ZERO = ["by = share * meta[k + 2]", "q = abs(total) // abs(by)"]
+QUOTIENT = "-q if (total < 0) != (by < 0) else q"
+TO_THE_NEAREST = "min(max(math.floor(total + F(0.5)), 0), 255)"
+
+
 @cached(128)
+@family
 def sums(how: str, code: str, kind: str, zero: str, width: int = 0) -> tuple[str, tuple[str, ...]]:
     """Source and parameter codes. `how` is "plain"; "mean", where results are divided by numbers in the table; "shared", where
     elements are; "weighted", where a further operand holds what elements are multiplied by. `meta`: sizes of input and result; where the
@@ -99,9 +107,8 @@ def sums(how: str, code: str, kind: str, zero: str, width: int = 0) -> tuple[str
         holes |= {"entry": 3, "row": ["share = meta[i + 2] * meta[k + 2]"]}
         if kind[0] == "f":
             result = "total / F(share * meta[k + 2])"
-        else:  # towards 0
-            holes["finish"] = ["by = share * meta[k + 2]", "q = abs(total) // abs(by)"]
-            result = "-q if (total < 0) != (by < 0) else q"
+        else:
+            holes["finish"], result = TOWARDS_ZERO, QUOTIENT
     elif how == "shared":
         holes |= {
             "own": ["z_own, y_own, x_own = meta[11], meta[12], meta[13]"],
@@ -118,14 +125,14 @@ def sums(how: str, code: str, kind: str, zero: str, width: int = 0) -> tuple[str
         }
         term, element = f"weight * {term}", "weights[at + j] * room[j]"
         picks = [f"weights[meta[k + 2] + {t}] * {pick}" for t, pick in enumerate(picks)]
-        if code == "u1":  # to the nearest
-            result = "min(max(math.floor(total + F(0.5)), 0), 255)"
+        if code == "u1":
+            result = TO_THE_NEAREST
     holes |= {"zero": zero, "term": term, "element": element, "picked": " + ".join(picks)}
     holes["write"] = write(result, code, kind)
     holes["fill"] = fill(_FILL, **holes).split("\n")
     source = fill(
         _SUMS,
-        title=_TITLES[how],
+        title=TITLES[how],
         halves=halves((code,)),
         kind=kind,
         scalar=SCALARS[kind],

@@ -7,6 +7,7 @@ matrices, the last dimension of all innermost; then the step along a row, and wh
 from __future__ import annotations
 
 from nbgrad.base.tables import cached
+from nbgrad.kernels.family import family
 
 _TRIANGLE = '''"""Copy what lies {where} a diagonal, and write 0 beside it."""
 from nbgrad.kernels.cpu.places import places
@@ -27,6 +28,7 @@ def @NAME@(start, stop, meta, o, x):
 
 
 @cached(16)
+@family
 def triangle(code: str, upper: bool) -> tuple[str, tuple[str, ...]]:
     """Of an element only the size counts. `above` says how many of the first row's elements lie left of the cut."""
     below, beyond = "0, cut", "cut, n"

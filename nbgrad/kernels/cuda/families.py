@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nbgrad.kernels.cuda import index, join, lines, pointwise, reduce, rows, scan, tiles
+from nbgrad.kernels.cuda import index, join, lines, pointwise, reduce, rows, scan, tiles, windows
 from nbgrad.kernels.cuda.own import Own
 from nbgrad.kernels.cuda.spread import respelled
 from nbgrad.kernels.family import Text
@@ -32,6 +32,12 @@ _FAMILIES: dict[str, Callable[..., Own | None]] = {
     "cpu.rows.runs": rows.runs,
     "cpu.rows.columns": rows.columns,
     "cpu.rows.short": rows.short,
+    "cpu.pooling.alike": windows.alike,
+    "cpu.pooling.unlike": windows.unlike,
+    "cpu.pooling.move": windows.move,
+    "cpu.resample.sums": windows.sums,
+    "cpu.bags.bags": index.bags,
+    "cpu.triangle.triangle": pointwise.triangle,
 }
 
 

@@ -7,6 +7,7 @@ with those of others.
 
 from __future__ import annotations
 
+from nbgrad.base.source import fill
 from nbgrad.kernels.cpu import index
 from nbgrad.kernels.cuda.own import Own
 from nbgrad.kernels.templates import SCALARS
@@ -71,3 +72,56 @@ def add_rows(code: str) -> Own:
     text = _ADD_ROWS.format(scalar=SCALARS[code], shards=SHARDS, last=SHARDS - 1)
     pointer = "*" + code
     return Own(text, ("i8", "*i8", pointer, pointer, "*i8", "*i8"), 4096)
+
+
+_BAGS = '''"""The {mode} of the rows in each bag{weighted}: a thread has a column of a bag."""
+import numpy as np
+F = {scalar}
+
+
+def @NAME@(items, meta, o, o_bag, o_size, o_top, w, at, first, scale):
+    n = meta[0]
+    padding = meta[1]
+    columns = max(n, 1)
+    whole = np.uint64(items * columns)
+    i = np.uint64(cuda.grid(1))
+    while i < whole:
+        bag = np.int64(i // np.uint64(columns))
+        j = np.int64(i) - bag * columns
+        size = 0
+        total = F(0)
+        top = np.int64(0)
+        for k in range(first[bag], first[bag + 1]):
+            row = at[k]
+            if row != padding:
+                if n > 0:
+                    v = w[row * n + j]
+                    {each}
+                size += 1
+            if j == 0:
+                o_bag[k] = bag
+        {end}
+        if j == 0:
+            o_size[bag] = size
+        if n > 0:
+            {written}
+        i += np.uint64(cuda.gridsize(1))
+'''
+
+
+def bags(code: str, mode: str, weighted: bool) -> Own:
+    """As the CPU's in `kernels/cpu/bags.py`, in the order of the indices."""
+    top = mode == "max"
+    each = ["if size == 0 or v > total:", ["total = v", "top = row"]] if top else ["total += v"]
+    text = fill(
+        _BAGS,
+        mode=mode,
+        weighted=", each times a number" * weighted,
+        scalar=SCALARS[code],
+        each=["total += v * scale[k]"] if weighted and not top else each,
+        end=["if size > 1:", ["total = total / F(size)"]] if mode == "mean" else [],
+        written=["o[i] = total", *["o_top[i] = top"] * top],
+    )
+    pointer = "*" + code
+    codes = "i8", "*i8", pointer, "*i8", "*i8", "*i8", pointer, "*i8", "*i8", pointer
+    return Own(text, codes, 256)

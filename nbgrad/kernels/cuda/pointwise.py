@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad.base.source import Lines
+from nbgrad.base.source import Lines, fill
 from nbgrad.kernels import templates
 from nbgrad.kernels.cuda.own import Own
 
@@ -91,3 +91,40 @@ def _rows(e: templates.Element, count: int) -> Lines:
             "i += np.uint64(cuda.gridsize(1))",
         ],
     ]
+
+
+_TRIANGLE = '''"""Copy what lies {where} a diagonal, and write 0 beside it: an element a thread."""
+import numpy as np
+
+
+def @NAME@(items, meta, o, x):
+    d = meta[0]
+    n = np.uint64(meta[1])
+    step = meta[2 + d * 3]
+    above = meta[3 + d * 3]
+    total = np.uint64(items) * n
+    i = np.uint64(cuda.grid(1))
+    while i < total:
+        rest = i // n
+        j = np.int64(i - rest * n)
+        line = np.int64(rest)
+        q = j
+        p = j * step
+        for e in range(d):
+            size = np.uint64(meta[2 + e])
+            left = rest // size
+            at = np.int64(rest - left * size)
+            rest = left
+            if e == 0:
+                line = at
+            q += at * meta[2 + d + e]
+            p += at * meta[2 + d * 2 + e]
+        o[q] = x[p] if j {kept} line + above else 0
+        i += np.uint64(cuda.gridsize(1))
+'''
+
+
+def triangle(code: str, upper: bool) -> Own:
+    """As the CPU's in `kernels/cpu/triangle.py`."""
+    text = fill(_TRIANGLE, where="from" if upper else "up to", kept=">=" if upper else "<")
+    return Own(text, ("i8", "*i8", f"*{code}", f"*{code}"), WORK)

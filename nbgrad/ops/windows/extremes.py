@@ -15,6 +15,7 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.prepared import Run, prepared
 from nbgrad.kernels.cpu import pooling as templates
+from nbgrad.kernels.cuda import windows as device
 from nbgrad.kernels.launch import FEW
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import Ints
@@ -61,6 +62,17 @@ def from_dense(sp: Spec, run: Run, outs: Sequence[Spec] = (), formats: Ints = ()
 # ---------------------------------------------------------------- at places of a plane
 
 
+class Geometry(NamedTuple):
+    """Of windows that are alike: how many there are, what they span, how far they are apart, how many rows and columns precede the input,
+    how far elements of a window are apart; for each dimension."""
+
+    outs: Ints
+    kernel: Ints
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+
+
 @cached(4096)
 def _moving(kind: str, sp: Spec, out: Spec, there: int, own: int) -> Callable[..., Tensor]:
     code = sp.dtype.code
@@ -83,9 +95,36 @@ def _dense(t: Tensor) -> Tensor:
     return t if sp.contiguous else copier(sp, sp.dense())(t)
 
 
+def _numbers(sizes: Sequence[int], g: Geometry) -> list[int]:
+    """As kernels read them."""
+    outs, kernel, stride, padding, dilation = g
+    return [
+        *(n for part in (sizes, outs, kernel, stride) for n in of_three(part)),
+        *of_three(padding, 0),
+        *of_three(dilation),
+    ]
+
+
+@cached(4096)
+def _gathering(sp: Spec, out: Spec, geometry: Geometry) -> Callable[..., Tensor]:
+    """What windows of this geometry have found, added up by each element: for a device, where many threads may not add to one place."""
+    backend, code = sp.backend, sp.dtype.code
+    sizes = tuple(out.shape)[out.ndim - len(geometry.outs) :]
+    address = backend.kernel(f"planes_gathered_{code}", *device.gathered(code)).address
+    launch, meta = backend.launch(4, "", out.numel), backend.constants(_numbers(sizes, geometry))
+
+    def run(t: Tensor, indices: Tensor) -> Tensor:
+        got = empty(out)
+        launch(address, out.numel, meta, got._buf, t._buf, indices._buf)
+        return got
+
+    return run
+
+
 class Moves(NamedTuple):
     """`pick(input, indices, dims=)` reads at places in the last dimensions; `add(grad, input, indices, size=)` is its adjoint; on
-    the input, where one is given, it does not depend, but as in PyTorch its node knows it."""
+    the input, where one is given, it does not depend, but as in PyTorch its node knows it. `windows` are those that have found the
+    indices, where they are alike."""
 
     pick: Callable[..., Tensor]
     add: Callable[..., Tensor]
@@ -113,15 +152,19 @@ def moves(pick_name: str, add_name: str) -> Moves:
     @differentiable(
         add_name,
         raw=True,
-        tangent=lambda grad_t, input, indices, size: (
-            None if grad_t is None else add(grad_t, input, indices, size=size),
+        tangent=lambda grad_t, input, indices, size, windows: (
+            None if grad_t is None else add(grad_t, input, indices, size=size, windows=windows),
         ),
-        batch=lambda has, *tensors, size: add(*_all_have(has, *tensors), size=size),
+        batch=lambda has, *tensors, size, windows: add(*_all_have(has, *tensors), size=size, windows=windows),
         grad=lambda g, indices, size: pick(g, indices, dims=len(size)),
         input=lambda input_spec: zeros(input_spec.dense()),
     )
-    def add(grad: Tensor, input: Tensor | None, indices: Tensor, *, size: Ints) -> Tensor:
+    def add(
+        grad: Tensor, input: Tensor | None, indices: Tensor, *, size: Ints, windows: Geometry | None = None
+    ) -> Tensor:
         sp = grad._spec
+        if windows is not None and not sp.backend.prompt:
+            return _gathering(sp.dense(), planes(sp, size), windows)(_dense(grad), _dense(indices))
         own = prod(tuple(sp.shape)[sp.ndim - len(size) :])
         return _moving("add", sp.dense(), planes(sp, size), prod(size), own)(_dense(grad), _dense(indices))
 
@@ -131,21 +174,9 @@ def moves(pick_name: str, add_name: str) -> Moves:
 # ---------------------------------------------------------------- windows that are alike
 
 
-class Geometry(NamedTuple):
-    """Of windows that are alike: how many there are, what they span, how far they are apart, how many rows and columns precede the input,
-    how far elements of a window are apart; for each dimension."""
-
-    outs: Ints
-    kernel: Ints
-    stride: Ints
-    padding: Ints
-    dilation: Ints
-
-
 def _alike(input: Spec, geometry: Geometry) -> Run:
-    outs, kernel, stride, padding, dilation = geometry
-    dims = len(outs)
-    sizes = tuple(input.shape)[input.ndim - dims :]
+    outs, kernel, stride, _, dilation = geometry
+    sizes = tuple(input.shape)[input.ndim - len(outs) :]
     values = planes(input, outs)
     places = values.like(dtype=dtypes.int64)
     code, kind, step = input.dtype.code, input.dtype.kind, stride[-1]
@@ -155,10 +186,9 @@ def _alike(input: Spec, geometry: Geometry) -> Run:
     source, params = templates.alike(code, kind, counted, known, together)
     name = f"max_pool_{code}{'_wide' * (counted == 'i8')}{f'_step{known}' * (known > 0)}_taps{together}"
     address = input.backend.kernel(name, source, params).address
-    numbers = [*of_three(sizes), *of_three(outs), *of_three(kernel), *of_three(stride), *of_three(padding, 0)]
     high, wide = of_three(outs)[1:]
     rows, *room = templates.blocks(high, wide, kernel[-1], known, dilation[-1])
-    numbers += [*of_three(dilation), rows, *room]
+    numbers = [*_numbers(sizes, geometry), rows, *room]
     items = values.numel // max(high * wide, 1) * -(-high // rows)
     return _of_rows(input, values, places, address, numbers, items, (4, 5))
 
@@ -193,7 +223,7 @@ def _max_pool(node_name: str) -> Callable[..., Any]:
 
     def rule(g: Any, y1: Tensor, input: Tensor, geometry: Geometry) -> Tensor:
         size = tuple(input.shape)[input.ndim - len(geometry.outs) :]
-        return at.add(g[0], input, y1, size=size)
+        return at.add(g[0], input, y1, size=size, windows=geometry)
 
     @prepared(
         node_name,

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.switches import determinism
 from nbgrad.base.tables import cached
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.kernels.cpu import grids as templates
+from nbgrad.kernels.cpu.index import AT_ONCE
 from nbgrad.memory.backend import cpu
 from nbgrad.memory.dtypes import dtype, rounded
 from nbgrad.memory.layout import Ints
@@ -36,26 +38,36 @@ from nbgrad.ops.windows.extremes import _dense, of_three
 MODES = ("linear", "nearest", "cubic")  # and paddings: zeros, border, reflection
 
 
+def _adding(*how: Any) -> Callable[..., Tensor]:
+    """As `_runner`: on a device, several places at once, unless their order is to be the same each time."""
+    sp = how[1]
+    if sp.backend.prompt:
+        return _runner("add", *how)
+    at_once = not determinism.level and sp.dtype.code in AT_ONCE
+    return _runner("add at once" if at_once else "add by channel", *how)
+
+
 @cached(1024)
-def _runner(adds: bool, mode: str, sp: Spec, grid: Spec, size: Ints, settings: Ints) -> Callable[..., Tensor]:
+def _runner(how: str, mode: str, sp: Spec, grid: Spec, size: Ints, settings: Ints) -> Callable[..., Tensor]:
     """`size` is that of what is read; `settings` are padding, corners, and orders of derivatives."""
     count, channels = tuple(sp.shape)[:2]
     places = tuple(grid.shape)[1:-1]
-    out = sp.like((count, channels, *(size if adds else places)))
+    out = sp.like((count, channels, *(places if how == "read" else size)))
     code = sp.dtype.code
-    source, params = templates.sample(adds, mode, len(size), code, sp.dtype.kind)
-    name = f"grid_{'add' if adds else 'sample'}_{mode}{len(size)}d_{code}"
+    source, params = templates.sample(how, mode, len(size), code, sp.dtype.kind)
+    name = f"grid_{'sample' if how == 'read' else how.replace(' ', '_')}_{mode}{len(size)}d_{code}"
     address = sp.backend.kernel(name, source, params).address
     points = prod(places)
     together = templates.FEW if sp.backend is cpu else 1
     blocks = -(-points // together)
-    items = (count if adds else count * blocks) if out.numel else 0
+    each = {"add": 1, "add by channel": channels}.get(how, blocks)
+    items, make = count * each if out.numel else 0, zeros if how == "add at once" else empty
     launch = sp.backend.launch(4, "", max(out.numel, sp.numel) if items > 1 else items)
     orders = (*settings[2:], 0, 0, 0)[:3]
     meta = sp.backend.constants([channels, points, *of_three(size), *settings[:2], *orders, together, blocks])
 
     def run(t: Tensor, at: Tensor) -> Tensor:
-        got = empty(out)
+        got = make(out)
         launch(address, items, meta, got._buf, t._buf, at._buf)
         return got
 
@@ -114,7 +126,7 @@ def _sampler(dims: int) -> Callable[..., Any]:
         input: Tensor, grid: Tensor, *, mode: str, padding: int, corners: bool, orders: Ints
     ) -> Tensor:
         sp, size = input._spec.dense(), tuple(input.shape)[-dims:]
-        run = _runner(False, mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
+        run = _runner("read", mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
         return run(_dense(input), _dense(grid))
 
     @differentiable(
@@ -137,7 +149,7 @@ def _sampler(dims: int) -> Callable[..., Any]:
         grad: Tensor, grid: Tensor, *, size: Ints, mode: str, padding: int, corners: bool, orders: Ints
     ) -> Tensor:
         sp = grad._spec.dense()
-        run = _runner(True, mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
+        run = _adding(mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
         return run(_dense(grad), _dense(grid))
 
     return sample
