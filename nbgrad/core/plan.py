@@ -21,6 +21,8 @@ from nbgrad.memory.dtypes import DIM, NUMBER, ZERODIM, dtype
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec, spec
 
+_CROSSING = 8  # elements both ways from which on a tile pays
+
 
 class Plan:
     """One elementwise call, but for the addresses: which kernel, over how many elements, giving what."""
@@ -161,7 +163,10 @@ class Kernel:
             return Kernel(made.address, serves.launch(len(outs) + len(specs), numbers, about, True), numel)
         n = sizes[-1] if sizes else 1
         rows = numel // n if n else 0
-        meta = serves.constants(_meta(sizes, strides, given, len(outs)))
+        geometry = _meta(sizes, strides, given, len(outs))
+        if title == "copy" and not serves.prompt:
+            geometry.append(_crossing(sizes, *strides))
+        meta = serves.constants(geometry)
         launch = serves.launch(len(outs) + len(specs) + 1, numbers, about, True)
         return Kernel(made.address, _with_meta(launch, meta), rows)
 
@@ -220,6 +225,16 @@ def _meta(sizes: Any, strides: Any, given: Any, outs: int) -> list[int]:
         flat += st[:d][::-1]
     flat += [st[-1] if st else 0 for st in every]
     return flat
+
+
+def _crossing(sizes: Ints, to: Ints, source: Ints) -> int:
+    """Which dimension, counted as in a rows kernel's geometry from 1 on, is the one along which neighbours lie in one operand, as they lie
+    in the other along the innermost; 0 if there is none, or too little of either."""
+    for e, size in enumerate(sizes[-2::-1]):
+        steps = {(to[-1], source[-2 - e]), (source[-1], to[-2 - e])}
+        if (1, 1) in steps and to[-1] != source[-1] and min(size, sizes[-1]) >= _CROSSING:
+            return e + 1
+    return 0
 
 
 def _with_meta(launch: Any, meta: Any) -> Any:

@@ -52,10 +52,10 @@ def _runner(how: str, mode: str, sp: Spec, grid: Spec, size: Ints, settings: Int
     """`size` is that of what is read; `settings` are padding, corners, and orders of derivatives."""
     count, channels = tuple(sp.shape)[:2]
     places = tuple(grid.shape)[1:-1]
-    out = sp.like((count, channels, *(places if how == "read" else size)))
+    out = sp.like((count, channels, *(places if how.startswith("read") else size)))
     code = sp.dtype.code
     source, params = templates.sample(how, mode, len(size), code, sp.dtype.kind)
-    name = f"grid_{'sample' if how == 'read' else how.replace(' ', '_')}_{mode}{len(size)}d_{code}"
+    name = f"grid_{how.replace('read', 'sample').replace(' ', '_')}_{mode}{len(size)}d_{code}"
     address = sp.backend.kernel(name, source, params).address
     points = prod(places)
     together = templates.FEW if sp.backend is cpu else 1
@@ -126,7 +126,14 @@ def _sampler(dims: int) -> Callable[..., Any]:
         input: Tensor, grid: Tensor, *, mode: str, padding: int, corners: bool, orders: Ints
     ) -> Tensor:
         sp, size = input._spec.dense(), tuple(input.shape)[-dims:]
-        run = _runner("read", mode, sp, grid._spec.dense(), size, (padding, corners, *orders))
+        run = _runner(
+            "read" if sp.backend.prompt else "read at once",
+            mode,
+            sp,
+            grid._spec.dense(),
+            size,
+            (padding, corners, *orders),
+        )
         return run(_dense(input), _dense(grid))
 
     @differentiable(
