@@ -164,7 +164,7 @@ class Kernel:
         n = sizes[-1] if sizes else 1
         rows = numel // n if n else 0
         geometry = _meta(sizes, strides, given, len(outs))
-        if title == "copy" and not serves.prompt:
+        if title == "copy":
             geometry.append(_crossing(sizes, *strides))
         meta = serves.constants(geometry)
         launch = serves.launch(len(outs) + len(specs) + 1, numbers, about, True)

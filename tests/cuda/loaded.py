@@ -2,8 +2,8 @@
 
 `python -m tests.cuda.loaded FILE [--whole]` writes them, in a process of its own that plays a device, forward and backward: a device
 asks for other texts than the CPU. Kernels wait in a deferred device's queues, and one is compiled only if a case reads what follows from
-it. `--whole`, by hand, takes every case in every dtype, shape and layout. `NBGRAD_CUDA_EMULATE=deferred python -m tests.cuda.loaded --spread`
-prints what runs as the CPU's text: by one thread (a loop) or an item a thread, and how many elements an item has at most.
+it. `--whole`, by hand, takes every case in every dtype, shape and layout. `NBGRAD_CUDA_EMULATE=deferred python -m tests.cuda.loaded
+--spread` prints what runs as the CPU's text: by one thread (a loop) or an item a thread, and how many elements an item has at most.
 """
 
 import os

@@ -200,11 +200,11 @@ def _place(c: str, size: str, number: int, dims: int, mode: str, code: str, kind
 
 @cached(64)
 def sample(how: str, mode: str, dims: int, code: str, kind: str) -> tuple[str, tuple[str, ...]]:
-    """Source and parameter codes. An item is some places where is "read", or all those of an example where is "add"ed; of "read at once" and
-    "add at once" it is one place, the latter in memory that has been cleared, and of "add by channel" those of an example for a channel. `meta`: numbers of
-    channels and of places, sizes of what is read, padding (0 zeros, 1 border, 2 reflection), whether -1 and 1 are the middles of the
-    outermost elements or their edges, the orders of derivatives, that of the columns first (three), how many places, at most `FEW`, are
-    worked together, and how many blocks of so many an example has."""
+    """Source and parameter codes. An item is some places where is "read", or all those of an example where is "add"ed; of "read at once"
+    and "add at once" it is one place, the latter in memory that has been cleared, and of "add by channel" those of an example for a
+    channel. `meta`: numbers of channels and of places, sizes of what is read, padding (0 zeros, 1 border, 2 reflection), whether -1 and 1
+    are the middles of the outermost elements or their edges, the orders of derivatives, that of the columns first (three), how many
+    places, at most `FEW`, are worked together, and how many blocks of so many an example has."""
     axes = (("x", "w"), ("y", "h"), ("z", "d"))[:dims]
     places = [line for k, (c, size) in enumerate(axes) for line in _place(c, size, k, dims, mode, code, kind)]
     adds, at_once, by_channel = how.startswith("add"), how == "add at once", how == "add by channel"

@@ -9,6 +9,9 @@ from __future__ import annotations
 from nbgrad.kernels.family import family
 from nbgrad.kernels.templates import SCALARS, computed, halves, read, write
 
+_SMALL, _LARGE = 64, 128
+_MANY = 128  # tiles, about as many as large devices have processors
+
 _PRODUCT = '''"""Products of rows of x and columns of y, over the elements of the results, counted through all matrices of the batch."""
 {imports}
 A = {scalar}
@@ -33,9 +36,16 @@ def @NAME@(start, stop, meta, o, x, y):
 '''
 
 
+def side(code: str, rows: int, columns: int, count: int) -> int:
+    """Of the tiles for so many products: large ones, if registers have room for them and there are tiles enough for a device."""
+    many = (rows // _LARGE) * (columns // _LARGE) * count
+    return _LARGE if computed(code) == "f4" and many >= _MANY else _SMALL
+
+
 @family
-def product(code: str) -> tuple[str, tuple[str, ...]]:
-    """`meta` holds rows, columns and depth, and of x and y the steps from matrix to matrix, row to row and column to column."""
+def product(code: str, side: int) -> tuple[str, tuple[str, ...]]:
+    """`meta` holds rows, columns and depth, and of x and y the steps from matrix to matrix, row to row and column to column. A tile that
+    a block has is of so many rows and columns."""
     kind = computed(code)
     source = _PRODUCT.format(
         imports=halves((code,)) or "import numpy as np\n",

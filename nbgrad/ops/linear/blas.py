@@ -81,10 +81,14 @@ def _of_elements(a: Spec, b: Spec, out: Spec) -> Run:
     x = a.like((1, *a.shape), (0, *a.strides)) if a.ndim == 1 else a
     y = b.like((*b.shape, 1), (*b.strides, 0)) if b.ndim == 1 else b
     steps = [(0, *sp.strides)[-3:] for sp in (x, y)]
-    source, signature = elements.product(out.dtype.code)
-    address = out.backend.kernel(f"product_{out.dtype.code}", source, signature).address
-    launch = out.backend.launch(4, "", out.numel)
-    meta = out.backend.constants([x.shape[-2], y.shape[-1], x.shape[-1], *steps[0], *steps[1]])
+    rows, columns, code = x.shape[-2], y.shape[-1], out.dtype.code
+    count = out.numel // (rows * columns)
+    side = elements.side(code, rows, columns, count)
+    source, signature = elements.product(code, side)
+    address = out.backend.kernel(f"product_{code}_{side}", source, signature).address
+    tiles = count * -(-rows // side) * -(-columns // side)
+    launch = out.backend.launch(4, "", tiles * side * side)
+    meta = out.backend.constants([rows, columns, x.shape[-1], *steps[0], *steps[1]])
 
     def run(x: Tensor, y: Tensor) -> Tensor:
         made = empty(out)

@@ -22,7 +22,7 @@ from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.views.copy import contiguous, to_dtype
 from nbgrad.ops.views.order import movedim
 from nbgrad.ops.views.shape import expand, reshape, unsqueeze
-from nbgrad.ops.windows import correlation
+from nbgrad.ops.windows import correlation, patches
 from nbgrad.ops.windows.correlation import Geometry
 from nbgrad.ops.windows.refusals import Settings, by_library
 
@@ -30,8 +30,9 @@ from nbgrad.ops.windows.refusals import Settings, by_library
 
 
 @cached(4096)
-def _planned(which: Callable[..., Any], *specs: Any) -> Any:
-    return which(*specs)
+def _planned(which: str, *specs: Any) -> Any:
+    """One of the three sums, of these operands first, as where they lie computes it."""
+    return getattr(correlation if specs[0].backend.prompt else patches, which)(*specs)
 
 
 def _sizes(t: Tensor) -> Ints:
@@ -103,7 +104,7 @@ def _narrow(wide: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> 
     made = x.like((x.shape[0], w.shape[0], *size))
     made = _with_channels_last(made) if _either_lies_so(x, w) else made
     out = empty(made)
-    _planned(correlation.narrow, x, w, None, made, geometry)(wide, weight, None, out)
+    _planned("narrow", x, w, None, made, geometry)(wide, weight, None, out)
     return out
 
 
@@ -124,7 +125,7 @@ def _wide(narrow: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> 
     made = y.like((y.shape[0], w.shape[1] * geometry.groups, *size))
     made = _with_channels_last(made) if _either_lies_so(y, w) else made
     out = empty(made)
-    _planned(correlation.wide, y, w, None, made, geometry)(narrow, weight, None, out)
+    _planned("wide", y, w, None, made, geometry)(narrow, weight, None, out)
     return out
 
 
@@ -143,7 +144,7 @@ def _wide(narrow: Tensor, weight: Tensor, *, size: Ints, geometry: Geometry) -> 
 def _weights(narrow: Tensor, wide: Tensor, *, size: Ints, geometry: Geometry) -> Tensor:
     y, x = narrow._spec, wide._spec
     made = y.like((y.shape[1], x.shape[1] // geometry.groups, *size))
-    got: Tensor = _planned(correlation.weights, y, x, made, geometry)(narrow, wide)
+    got: Tensor = _planned("weights", y, x, made, geometry)(narrow, wide)
     return got
 
 
@@ -288,7 +289,7 @@ def convolution(
         return lambda *_: (empty(made),)
     cast = bias is not None and bias.dtype is not made.dtype
     read = bias.dense().like(dtype=made.dtype) if bias is not None and cast else bias
-    run = (correlation.wide if transposed else correlation.narrow)(input, weight, read, made, geometry)
+    run = _planned("wide" if transposed else "narrow", input, weight, read, made, geometry)
 
     def convolve(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor]:
         out = empty(made)
