@@ -61,8 +61,8 @@ def _size(launch: Launch | None) -> int:
 
 
 def test_each_barrier_is_missed(table: Table) -> None:
-    """Of one text of every shape that a family's have; not of those that join truth values, of which many hide one that is wrong, and not of
-    copies, which are small here (`test_turned.py`)."""
+    """Of one text of every shape that a family's have; not of those that join truth values, of which many hide one that is wrong, and not
+    of copies, which are small here (`test_turned.py`)."""
     shapes: dict[tuple[str, int, int], Text] = {}
     for text, launch in table.items():
         apart = text.name.startswith(("any", "all", "copy"))

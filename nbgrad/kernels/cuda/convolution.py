@@ -14,7 +14,8 @@ from nbgrad.kernels.cuda.own import Own, for_device
 from nbgrad.kernels.family import Text
 from nbgrad.kernels.templates import SCALARS, computed, halves, read, write
 
-ENTRY = 5  # numbers of the table for a channel and tap: where it lies from the window's first element, its place by three lines, its weight
+# Numbers of the table for a channel and tap: where it lies from the window's first element, its place by three lines, its weight.
+ENTRY = 5
 SIDE = 64
 TILE = SIDE**2  # elements of one
 HEAD = 32  # of `meta`, before the table
