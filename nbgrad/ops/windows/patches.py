@@ -114,7 +114,7 @@ def _sums(
     sizes: Ints,
     g: Geometry,
 ) -> Run:
-    """Of a part of what is `made`, every `step`-th element from `begin` on; `channels` of what is read are summed over, `at` their places."""
+    """Of a part of what is `made`: every `step`-th element from `begin` on. `channels` of what is read are summed over, at places `at`."""
     backend, code, rows = made.backend, made.dtype.code, made.shape[1] // g.groups
     tiled = _tiled(rows, made.shape[0] * prod(sizes))
     source, params = kernels.sums(code, tiled)
