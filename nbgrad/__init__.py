@@ -209,7 +209,6 @@ if _typing.TYPE_CHECKING:
     from nbgrad import types as types
     from nbgrad import version as version
     from nbgrad.accelerator import get_device_module as get_device_module
-    from nbgrad.adjoint import differentiable as differentiable
     from nbgrad.amp.autocast_mode import autocast as autocast
     from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
     from nbgrad.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
@@ -228,6 +227,7 @@ if _typing.TYPE_CHECKING:
     from nbgrad.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
     from nbgrad.amp.grad_scaler import GradScaler as GradScaler
     from nbgrad.as_torch import install as install
+    from nbgrad.autograd._plain import differentiable as differentiable
     from nbgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
     from nbgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
     from nbgrad.compiler import compile as compile
@@ -312,7 +312,7 @@ _later = {
     "compiler": "nbgrad.compiler",
     "cpu": "nbgrad.cpu",
     "cuda": "nbgrad.cuda",
-    "differentiable": "nbgrad.adjoint",
+    "differentiable": "nbgrad.autograd._plain",
     "distributed": "nbgrad.distributed",
     "distributions": "nbgrad.distributions",
     "futures": "nbgrad.futures",

@@ -41,7 +41,6 @@ from nbgrad import types as types
 from nbgrad import utils as utils
 from nbgrad import version as version
 from nbgrad.accelerator import get_device_module as get_device_module
-from nbgrad.adjoint.api import differentiable as differentiable
 from nbgrad.amp.autocast_mode import autocast as autocast
 from nbgrad.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
 from nbgrad.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
@@ -60,6 +59,7 @@ from nbgrad.amp.autocast_mode import set_autocast_enabled as set_autocast_enable
 from nbgrad.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from nbgrad.amp.grad_scaler import GradScaler as GradScaler
 from nbgrad.as_torch import install as install
+from nbgrad.autograd._plain import differentiable as differentiable
 from nbgrad.autograd._vmap import vmap as vmap
 from nbgrad.autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from nbgrad.autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled

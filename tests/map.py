@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "nbgrad"
 
 # From below. A story imports only from those before it; `ops` is one for each family.
 STORIES = [
-    *("base", "names", "expr", "tape", "kernels", "adjoint", "memory", "core", "history", "dispatch"),
+    *("base", "names", "expr", "tape", "kernels", "adjoints", "memory", "core", "history", "dispatch"),
     *(
         "ops.views",
         "ops.pointwise",

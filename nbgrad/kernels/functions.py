@@ -1,6 +1,6 @@
 """Functions of numbers and arrays whose text was generated: compiled by Numba for the arguments that they meet.
 
-Promises `adjoint/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows) and
+Promises `adjoints/` a function that its text decides: `np`, `math`, `u` (an index that is not negative), `reserve` (storage that grows) and
 the helpers given stand for themselves in it.
 """
 

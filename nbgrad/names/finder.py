@@ -17,7 +17,7 @@ _PACKAGE: Final = __name__.partition(".")[0]
 _INSIDE: Final = frozenset(
     [
         "_aten",
-        "adjoint",
+        "adjoints",
         "base",
         "core",
         "dispatch",

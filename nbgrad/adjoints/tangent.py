@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nbgrad.adjoint import ops
-from nbgrad.adjoint.analyse import Activity, hoist_loads
-from nbgrad.adjoint.ir import (
+from nbgrad.adjoints import ops
+from nbgrad.adjoints.analyse import Activity, hoist_loads
+from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
     Add,
@@ -33,7 +33,7 @@ from nbgrad.adjoint.ir import (
     loads,
     names,
 )
-from nbgrad.adjoint.text import Lines, Writer, branch, copies, dtype_text, function_text
+from nbgrad.adjoints.text import Lines, Writer, branch, copies, dtype_text, function_text
 
 
 class Sweep:

@@ -4,7 +4,7 @@
 are and `expr/` their derivatives; `tangent`, `analyse` and `reverse` write the derivatives, `text` spells them, `api` is what users see.
 """
 
-from nbgrad.adjoint.api import Differentiable, differentiable
-from nbgrad.adjoint.ir import Refused
+from nbgrad.adjoints.api import Differentiable
+from nbgrad.adjoints.ir import Refused
 
-__all__ = ["Differentiable", "Refused", "differentiable"]
+__all__ = ["Differentiable", "Refused"]

@@ -1,7 +1,7 @@
 """Random programs of the subset, and what is asked of each: that the adjoint is the tangent to rounding and both are differences, to second
 order, as plain Python and compiled.
 
-`python -m tests.adjoint.random_programs --first 0 --count 2000` runs many by hand.
+`python -m tests.adjoints.random_programs --first 0 --count 2000` runs many by hand.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoint import Differentiable, Refused
-from nbgrad.adjoint.analyse import POLICIES
+from nbgrad.adjoints import Differentiable, Refused
+from nbgrad.adjoints.analyse import POLICIES
 
 HELPERS = """
 def h_product(u, v):

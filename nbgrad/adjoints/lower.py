@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoint import calls, exits, ops
-from nbgrad.adjoint.build import Builder, Elementwise, Items, Object, Value, is_array, is_scalar
-from nbgrad.adjoint.ir import (
+from nbgrad.adjoints import calls, exits, ops
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array, is_scalar
+from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ONE,
     ZERO,

@@ -1,4 +1,4 @@
-"""Ten functions whose adjoint is kept in `golden.txt`: `python -m tests.adjoint.golden` writes it anew, to be read."""
+"""Ten functions whose adjoint is kept in `golden.txt`: `python -m tests.adjoints.golden` writes it anew, to be read."""
 
 import math
 from pathlib import Path

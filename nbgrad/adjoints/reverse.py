@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nbgrad.adjoint.analyse import Plan, contributions
-from nbgrad.adjoint.ir import (
+from nbgrad.adjoints.analyse import Plan, contributions
+from nbgrad.adjoints.ir import (
     Add,
     Block,
     Branch,
@@ -32,8 +32,8 @@ from nbgrad.adjoint.ir import (
     whole,
     writes,
 )
-from nbgrad.adjoint.tangent import Sweep, added, counted, place_of, result
-from nbgrad.adjoint.text import Lines, branch, dtype_text, function_text
+from nbgrad.adjoints.tangent import Sweep, added, counted, place_of, result
+from nbgrad.adjoints.text import Lines, branch, dtype_text, function_text
 
 
 class Adjoint(Sweep):

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoint import library, ops
-from nbgrad.adjoint.build import Builder, Elementwise, Items, Object, Value, is_array
-from nbgrad.adjoint.ir import (
+from nbgrad.adjoints import library, ops
+from nbgrad.adjoints.build import Builder, Elementwise, Items, Object, Value, is_array
+from nbgrad.adjoints.ir import (
     FLOAT_ONE,
     FLOAT_ZERO,
     ONE,

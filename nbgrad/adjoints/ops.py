@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from nbgrad.adjoint.ir import (
+from nbgrad.adjoints.ir import (
     FLOAT_ONE,
     FLOAT_ZERO,
     ZERO,
@@ -165,7 +165,7 @@ def derivatives(e: Apply, y: Expr, g: Expr) -> list[Expr | None]:
     ]
 
 
-_found: Table[tuple[str, tuple[str, ...]], list[node.Expr | None]] = Table("adjoint.ops.partials", 1024)
+_found: Table[tuple[str, tuple[str, ...]], list[node.Expr | None]] = Table("adjoints.ops.partials", 1024)
 
 
 def _partials(op: str, values: tuple[float | None, ...]) -> list[node.Expr | None]:

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.adjoint.random_programs import Case, late
+from tests.adjoints.random_programs import Case, late
 
 FEW = 40
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nbgrad.adjoint.ir import Apply, At, Const, Expr, Extent, Load, Name, Program, Span, View, names
-from nbgrad.adjoint.ops import ARITHMETIC, COMPARISONS, FUNCTIONS, LEVELS, is_natural
+from nbgrad.adjoints.ir import Apply, At, Const, Expr, Extent, Load, Name, Program, Span, View, names
+from nbgrad.adjoints.ops import ARITHMETIC, COMPARISONS, FUNCTIONS, LEVELS, is_natural
 
 Lines = list[Any]  # of texts, and of lists of them: the block that the line before opens
 
@@ -55,7 +55,7 @@ class Writer:
     def function(self, op: str) -> str:
         if op in FUNCTIONS:
             return FUNCTIONS[op]
-        from nbgrad.adjoint.special import function
+        from nbgrad.adjoints.special import function
 
         self.program.constants[op] = function(op)
         return op

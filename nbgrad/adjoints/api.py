@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from nbgrad.adjoint.analyse import POLICIES
-from nbgrad.adjoint.ir import Expr, Program, Refused, statements, writes
-from nbgrad.adjoint.lower import ArrayOf, Kind, Known, Scalar, TupleOf, lower
-from nbgrad.adjoint.ops import kind
-from nbgrad.adjoint.reverse import Adjoint
-from nbgrad.adjoint.tangent import Tangent, primal
+from nbgrad.adjoints.analyse import POLICIES
+from nbgrad.adjoints.ir import Expr, Program, Refused, statements, writes
+from nbgrad.adjoints.lower import ArrayOf, Kind, Known, Scalar, TupleOf, lower
+from nbgrad.adjoints.ops import kind
+from nbgrad.adjoints.reverse import Adjoint
+from nbgrad.adjoints.tangent import Tangent, primal
 from nbgrad.base.tables import Table
 from nbgrad.expr.making import LOCK
 from nbgrad.kernels import functions
@@ -85,7 +85,7 @@ class Differentiable:
         self.signature = inspect.signature(self.function)
         self.names = list(self.signature.parameters)
         self.wrt = None if wrt is None else self._known_names(wrt)
-        self._made: Table[Any, Any] = Table(f"adjoint.api.{self.function.__name__}", _KINDS)
+        self._made: Table[Any, Any] = Table(f"adjoints.api.{self.function.__name__}", _KINDS)
         functools.update_wrapper(self, self.function)
 
     def __repr__(self) -> str:
@@ -127,7 +127,8 @@ class Differentiable:
             return floats
         found = []
         for name in wrt:
-            mine = [p for p in flat_names(name, kinds[self.names.index(name)]) if p in floats]
+            flat = [name] if name in program.params else flat_names(name, kinds[self.names.index(name)])
+            mine = [p for p in flat if p in floats]
             if not mine:
                 raise TypeError(
                     f"{self.function.__name__}(): {name} is no float, so there is no gradient of it"
@@ -398,7 +399,7 @@ class Differentiable:
 def derived(made: Made, of: Differentiable) -> Differentiable:
     """What was made of a function as such a function again."""
     if made.again is None:
-        made.again = Differentiable(made.plain, of.policy, wraparound=of.wraparound)
+        made.again = type(of)(made.plain, of.policy, wraparound=of.wraparound)
     return made.again
 
 
@@ -476,30 +477,4 @@ def _listed(x: Any) -> list[Any]:
     return list(x) if isinstance(x, tuple) else [] if x is None else [x]
 
 
-def differentiable(
-    function: Callable[..., Any] | None = None,
-    *,
-    policy: str = "auto",
-    wrt: Sequence[str] | None = None,
-    wraparound: bool = True,
-) -> Any:
-    """A plain function, or one of Numba's, with its derivatives: `grad`, `value_and_grad`, `vjp`, `jvp`, `hvp`, `jacobian`, `hessian`, and
-    `adjoint` and `tangent`, which are such functions again.
-
-    >>> import numpy as np, nbgrad
-    >>> @nbgrad.differentiable
-    ... def above(x, a):
-    ...     s = 0.0
-    ...     for v in x:
-    ...         if v > a:
-    ...             s += (v - a) ** 2
-    ...     return s
-    >>> above.value_and_grad(np.array([1.0, 2.0, 4.0]), 1.5)
-    (6.5, (array([0., 1., 5.]), -6.0))
-    """
-    if function is None:
-        return functools.partial(differentiable, policy=policy, wrt=wrt, wraparound=wraparound)
-    return Differentiable(function, policy, wrt, wraparound)
-
-
-__all__ = ["Differentiable", "Refused", "differentiable"]
+__all__ = ["Differentiable", "Refused"]

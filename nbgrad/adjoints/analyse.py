@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nbgrad.adjoint import ops
-from nbgrad.adjoint.ir import (
+from nbgrad.adjoints import ops
+from nbgrad.adjoints.ir import (
     FLOAT_ZERO,
     ZERO,
     Add,
@@ -409,7 +409,7 @@ class Plan:
 
     def as_loops(self, s: Product) -> Block:
         """A product whose operands are written over later: loops, whose loads are saved one by one."""
-        from nbgrad.adjoint.build import Builder
+        from nbgrad.adjoints.build import Builder
 
         b = Builder(self.p)
         made: Block = []

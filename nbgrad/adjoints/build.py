@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
-from nbgrad.adjoint import ops
-from nbgrad.adjoint.ir import (
+from nbgrad.adjoints import ops
+from nbgrad.adjoints.ir import (
     ONE,
     ZERO,
     Add,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from nbgrad import differentiable
-from tests.adjoint.golden import CASES, GOLDEN, texts
+from tests.adjoints.golden import CASES, GOLDEN, texts
 
 
 def test_texts() -> None:
-    """`python -m tests.adjoint.golden` writes the file anew."""
+    """`python -m tests.adjoints.golden` writes the file anew."""
     assert texts() == GOLDEN.read_text()
 
 
