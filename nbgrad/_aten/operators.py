@@ -19,7 +19,6 @@ from nbgrad._ops import Argument, FunctionSchema, OpOverload, OpOverloadPacket, 
 from nbgrad.base.tables import cached
 from nbgrad.core.tensor import Tensor
 from nbgrad.names.absent import is_absent
-from nbgrad.overrides import handle_torch_function, has_torch_function
 
 # Where a function may stand, and what its name begins with below.
 _PLACES = (("", ""), ("Tensor", ""), ("nn.functional", ""), *((p, f"{p}_") for p in ("special", "linalg")))
@@ -43,12 +42,6 @@ def function_of(name: str) -> Callable[..., Any] | None:
 
 class AtenOverload(OpOverload):
     """One of PyTorch's operators, with one schema."""
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        inside = [v for g in (*args, *kwargs.values()) for v in (g if isinstance(g, (list, tuple)) else (g,))]
-        if has_torch_function(inside):
-            return handle_torch_function(self, inside, *args, **kwargs)
-        return self.compute(self._schema.bound(args, kwargs))
 
     def compute(self, values: Mapping[str, Any]) -> Any:
         """By the function, which gets what differs from the defaults."""

@@ -15,6 +15,7 @@ import warnings
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from os.path import splitext
 from threading import RLock
 from types import CodeType, FunctionType
@@ -27,7 +28,7 @@ from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
 from nbgrad.memory.layout import Size
-from nbgrad.tape.modes import state
+from nbgrad.tape.modes import shared, state
 
 Args = tuple[Any, ...]
 ALL, MODES_ONLY, NOBODY = 2, 1, 0  # who is asked: classes and modes, modes, nobody
@@ -45,6 +46,7 @@ class _Armed:
 
     overriding = False
     on = False
+    below: Callable[..., Any] | None = None  # what asks who takes operators over, once anybody may
     namespaces: Callable[[], list[tuple[str, Mapping[str, Any]]]] = staticmethod(lambda: [])
 
 
@@ -71,8 +73,8 @@ disabled: Any = _Disabled()
 
 
 def dispatch_disabled(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """`__torch_dispatch__` of every class: calls are not handed to it."""
-    raise NotImplementedError("nbgrad hands no calls to __torch_dispatch__; override __torch_function__")
+    """`__torch_dispatch__` of classes that take no operators over: the operator is called."""
+    return func(*args, **(kwargs or {}))
 
 
 class switched:
@@ -135,16 +137,28 @@ def seen(args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     return asked_of(_inside((*args, *kwargs.values()) if kwargs else args))
 
 
+def takes(kind: type) -> bool:
+    """Whether a class takes operators over, by its `__torch_dispatch__`."""
+    return getattr(kind, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled
+
+
 def note_instance(kind: type) -> None:
     """Who makes an instance of a subclass says so."""
-    if getattr(kind, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
-        raise NotImplementedError(
-            f"nbgrad has no __torch_dispatch__, which {kind.__name__} defines: there is no dispatcher below the functions; override "
-            "them by __torch_function__"
-        )
-    if not armed.overriding and overrides(kind):
+    below = takes(kind)
+    if below:
+        take_below()
+        if getattr(kind.__torch_function__, "__func__", None) is _torch_function:  # type: ignore[attr-defined]
+            kind.__torch_function__ = disabled  # type: ignore[attr-defined]  # who answers below is not asked above
+    if not armed.overriding and (below or overrides(kind)):
         armed.overriding = True
         arm()
+
+
+def take_below() -> None:
+    """From here on operators may be taken over: backwards ask, too."""
+    if armed.below is None:
+        import_module(f"{__name__.partition('.')[0]}._aten.calls").arm()
+        shared.count(1)
 
 
 def note_arguments(args: Args, kwargs: Mapping[str, Any]) -> None:
@@ -303,7 +317,7 @@ ALIASES = {
     **{"__str__": "__repr__", "to_sparse_coo": "to_sparse"},
 }
 # Of these a TypeError, whosever it is, says that Python may ask the other operand.
-_OPERATORS = {
+OPERATORS = {
     f"Tensor.__{way}{name}__"
     for name in (
         *("add", "sub", "mul", "matmul", "truediv", "div", "floordiv", "mod", "pow", "lshift", "rshift"),
@@ -399,26 +413,31 @@ class Entry:
                 self._public = by_path[self.path].function
         return self._public
 
+    def own(self, args: Args, kwargs: dict[str, Any]) -> Any:
+        """What the function itself makes of a call, which nobody overrides; what is below it somebody may take over."""
+        below = armed.below
+        return self.twin(*args, **kwargs) if below is None else below(self, args, kwargs)
+
     def answer(self, args: Args, kwargs: dict[str, Any]) -> Any:
         """What a call comes to once its arguments are not all plain, or a mode is on."""
         who = state.asked
         if who == NOBODY:
-            return self.twin(*args, **kwargs)
+            return self.own(args, kwargs)
         if self.path in _FORWARDED:
             return _FORWARDED[self.path](*args, **kwargs)
         if state.skip:
             state.skip = False
             with switched(NOBODY if self.handed is None else who):
-                return self.twin(*args, **kwargs)
+                return self.own(args, kwargs)
         asked = seen(args, kwargs) if who == ALL else []
         if not state.functions and (not asked or self.path in _DATA):
             if not asked:
-                return self.twin(*args, **kwargs)
+                return self.own(args, kwargs)
             with switched(NOBODY):
-                return self.twin(*args, **kwargs)
+                return self.own(args, kwargs)
         if self.path in _DATA:
             asked = []
-        if self.path not in _OPERATORS:
+        if self.path not in OPERATORS:
             return self._asked(asked, args, kwargs)
         try:
             return self._asked(asked, args, kwargs)
@@ -438,14 +457,14 @@ class Entry:
     def _answer_of_python(self, handed: _Handed, args: Args, kwargs: dict[str, Any]) -> Any:
         bound = handed.bound(args, kwargs)
         if bound is None:
-            return self.twin(*args, **kwargs)
+            return self.own(args, kwargs)
         args, kwargs = bound
         if self.path == "autograd.grad":
             args = tuple([tuple(a) if isinstance(a, (tuple, list)) else (a,) for a in args])
             kwargs["allow_unused"] = bool(kwargs["allow_unused"] or kwargs["materialize_grads"])
         asked = python_asked(handed.relevant(args, kwargs))
         if not state.functions and not any([overrides(type(one)) for one in asked]):
-            return self.twin(*args, **kwargs)
+            return self.own(args, kwargs)
         func = self.public()
         if kwargs.get("return_indices") is True and f"{self.path}_with_indices" in by_path:
             func = by_path[f"{self.path}_with_indices"].function

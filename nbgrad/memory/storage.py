@@ -138,6 +138,14 @@ class Batched:
         return self.inner._buf.__array_interface__
 
 
+class Nothing:
+    """What stands in memory's place in a tensor that has none, for which its class answers: kernels refuse it."""
+
+    __slots__ = ()
+    base = ()
+    nbytes = 0
+
+
 class Storage:
     """The owner of a block of memory, and the count of writes to it that views and `detach()` share. It is `lent` where NumPy or another
     library has seen the memory, which then must stay where it is."""

@@ -41,7 +41,7 @@ class Parameter(Tensor, metaclass=_ParameterType):
     __torch_function__ = overrides.disabled
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
-        if data is not None and overrides.overrides(type(data)):
+        if data is not None and (overrides.overrides(type(data)) or overrides.takes(type(data))):
             return _marked(data, requires_grad)
         t: Any = as_subclass(empty(0) if data is None else data.detach(), cls)
         if not isinstance(requires_grad, bool):

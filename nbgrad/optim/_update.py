@@ -243,12 +243,13 @@ def _fits(row: Row) -> bool:
     p, grad, step, *buffers = row
     sp: Spec = p._spec
     return (
-        sp.backend.holds
+        type(sp) is Spec
+        and sp.backend.holds
         and sp.dtype in _TAKEN
         and (step is None or (step._spec.dtype in _TAKEN and step._spec.device in (cpu.device, sp.device)))
         and sp.numel > 0
         and layout.is_dense(sp.shape, sp.strides)
-        and all(_alike(t._spec, sp) for t in (grad, *buffers))
+        and all(type(t._spec) is Spec and _alike(t._spec, sp) for t in (grad, *buffers))
     )
 
 

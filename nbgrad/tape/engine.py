@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any
@@ -104,7 +105,9 @@ def run(
     before, special = (state.grad, state.task), False
     modes = PLAIN
     if shared.rare:
-        modes, special = state.modes, shared.anomaly
+        modes, special = state.modes, shared.anomaly or shared.run_node is not None
+        if shared.run_node is not None:
+            add = partial(_seen, add)
     if before[1] is not None:
         task.depth = before[1].depth + 1
     graph = graph and not modes.inference
@@ -148,8 +151,10 @@ def run(
                 if node.next and not node.undefined and _missing(node, grads):
                     results = (None,) * len(node.edges())
                 else:
-                    run_it = watch if shared.anomaly else node.rule.apply
-                    results = run_it(node, grads, needed, registered)
+                    if shared.anomaly:
+                        results = watch(node, grads, needed, registered)
+                    else:
+                        results = (shared.run_node or _run)(node, grads, needed, registered)
                 if node.hooks is not None:
                     results = finish(node, results, grads)
                 put_back(graph, modes)  # whatever a hook has switched
@@ -209,6 +214,16 @@ def run(
         raise
     finally:
         state.grad, state.task = before
+
+
+def _run(node: Node, grads: Any, needed: Any, registered: bool) -> Any:
+    return node.rule.apply(node, grads, needed, registered)
+
+
+def _seen(add: Add, total: Any, grad: Any, owned: bool) -> Any:
+    """A sum of gradients that somebody may take over."""
+    found = None if shared.add is None else shared.add(total, grad)
+    return add(total, grad, owned) if found is None else found
 
 
 def _number_anew(roots: list[Node]) -> None:

@@ -41,6 +41,9 @@ class State(threading.local):
     task: Any = None  # the backward that runs on this thread
     asked = 2  # who may answer calls in the place of functions: classes and modes, modes, nobody (`core/overrides.py`)
     functions: tuple[Any, ...] = ()  # the modes that do, the outermost first
+    below: tuple[
+        Any, ...
+    ] = ()  # the modes that take operators over, below functions (`_aten/calls.py`), the outermost first
     outside = 2  # `asked` of who called a backward: inside it, users' functions alone ask
     skip = False  # the next function does not ask
 
@@ -48,13 +51,15 @@ class State(threading.local):
 class Shared:
     """`rare` counts what is on: the threads whose modes are not plain, and anomaly mode, which is one switch for all threads."""
 
-    __slots__ = ("_lock", "anomaly", "check_nan", "numbered", "rare")
+    __slots__ = ("_lock", "add", "anomaly", "check_nan", "numbered", "rare", "run_node")
 
     def __init__(self) -> None:
         self.rare = 0
         self.anomaly = False
         self.check_nan = True
         self.numbered = False  # a user has set the number of a node
+        self.run_node: Any = None  # what runs nodes and adds gradients while operators may be taken over
+        self.add: Any = None
         self._lock = threading.Lock()
 
     def count(self, by: int) -> None:

@@ -235,25 +235,6 @@ def test_modes_are_a_threads_own() -> None:
     assert told == ["MainThread"] * 50
 
 
-def test_what_a_dispatcher_would_do_is_refused_by_name() -> None:
-    from nbgrad.utils._python_dispatch import TorchDispatchMode
-
-    class Wrapper(nbgrad.Tensor):
-        @classmethod
-        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return func(*args)
-
-    with pytest.raises(NotImplementedError, match="no __torch_dispatch__, which Wrapper defines"):
-        nbgrad.ones(2).as_subclass(Wrapper)
-    with pytest.raises(NotImplementedError, match=r"no torch\.Tensor\._make_wrapper_subclass"):
-        nbgrad.Tensor._make_wrapper_subclass(Wrapper, (2,))  # type: ignore[attr-defined]
-    with (
-        pytest.raises(NotImplementedError, match=r"no torch\.utils\._python_dispatch\.TorchDispatchMode"),
-        TorchDispatchMode(),
-    ):
-        pass
-
-
 def test_a_device_is_told_to_what_makes_tensors() -> None:
     from nbgrad.utils._device import DeviceContext
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.core import tensor as _core
-from nbgrad.core.overrides import note_instance, plain_types
+from nbgrad.core.overrides import dispatch_disabled, note_instance, plain_types
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory import layout as _layout
@@ -18,7 +18,7 @@ from nbgrad.memory.device import cpu, elsewhere
 from nbgrad.memory.device import device as _device
 from nbgrad.memory.dtypes import dtype as _dtype
 from nbgrad.memory.dtypes import get_default_dtype
-from nbgrad.memory.storage import Batched
+from nbgrad.memory.storage import Batched, Marked, Nothing, spec
 from nbgrad.ops.host import printing
 from nbgrad.ops.host.storage import UntypedStorage
 from nbgrad.ops.host.typed import TypedStorage
@@ -191,12 +191,51 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     return out
 
 
-def _make_wrapper_subclass(cls: type, *args: Any, **kwargs: Any) -> Any:
-    """Refused: such tensors have no memory, and `__torch_dispatch__` answers for them; see `torch.overrides` for what there is."""
-    raise NotImplementedError(
-        "nbgrad has no torch.Tensor._make_wrapper_subclass: calls are not handed to __torch_dispatch__; "
-        "override __torch_function__ and make instances by torch.Tensor._make_subclass(cls, data)"
-    )
+def _make_wrapper_subclass(
+    cls: type,
+    size: Any,
+    strides: Any = None,
+    storage_offset: Any = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: Any = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    _extra_dispatch_keys: Any = None,
+    storage_size: Any = None,
+) -> Any:
+    """A tensor of a class with `__torch_dispatch__`, with a shape, a dtype and a device and without memory: the class answers for
+    whatever is done with it, mostly by means of tensors that it holds as attributes.
+
+    >>> class Wrapper(torch.Tensor):
+    ...     @staticmethod
+    ...     def __new__(cls, inner): return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+    ...     def __init__(self, inner): self.inner = inner
+    ...     @classmethod
+    ...     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    ...         return func(*[a.inner if isinstance(a, cls) else a for a in args], **(kwargs or {}))
+    >>> Wrapper(torch.ones(2)) + 1
+    tensor([2., 2.])
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    if getattr(cls, "__torch_dispatch__", dispatch_disabled) is dispatch_disabled:
+        raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
+    sizes = tuple([int(n) for n in size])
+    lies = None if strides is None else tuple([int(n) for n in strides])
+    if lies is None and memory_format is not None and memory_format is not _layout.contiguous_format:
+        lies = _layout.format_strides(sizes, memory_format)
+    where = spec(dtype or get_default_dtype(), sizes, lies, cpu if device is None else _device(device))
+    out = as_subclass(_core.wrap(Nothing(), Marked(where)), cls)
+    if requires_grad:
+        _core.set_requires_grad(
+            out, True, "Only Tensors of floating point and complex dtype can require gradients"
+        )
+    return out
 
 
 Tensor.as_subclass = _as_subclass  # type: ignore[assignment, method-assign]
@@ -259,7 +298,7 @@ def _repr(self: Tensor, *, tensor_contents: Any = None) -> str:
     return f"Parameter({text})" if self.__dict__.get("_is_param") else text
 
 
-Tensor.__repr__ = Tensor.__str__ = _repr  # type: ignore[method-assign, assignment]
+Tensor.__repr__ = _repr  # type: ignore[method-assign, assignment]
 
 
 __all__ = [
