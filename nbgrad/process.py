@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import all_dtypes, bool_, dtype, set_default_dtype
 from nbgrad.ops.host.storage import UntypedStorage
@@ -69,6 +70,10 @@ def set_default_tensor_type(t: Any, /) -> None:
     torch.float64
     >>> torch.set_default_tensor_type("torch.FloatTensor")
     """
+    warn_once(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives."
+    )
     if isinstance(t, str):
         made = next((d for d in all_dtypes if d.type_name == t), None)
     else:

@@ -3,7 +3,6 @@ it takes, judged once for each combination of kinds."""
 
 from __future__ import annotations
 
-import warnings
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nbgrad.base.tables import Table, cached
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
@@ -347,10 +347,9 @@ class Signature:
         """Of a deprecated form."""
         texts = [f"\t{way.name}{way}" for way in ways if not way.hidden]
         instead = "\n".join(texts)
-        warnings.warn(
+        warn(
             f"This overload of {self.name} is deprecated:\n\t{self.name}{self}\nConsider using one of the following signatures "
-            f"instead:\n{instead}",
-            stacklevel=5,
+            f"instead:\n{instead}"
         )
 
     def _unknown(self, args: Args, kwargs: Mapping[str, Any]) -> str:

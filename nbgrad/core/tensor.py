@@ -1017,10 +1017,11 @@ class Accumulation:
                     got = hook(leaf)
                 finally:
                     state.asked = asked
+                if got is None or got is leaf:  # as what `lambda p: p.add_(p.grad)` gives
+                    continue
                 if isinstance(got, Tensor):
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-                if got is not None:
-                    raise TypeError(f"expected Variable, but hook returned '{type(got).__name__}'")
+                raise TypeError(f"expected Variable, but hook returned '{type(got).__name__}'")
         return ()
 
     @staticmethod

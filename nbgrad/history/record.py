@@ -158,7 +158,7 @@ def _written(
     rare = []
     if saved:
         rare += [
-            "node.saved, node.versions = save(node.saved)",
+            "node.saved, node.versions = save(node.saved, getattr(rule, 'order', None))",
             "if type(node.saved[0]) is Packed: node.rule = of_packed(rule)",
         ]
     lines.append([*rare, "note_origin(node)"])
@@ -279,7 +279,7 @@ def _record_step_by_step(op: Op, result: Any, tensors: Sequence[Any], static: di
             shadow = wrap(outs[k]._buf, outs[k]._spec)
             shadow._storage = storage_of(outs[k])
             saved.append(shadow)
-        node.saved, node.versions = save(saved)
+        node.saved, node.versions = save(saved, rule.order)
     elif rule.holds:
         node.saved = HELD
     node.rule = rule

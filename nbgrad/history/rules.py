@@ -43,8 +43,14 @@ _ENGINES_OWN = (
 
 
 def _order(names: Sequence[str], public: dict[str, str]) -> tuple[int, ...]:
-    """PyTorch's order of looking at what was saved, by name; its message is about the first that was written to."""
-    return tuple(sorted(range(len(names)), key=lambda k: public.get(names[k], names[k])))
+    """PyTorch's order of saving and of looking at what was saved: by name, results last; its message is about the first that was written
+    to, and hooks are called in this order."""
+
+    def place(k: int) -> tuple[bool, str]:
+        name = names[k]
+        return name == OUT or (name[0] == OUT and name[1:].isdigit()), public.get(name, name)
+
+    return tuple(sorted(range(len(names)), key=place))
 
 
 def _needed(mask: tuple[bool, ...], node: Node, needed: Any) -> tuple[bool, ...]:
@@ -410,12 +416,33 @@ def _by_op_maker(
     return source.function("make", text_of(whole), scope, title, f"calls {', '.join(filter(None, values))}")
 
 
+# What a gradient ends with in PyTorch, which is what shows as its grad_fn, by the node of the op (and its input, where they differ).
+# Those that are not here have a backward of their own there, too: TanhBackwardBackward0.
+_ENDS = {
+    node: end
+    for end, nodes in {
+        "MulBackward0": "Abs Acos Addcdiv Addcmul Asin Asinh Atan2 Copysign Cos Cosh Digamma Div Erf Erfc Erfinv Expm1 Fmod"
+        " FmodBackward1 I0 Lgamma Mish Mul NanToNum Pow PowBackward1.exponent Reciprocal Remainder RemainderBackward1 Rsqrt Silu Sin"
+        " Sinh Tan",
+        "MulBackward1": "Exp2 Ldexp Lerp",
+        "DivBackward0": "Atan Atanh Hypot Log10 Log1P Log2 Logaddexp Logaddexp2 Sqrt Xlogy.other",
+        "WhereBackward0": "Clamp ClampBackward1 Logit PowBackward1 Sinc Where",
+        "MaskedFillBackward0": "Fmax Fmin MaskedFill Maximum Minimum Xlogy",
+        "AddBackward0": "Sub",
+        "EluBackwardBackward0": "Celu",
+        "ThresholdBackwardBackward0": "Relu",
+    }.items()
+    for node in nodes.split()
+}
+
+
 def partial_function(op: ElementwiseOp, param: str) -> tuple[Any, tuple[str, ...]]:
     """The gradient for one input as an op, and what it reads: what create_graph, hooks and transforms run."""
     found: tuple[Any, tuple[str, ...]] | None = op._derived.get(param)
     if found is None:
-        # A name that says where it comes from; second order of tanh is TanhBackwardBackward0 in PyTorch too.
-        node_name = op.node_name.removesuffix("0") + "Backward0"
+        node = op.node_name.removesuffix("Backward0")
+        end = _ENDS.get(f"{node}.{param}") or _ENDS.get(node)
+        node_name = end or op.node_name.removesuffix("0") + "Backward0"
         found = op._derived[param] = derived(op, op.partials[param], f"{op.name}_{param}grad", node_name)
     return found
 

@@ -6,7 +6,7 @@ Promises the recorders `save`, and the rules `unpack`, which refuses what has be
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from nbgrad.core.refusals import title
@@ -44,12 +44,17 @@ def versions_of(saved: Sequence[Tensor]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def save(saved: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """What a node keeps of the values its rule will read, and at which versions."""
+def save(
+    saved: Sequence[Tensor], order: Iterable[int] | None = None
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """What a node keeps of the values its rule will read, and at which versions; hooks see them in the rule's `order`."""
     versions = versions_of(saved)
     if state.modes.saved_hooks:
         pack, unpack = state.modes.saved_hooks[-1]
-        return tuple(Packed(s, pack, unpack) for s in saved), versions
+        kept: list[Any] = list(saved)
+        for k in order or range(len(kept)):
+            kept[k] = Packed(kept[k], pack, unpack)
+        return tuple(kept), versions
     return tuple(saved), versions
 
 
@@ -127,7 +132,8 @@ def unpack(node: Node, alike: bool = False) -> tuple[Any, ...]:
     if saved is HELD:
         return ()
     packed = False
-    for k in getattr(node.rule, "order", range(len(saved))):
+    order = getattr(node.rule, "order", range(len(saved)))
+    for k in order:
         t = saved[k]
         if t._storage is not None and t._storage.version != node.versions[k]:
             if type(t) is not Packed:
@@ -137,7 +143,11 @@ def unpack(node: Node, alike: bool = False) -> tuple[Any, ...]:
             packed = True
     if not packed:
         return saved
-    return tuple([s if type(s) is not Packed else s.get_alike() if alike else s.get() for s in saved])
+    got: list[Any] = list(saved)
+    for k in order:
+        if type(s := saved[k]) is Packed:
+            got[k] = s.get_alike() if alike else s.get()
+    return tuple(got)
 
 
 def unpack_one(node: Node, k: int) -> Any:

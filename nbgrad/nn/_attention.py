@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory import dtypes
 from nbgrad.memory.layout import wrap_dim
@@ -244,10 +244,7 @@ def additive(mask: Any, name: str, dtype: Any, other: tuple[Any, str] = (None, "
     if not (mask.dtype is dtypes.bool or mask.is_floating_point()):
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if other[0] is not None and other[0].dtype is not mask.dtype:
-        warnings.warn(
-            f"Support for mismatched {name} and {other[1]} is deprecated. Use same type for both instead.",
-            stacklevel=3,
-        )
+        warn(f"Support for mismatched {name} and {other[1]} is deprecated. Use same type for both instead.")
     return where(mask, -math.inf, 0.0).to(dtype) if mask.dtype is dtypes.bool else mask
 
 
@@ -284,9 +281,8 @@ def _canonical_mask(
 ) -> Any:
     """A mask as what is added to scores."""
     if check_other and mask is not None and other_type is not None and mask.dtype is not other_type:
-        warnings.warn(
-            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=2,
+        warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead."
         )
     return additive(mask, mask_name, target_type)
 

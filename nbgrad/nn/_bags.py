@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch import transforms
 from nbgrad.memory import dtypes
@@ -45,10 +45,9 @@ def embedding_bag(
             [5., 6.]])
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
-        warnings.warn(
+        warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated, and "
-            "should now be `embedding_bag(input, weight, ...)`.",
-            stacklevel=2,
+            "should now be `embedding_bag(input, weight, ...)`."
         )
         weight, input = input, weight
     if per_sample_weights is not None and input.shape != per_sample_weights.shape:

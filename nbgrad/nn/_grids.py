@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
+from nbgrad.base.warn import warn
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.windows import grids
@@ -126,7 +126,7 @@ def grid_sample(
             f"'{padding_mode}'"
         )
     if align_corners is None:
-        warnings.warn(_CHANGED, stacklevel=3)
+        warn(_CHANGED)
     settings = (_MODES.index(mode), _PADDINGS.index(padding_mode), bool(align_corners))
     check("grid_sampler", (input, grid, *settings), {})
     return grid_sampler(input, grid, *settings)
@@ -160,7 +160,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
               [ 1.0000,  0.5000]]]])
     """
     if align_corners is None:
-        warnings.warn(_CHANGED, stacklevel=3)
+        warn(_CHANGED)
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     dims = len(size) - 2
@@ -174,10 +174,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {size}. Got {theta.shape}."
         )
     if align_corners and min(size[2:]) == 1:
-        warnings.warn(
+        warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
-            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
-            stacklevel=3,
+            "not an intended use case of affine_grid. See the documentation of affine_grid for details."
         )
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

@@ -8,10 +8,10 @@ from typing import Any
 from nbgrad.autograd._run import grad
 from nbgrad.autograd.function import Function, once_differentiable
 from nbgrad.autograd.grad_mode import enable_grad
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import dtype, int64
 from nbgrad.nn._losses_of_many import cross_entropy
-from nbgrad.nn._reduction import warn
 from nbgrad.ops.linear.matmul import linear
 from nbgrad.ops.make.filled import zeros_like
 from nbgrad.ops.views.shape import reshape, squeeze, unsqueeze

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.dispatch.stanza import stanza
 from nbgrad.expr import prims as p
 from nbgrad.memory import dtypes, layout
-from nbgrad.nn._reduction import check_reduction, reduced, reducing, told, warn
+from nbgrad.nn._reduction import check_reduction, reduced, reducing, told
 from nbgrad.ops import pointwise as e
 from nbgrad.ops.make.filled import ones_like
 from nbgrad.ops.reduce import sums as r

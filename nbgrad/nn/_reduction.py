@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.arguments import written_later
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops.reduce import sums as r
@@ -25,14 +24,6 @@ def check_reduction(reduction: str) -> str:
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
-
-
-def warn(text: str) -> None:
-    """At the line that called nbgrad, however deep."""
-    depth, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "nbgrad").partition(".")[0] == "nbgrad":
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(text, stacklevel=depth)
 
 
 def told(size_average: Any, reduce: Any) -> str:

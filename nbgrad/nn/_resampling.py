@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.signatures import check
 from nbgrad.core.tensor import Tensor
 from nbgrad.ops import pointwise as e
@@ -145,9 +145,7 @@ def _resampled(
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=4
-    )
+    warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.")
 
 
 def upsample(

@@ -3,11 +3,11 @@ that are imported here."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import inplace as write
 from nbgrad.memory import dtypes
@@ -301,7 +301,7 @@ def gumbel_softmax(
     tensor([0., 0., 1.])
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn("`eps` parameter is deprecated and has no effect.")
     noise = e.neg(e.log(filled.empty_like(logits.detach().contiguous()).exponential_()))
     soft: Tensor = rows.softmax((logits + noise) / tau, dim)
     if not hard:
@@ -314,9 +314,8 @@ def _softmax_dim(name: str, input: Tensor, dim: int | None, stacklevel: int) -> 
     if dim is not None:
         return dim
     ndim = input.dim()
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=stacklevel,
+    warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument."
     )
     return 0 if ndim in (0, 1, 3) else 1
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, hooks
 from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
@@ -237,13 +238,7 @@ def meshgrid(*tensors: Any, indexing: Any = None) -> tuple[Tensor, ...]:
     if not isinstance(indexing, (str, type(None))):
         raise TypeError(f"meshgrid(): argument 'indexing' must be str, not {type(indexing).__name__}")
     if indexing is None:
-        import warnings
-
-        warnings.warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     return _grid(listed, "ij" if indexing is None else indexing)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, hooks, requires, storage_of
 from nbgrad.core.writes import check_write, written
 from nbgrad.dispatch.stanza import method
@@ -204,13 +204,11 @@ def _resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None =
 def resize(out: Tensor, shape: Any, strides: tuple[int, ...] | None = None) -> None:
     """Give `out=` the shape (and strides) of the result; PyTorch warns unless it was empty."""
     if out._spec.numel:
-        warnings.warn(
+        warn(
             f"An output with one or more elements was resized since it had shape {list(out._spec.shape)}, which does not match the "
             f"required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be "
             "resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
-            "elements with t.resize_(0).",
-            UserWarning,
-            stacklevel=4,
+            "elements with t.resize_(0)."
         )
     _resize(out, tuple(shape), strides)
 

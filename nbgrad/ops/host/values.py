@@ -8,7 +8,6 @@ everything asks `_host()`.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, Signature
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import Table
+from nbgrad.base.warn import warn
 from nbgrad.core.arguments import before_guard, unset
 from nbgrad.core.overrides import note_instance
 from nbgrad.core.plan import common_dtype, number_type
@@ -155,11 +155,9 @@ def _number(self: Tensor) -> Any:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if _due and state.grad and requires(self):
         _due = _always
-        warnings.warn(
+        warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-            "Consider using tensor.detach() first.",
-            UserWarning,
-            stacklevel=3,
+            "Consider using tensor.detach() first."
         )
     return self._host(_NO_ITEM).item()
 

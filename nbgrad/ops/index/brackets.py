@@ -6,7 +6,6 @@ Promises users PyTorch's (NumPy's) meaning of every index: basic indices are vie
 from __future__ import annotations
 
 import builtins
-import warnings
 from collections.abc import Sequence
 from math import prod
 from operator import index as _to_int
@@ -16,6 +15,7 @@ import numpy as np
 
 from nbgrad.base.source import Lines, fill, function
 from nbgrad.base.tables import Table
+from nbgrad.base.warn import warn
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import OVERLAP
 from nbgrad.core.tensor import Tensor, edge, requires, storage_of
@@ -88,12 +88,10 @@ def _as_items(index: Any) -> tuple[Any, ...]:
     if isinstance(index, tuple):
         return tuple(index)
     if isinstance(index, list) and len(index) < 32 and any(map(_makes_tuple, index)):
-        warnings.warn(
+        warn(
             "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch "
             "2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
-            "x[torch.tensor(seq)], which will result either in an error or a different result",
-            UserWarning,
-            stacklevel=5,
+            "x[torch.tensor(seq)], which will result either in an error or a different result"
         )
         return tuple(index)
     return (index,)
@@ -153,11 +151,7 @@ def _dims_taken(x: Any) -> int:
 def _masked_bytes(x: Tensor) -> Tensor:
     """An index of uint8 is a mask, as all were before PyTorch had bool."""
     if x._spec.ndim:
-        warnings.warn(
-            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
-            UserWarning,
-            stacklevel=5,
-        )
+        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
     return to_dtype(x, dtypes.bool_)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from nbgrad.base.tables import PLANS, Table
+from nbgrad.base.warn import warn_once
 from nbgrad.core.plan import number_type
 from nbgrad.core.refusals import NO_VALUES
 from nbgrad.core.tensor import Tensor
@@ -48,7 +49,6 @@ from nbgrad.ops.index.place import (
     distinct,
     own_copy,
     warn_expanded,
-    warn_once,
     where_true,
 )
 from nbgrad.ops.index.planned import grid, numbered, puts, reads, vector

@@ -16,6 +16,7 @@ import numpy as np
 
 from nbgrad.base.switches import determinism
 from nbgrad.base.tables import PLANS, Table, cached
+from nbgrad.base.warn import warn
 from nbgrad.core.op import LINEAR
 from nbgrad.core.tensor import Tensor, empty, hooks, requires, wrap
 from nbgrad.core.writes import check_write
@@ -692,22 +693,11 @@ _ON_EXPANDED = {
 }
 
 
-@cached(128)
-def warn_once(text: str) -> None:
-    """What PyTorch says only the first time."""
-    import warnings
-
-    warnings.warn(text, UserWarning, stacklevel=3)
-
-
 def warn_expanded(name: str, example: str) -> None:
-    import warnings
 
-    warnings.warn(
+    warn(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
-        f"also applies to advanced indexing e.g. {example}",
-        UserWarning,
-        stacklevel=4,
+        f"also applies to advanced indexing e.g. {example}"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from nbgrad.base.warn import warn_once
 from nbgrad.core.op import PUBLIC
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap
@@ -30,7 +31,7 @@ from nbgrad.ops.index.gather import (
     scatter,
     scatter_add,
 )
-from nbgrad.ops.index.place import Place, _write, warn_once
+from nbgrad.ops.index.place import Place, _write
 from nbgrad.ops.views.copy import clone, dense_copy, full, in_place, scalar, to_dtype, zeros
 from nbgrad.ops.views.shape import reshape
 
@@ -196,6 +197,8 @@ def scatter_reduce(
     tensor([5., 2.])
     """
     _need_tensor("scatter_reduce", "src", 3, src)
+    if reduce in ("max", "min"):  # as PyTorch takes them, and says so nowhere
+        reduce = f"a{reduce}"
     if reduce not in _MOVES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     narrowed, _ = _scattered("scatter_reduce", input, dim, index, src)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.stanza import method, stanza
 from nbgrad.memory import dtypes, layout
@@ -261,10 +261,8 @@ def cov(
     else:
         free = e.sub(total, e.div(e.mul(_sum(e.mul(weights, aweights)), correction), total))
     if (float(free.detach()) if isinstance(free, Tensor) else free) <= 0:
-        warnings.warn(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
-            UserWarning,
-            stacklevel=2,
+        warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations."
         )
         free = 0
     away = e.sub(x, unsqueeze(mean, 1))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import results
@@ -113,13 +113,11 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
     tensor([[2., 0.],
             [1., 2.]])
     """
-    warnings.warn(
+    warn(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
         "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\n"
         "U = torch.cholesky(A, upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\n"
-        "This transform will produce equivalent results for all valid (symmetric positive definite) inputs.",
-        UserWarning,
-        stacklevel=2,
+        "This transform will produce equivalent results for all valid (symmetric positive definite) inputs."
     )
     check_square("cholesky", input)
     check_floats("cholesky", input, "cholesky_cpu")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
+from nbgrad.base.warn import warn
 from nbgrad.core.signatures import check, kind_name
 from nbgrad.core.tensor import Tensor, hooks, wrap
 from nbgrad.dispatch.elementwise import into, no_overlap
@@ -494,13 +495,10 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     tensor([[12.],
             [12.]])
     """
-    import warnings
 
-    warnings.warn(
+    warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
-        "instead, which accepts a list of two or more tensors rather than multiple parameters.",
-        UserWarning,
-        stacklevel=2,
+        "instead, which accepts a list of two or more tensors rather than multiple parameters."
     )
     _checked("chain_matmul", matrices)
     if out is not None and not isinstance(out, Tensor):
@@ -621,14 +619,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
     tensor([0., 0., 1.])
     """
     if dim is None:
-        import warnings
-
-        warnings.warn(
+        warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
             "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a "
-            "future release.",
-            UserWarning,
-            stacklevel=2,
+            "future release."
         )
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:

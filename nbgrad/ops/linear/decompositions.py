@@ -8,11 +8,11 @@ as in PyTorch.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into
 from nbgrad.dispatch.return_types import results
@@ -142,12 +142,10 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     >>> R.diagonal().abs()
     tensor([5.0000, 0.4000])
     """
-    warnings.warn(
+    warn(
         "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\n"
         "The boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\n"
-        "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')",
-        UserWarning,
-        stacklevel=2,
+        "should be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
     )
     return results("qr", linalg_qr(input, "reduced" if some else "complete"), out, (input,))
 

@@ -5,13 +5,13 @@ NumPy has no such routine of LAPACK's: the elimination is a loop over columns, o
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.elementwise import differentiable, into, undifferentiable
 from nbgrad.dispatch.return_types import named, results
@@ -159,13 +159,11 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     >>> pivots
     tensor([2, 2], dtype=torch.int32)
     """
-    warnings.warn(
+    warn(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a future PyTorch "
         "release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = torch.linalg.lu_factor(A, "
         "compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould be replaced with\n"
-        "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
-        UserWarning,
-        stacklevel=2,
+        "LU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)"
     )
     _checked(A, pivot)
     made = _factor(A, name=None)
@@ -337,12 +335,10 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | Non
     tensor([[1.],
             [1.]])
     """
-    warnings.warn(
+    warn(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
         "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be replaced with\n"
-        "X = torch.linalg.lu_solve(LU, pivots, B)",
-        UserWarning,
-        stacklevel=2,
+        "X = torch.linalg.lu_solve(LU, pivots, B)"
     )
     return linalg_lu_solve(LU_data, LU_pivots, b, out=out)
 

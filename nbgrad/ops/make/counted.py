@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from nbgrad.base.warn import warn
 from nbgrad.core import arguments
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.memory import backend, dtypes
@@ -127,12 +127,10 @@ def arange(
 
     t = _counts(sp, count)
     if out is not None and out.numel() and out.numel() != n:
-        warnings.warn(
+        warn(
             f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match the computed "
             f"number of elements {n}. Note that this may occur as a result of rounding error. The out tensor will be resized to a "
-            f"tensor of shape ({n},).",
-            UserWarning,
-            stacklevel=2,
+            f"tensor of shape ({n},)."
         )
     return _counted(t, requires_grad, out)
 
@@ -155,11 +153,9 @@ def range(
     """
     if out is not None:
         dtype = _of_out("range", out, dtype)
-    warnings.warn(
+    warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
-        "builtin. Instead, use torch.arange, which produces values in [start, end).",
-        UserWarning,
-        stacklevel=2,
+        "builtin. Instead, use torch.arange, which produces values in [start, end)."
     )
     d = get_default_dtype() if dtype is None else dtypes.to_dtype(dtype)
     if step == 0:

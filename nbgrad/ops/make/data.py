@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from array import array
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nbgrad.base.tables import Table
+from nbgrad.base.warn import warn
 from nbgrad.core import tensor as _core
 from nbgrad.core.arguments import before_guard
 from nbgrad.core.tensor import Tensor, storage_of, wrap
@@ -78,7 +78,7 @@ def _warn_if_read_only(array: np.ndarray[Any, Any]) -> None:
             writing="writing to this tensor will result in undefined behavior",
             thing="array",
         )
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn(text)
 
 
 def from_numpy(array: Any, /) -> Tensor:
@@ -133,9 +133,7 @@ def frombuffer(
         )
     if view.readonly:
         text = "you can write to the underlying (supposedly non-writable) buffer using the tensor"
-        warnings.warn(
-            _NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"), UserWarning, stacklevel=2
-        )
+        warn(_NOT_WRITABLE.format(what="buffer", writing=text, thing="buffer"))
     if d is dtypes.bfloat16:
         array = np.frombuffer(buffer, np.int16, count, offset)
         return _finish(lent(array).view(d), requires_grad)
@@ -330,11 +328,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     tensor([1.0000, 2.5000], requires_grad=True)
     """
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
-            UserWarning,
-            stacklevel=2,
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
         )
     t = _of_plain(data, dtype)
     if t is None:

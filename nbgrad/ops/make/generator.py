@@ -23,13 +23,13 @@ from __future__ import annotations
 import math
 import operator
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from nbgrad.base.tables import cached
+from nbgrad.base.warn import warn
 from nbgrad.core.signatures import kind_name
 from nbgrad.core.tensor import Tensor
 from nbgrad.kernels.cpu import random as templates
@@ -581,12 +581,10 @@ def _checked_randint(low: int, high: int, d: dtype) -> tuple[int, int]:
                 raise RuntimeError(f"{name} is out of bounds for {word}")
         for name, value in (("from", low), ("to - 1", high - 1)):
             if not -(2**digits) <= value <= 2**digits:
-                warnings.warn(
+                warn(
                     f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
                     f"{word} can support discrete uniform distribution only within this range. This warning "
-                    "will become an error in version 1.7 release, please fix the code in advance",
-                    UserWarning,
-                    stacklevel=4,
+                    "will become an error in version 1.7 release, please fix the code in advance"
                 )
         return low, high
     least, most = (0, 1) if d.category == dtypes.BOOL else dtypes.limits(d)

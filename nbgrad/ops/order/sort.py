@@ -6,12 +6,12 @@ to the places that values came from. Equal elements keep their order, also where
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from nbgrad.base.tables import PLANS, cached
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import differentiable, into, no_overlap, undifferentiable
 from nbgrad.dispatch.prepared import Run, call_of, prepared, settled
@@ -603,12 +603,10 @@ def searchsorted(
         raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     for name, t in (("input value", input), ("boundary", edges)):
         if not t._spec.contiguous and input._spec.numel:
-            warnings.warn(
+            warn(
                 f"{words}{name} tensor is non-contiguous, this will lower the performance due to extra data copy when "
                 f"converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if possible. This "
-                "message will only appear once per program.",
-                UserWarning,
-                stacklevel=2,
+                "message will only appear once per program."
             )
     got = _searched(edges, input, right=side == "right" or bool(right))
     got = to_dtype(got, dtypes.int32 if out_int32 else dtypes.int64)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.op import ElementwiseOp
 from nbgrad.core.plan import dtypes_of
 from nbgrad.core.tensor import Tensor
@@ -247,11 +247,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Tenso
             f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}"
         )
     if condition._spec.dtype is dtypes.uint8:
-        warnings.warn(
+        warn(
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
-            "Use a boolean condition instead.",
-            UserWarning,
-            stacklevel=2,
+            "Use a boolean condition instead."
         )
         condition = condition.bool()
     if condition._spec.dtype is not dtypes.bool_:

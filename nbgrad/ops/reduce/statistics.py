@@ -5,9 +5,9 @@ Variance and mean come of one pass over the elements; the gradient of either is 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor, empty, wrap
 from nbgrad.dispatch.elementwise import into
 from nbgrad.dispatch.prepared import Run, call_of, filled, prepared, settled
@@ -192,11 +192,9 @@ def _spread_of(
     each = _count(input._spec, dims) if input.numel() else 0  # what PyTorch counts where there is no result
     if each > correction:
         return call_of(op, input, dims=dims, correction=correction, keepdim=keepdim)
-    warnings.warn(
+    warn(
         f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
-        "numel divided by output numel).",
-        UserWarning,
-        stacklevel=4,
+        "numel divided by output numel)."
     )
     return op(input, dims=dims, correction=correction, keepdim=keepdim)  # each such call warns
 

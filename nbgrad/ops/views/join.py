@@ -253,7 +253,8 @@ def _one_launch(op: Op, parts: Parts, specs: tuple[Spec, ...]) -> tuple[Any, ...
     rows = prod(tuple(out.shape)[: parts.dim])
     for sp in specs:
         outer, inner = tuple(sp.shape)[: parts.dim], tuple(sp.shape)[parts.dim :]
-        sizes, (steps,) = layout.collapse(outer, sp.strides[: parts.dim])
+        # In the order of the result's rows: those of a transposed piece can be a constant step apart in another.
+        sizes, (_, steps) = layout.collapse(outer, layout.contiguous_strides(outer), sp.strides[: parts.dim])
         if len(sizes) > 1 or not layout.is_contiguous(inner, sp.strides[parts.dim :]):
             return None
         meta += [prod(inner), steps[0] if sizes else 0]

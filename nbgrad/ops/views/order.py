@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbgrad.base.warn import warn_once
 from nbgrad.core.tensor import Tensor, fix, hooks
 from nbgrad.dispatch.prepared import call_of, viewed
 from nbgrad.dispatch.stanza import method
@@ -104,12 +105,6 @@ def t(input: Tensor) -> Any:
     return call_of(_t, input)
 
 
-def _deprecated(text: str) -> None:
-    import warnings
-
-    warnings.warn(text, UserWarning, stacklevel=3)
-
-
 _IDENTITY = "This function is the identity in these cases."
 _CONJUGATE = "Consider using x.conj()."
 
@@ -125,9 +120,9 @@ def _T(self: Tensor) -> Tensor:
     if self._spec.ndim == 2:
         return _turned(self)
     if self.ndim == 0:
-        _deprecated(f"Tensor.T is deprecated on 0-D tensors. {_IDENTITY}")
+        warn_once(f"Tensor.T is deprecated on 0-D tensors. {_IDENTITY}")
     else:
-        _deprecated(
+        warn_once(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
             "error in a future release. Consider `x.mT` to transpose batches of matrices or "
             "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
@@ -149,7 +144,7 @@ def _H(self: Tensor) -> Tensor:
             [2, 5]])
     """
     if self.ndim == 0:
-        _deprecated(f"Tensor.H is deprecated on 0-D tensors. {_CONJUGATE}")
+        warn_once(f"Tensor.H is deprecated on 0-D tensors. {_CONJUGATE}")
         return self
     if self.ndim != 2:
         batches = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
@@ -162,7 +157,7 @@ def _H(self: Tensor) -> Tensor:
 def _of_matrices(name: str, advice: str) -> property:
     def turned(self: Tensor) -> Tensor:
         if self.ndim == 0:
-            _deprecated(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
+            warn_once(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
             return self
         if self.ndim == 1:
             raise RuntimeError(

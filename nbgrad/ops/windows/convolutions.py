@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from nbgrad.base.warn import warn
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.prepared import call_of, settled_by
 from nbgrad.memory.storage import Spec
@@ -212,9 +212,8 @@ def _same(
     # What is odd goes to the end.
     whole = [d * (k - 1) for k, d in zip(weight.shape[2:], spread("dilation", dilation, dims))]
     if any(n % 2 for n in whole):
-        warnings.warn(
-            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be created",
-            stacklevel=4,
+        warn(
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be created"
         )
         more = [n for each in reversed(whole) for n in (0, each % 2)]
         padded = constant_pad_nd(input, more)

@@ -1,0 +1,33 @@
+"""Warnings at the line that called nbgrad.
+
+Promises that a warning names the first line outside the library, however many of its own frames, written or generated, lie
+between: Python shows the user's line, and tells of it once per place.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from nbgrad.base.tables import cached
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    depth = 2
+    frame: Any = sys._getframe(1)
+    while frame.f_back and _is_ours(frame):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=depth)
+
+
+@cached(128)
+def warn_once(text: str) -> None:
+    """What PyTorch says only the first time."""
+    warn(text)
+
+
+def _is_ours(frame: Any) -> bool:
+    """Functions that the library has generated are in no module."""
+    module: str = frame.f_globals.get("__name__") or ("nbgrad" if frame.f_code.co_filename[:1] == "<" else "")
+    return module == "nbgrad" or module.startswith("nbgrad.")
