@@ -1,4 +1,5 @@
-"""One layer of a recurrent network, in one direction, through all steps: an op with one launch forward and one backward.
+"""One layer of a recurrent network, in one direction, through all steps: an op with one launch forward and one backward, on a device with
+some for each step (`steps.py`).
 
 What is a product over all steps at once is one: of the inputs with their weights before, and of the gradients of the gates with inputs,
 states and weights after. Where the gradient is itself to be differentiated, or a transform looks on, it is that of the same steps written
@@ -26,6 +27,7 @@ from nbgrad.ops.pointwise.activations import relu
 from nbgrad.ops.pointwise.functions import sigmoid, tanh
 from nbgrad.ops.reduce import sums as r
 from nbgrad.ops.sequence import composed
+from nbgrad.ops.sequence.steps import Steps
 from nbgrad.ops.views.copy import contiguous, zeros
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.shape import reshape
@@ -88,6 +90,9 @@ class _Plan:
         self.states = self.before if kept else none
         self.hidden = none if w_hr is None else h.like((rows, units), None)
         self.arrived = none if w_hr is None else self.before
+        self.steps = None if backend.prompt else Steps(kind, h, w_hh, w_hr, starts, reverse, kept)
+        if self.steps is not None:
+            return
         self.meta = backend.constants([len(starts) - 1, batch, units, length, reverse, *starts])
         piece = loops.rows_of(w_hh.numel * w_hh.itemsize)
         self.pieces = -(-batch // piece)
@@ -148,15 +153,15 @@ def _layer(
     own = plan.shifts if not shifted or b_hh is None else _dense(b_hh)
     outputs, last, carried = empty(plan.outputs), empty(plan.state), empty(plan.carried)
     more, before, hidden = empty(plan.more), empty(plan.states), empty(plan.hidden)
+    made = outputs, last, carried, gates, more, before, hidden
+    states = _dense(h), hidden if c is None else _dense(c)
+    if plan.steps is not None:
+        plan.steps.forward(*made, *states, w_hh, own, w_hr)
+        return made
     nothing = hidden if w_hr is None else plan.projection(w_hr)
-    plan.launch(
-        plan.address,
-        plan.pieces,
-        plan.meta,
-        *[t._buf for t in (outputs, last, carried, gates, more, before, hidden, _dense(h))],
-        *[t._buf for t in (hidden if c is None else _dense(c), plan.weights(w_hh), own, nothing)],
-    )
-    return outputs, last, carried, gates, more, before, hidden
+    memories = *made, *states, plan.weights(w_hh), own, nothing
+    plan.launch(plan.address, plan.pieces, plan.meta, *[t._buf for t in memories])
+    return made
 
 
 def _gradients(
@@ -178,14 +183,13 @@ def _gradients(
     gates, more, before, hidden = kept
     by_x, by_h, by_c = empty(plan.gates), empty(plan.state), empty(plan.carried)
     by_u, arrived = empty(plan.gates) if plan.cell.by_u else by_x, empty(plan.arrived)
-    nothing = hidden if w_hr is None else plan.projection_back(w_hr)
-    plan.back_launch(
-        plan.back_address,
-        plan.pieces,
-        plan.meta,
-        *[t._buf for t in (by_x, by_u, by_h, by_c, arrived, *arriving)],
-        *[t._buf for t in (gates, more, before, plan.weights_back(w_hh), nothing)],
-    )
+    memories: list[Any] = [by_x, by_u, by_h, by_c, arrived, *arriving, gates, more, before]
+    if plan.steps is not None:
+        plan.steps.backward(*memories, w_hh, w_hr)
+    else:
+        nothing = hidden if w_hr is None else plan.projection_back(w_hr)
+        given = *memories, plan.weights_back(w_hh), nothing
+        plan.back_launch(plan.back_address, plan.pieces, plan.meta, *[t._buf for t in given])
     return [
         _mm(by_x, w_ih) if wanted[0] else None,
         by_h,
