@@ -183,9 +183,9 @@ def _gradients(
     gates, more, before, hidden = kept
     by_x, by_h, by_c = empty(plan.gates), empty(plan.state), empty(plan.carried)
     by_u, arrived = empty(plan.gates) if plan.cell.by_u else by_x, empty(plan.arrived)
-    memories: list[Any] = [by_x, by_u, by_h, by_c, arrived, *arriving, gates, more, before]
+    memories = [by_x, by_u, by_h, by_c, arrived, *arriving, gates, more, before]
     if plan.steps is not None:
-        plan.steps.backward(*memories, w_hh, w_hr)
+        plan.steps.backward(memories, w_hh, w_hr)
     else:
         nothing = hidden if w_hr is None else plan.projection_back(w_hr)
         given = *memories, plan.weights_back(w_hh), nothing

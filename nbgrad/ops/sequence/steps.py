@@ -5,7 +5,7 @@ Promises `recurrent.py` what its plan for the CPU does in one launch: outputs, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nbgrad.core.tensor import Tensor, wrap
@@ -93,22 +93,9 @@ class Steps:
                 self._copy(self._rows(y, row, count, self.length)._buf, made, count)
                 self._copy(last._buf, made, count)
 
-    def backward(
-        self,
-        by_x: Tensor,
-        by_u: Tensor,
-        by_h: Tensor,
-        by_c: Tensor,
-        arrived: Tensor,
-        g_y: Tensor,
-        g_h: Tensor,
-        g_c: Tensor,
-        gates: Tensor,
-        more: Tensor,
-        before: Tensor,
-        w_hh: Tensor,
-        w_hr: Tensor | None,
-    ) -> None:
+    def backward(self, tensors: Sequence[Tensor], w_hh: Tensor, w_hr: Tensor | None) -> None:
+        """`tensors` are gradients that are written, those that arrive, and what `forward` has kept."""
+        by_x, by_u, by_h, by_c, arrived, g_y, g_h, g_c, gates, more, before = tensors
         self.backend.copy(by_h._buf, g_h._buf, by_h._spec.nbytes)
         self.backend.copy(by_c._buf, g_c._buf, by_c._spec.nbytes)
         memories = [t._buf for t in (by_x, by_u, by_h, by_c, g_y, gates, more, before)]
