@@ -15,6 +15,7 @@ FEW = [
     *("add", "exp", "where", "sum", "mean_dim", "std", "softmax", "layer_norm", "matmul", "linear_bias"),
     *("cumsum", "cat", "transpose", "as_strided_overlapping", "amax", "logsumexp", "sort", "to_int32"),
     *("getitem_ints", "scatter_reduce_sum", "masked_scatter", "quantile", "cdist_p_1", "unique"),
+    *("conv2d", "max_pool2d", "grid_sample_bilinear", "gru"),
 ]
 
 
@@ -38,7 +39,7 @@ def listed(file: str) -> list[str]:
 
 
 def test_programs() -> None:
-    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long", "mixed")]
+    files = [f"tests/cuda/test_{name}.py" for name in ("programs", "long", "mixed", "windows")]
     run("-m", "pytest", "-q", "-x", "-m", "emulated", "-p", "no:cacheprovider", *files)
 
 
