@@ -58,7 +58,7 @@ def _summed(source: str, params: tuple[str, ...]) -> None:
 
 
 def _weighed(source: str, params: tuple[str, ...]) -> None:
-    x, w, g = _data()
+    x, _, g = _data()
     made = np.zeros((2, ROWS, CHANNELS * 9), "f4")
     args = [made.size, _geometry(2, 43), made.ravel(), g.ravel(), x.ravel()]
     found = alike("weights", source, params, 2, args)[1].reshape(made.shape)
