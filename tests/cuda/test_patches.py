@@ -31,7 +31,7 @@ def _geometry(parts: int, share: int) -> np.ndarray:
     head += [ROWS * area, area, 0, SIZES[1], 1, 0, 0, 0, parts, share]
     taps = [(c, y, x) for c in range(CHANNELS) for y in range(3) for x in range(3)]
     table = [[c * plane + y * WIDE + x, 0, y, x, k] for k, (c, y, x) in enumerate(taps)]
-    return np.array([*head, *[0] * (kernels.HEAD - len(head)), *sum(table, [])], np.int64)
+    return np.array([*head, *[0] * (kernels.HEAD - len(head)), *np.array(table).ravel()], np.int64)
 
 
 def _patches(x: np.ndarray) -> np.ndarray:
