@@ -49,11 +49,16 @@ def _padded_shape(shape: Ints, pad: Ints) -> Ints:
 )
 def _constant(input: Tensor, *, pad: Ints, value: Any) -> Tensor:
     sp, shape = input._spec.plain, _padded_shape(tuple(input.shape), pad)
+    inside = _inside(tuple(input.shape), pad)
+    if max(pad) <= 0:
+        for d, _, cut, length in inside:
+            input = narrow(input, d, cut, length)
+        return clone(input)
     lies = suggested_format(tuple(sp.shape), sp.strides)
     out = empty(sp.like(shape, format_strides(shape, lies)))
     fill_memory(out, value)
     inner, part = out, input
-    for d, begin, cut, length in _inside(tuple(input.shape), pad):
+    for d, begin, cut, length in inside:
         inner = make_view(inner, *_slice_geometry(inner._spec, dim=d, start=begin, length=length, step=1))
         part = narrow(part, d, cut, length)
     if part.numel():

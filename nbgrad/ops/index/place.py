@@ -572,7 +572,7 @@ def _picker(node_name: str, held: bool = True, ties: bool = False) -> Callable[.
     if ties:
 
         def rule(g: Tensor, input: Tensor, place: Place) -> Tensor:
-            return tied(_spread(g, base=input._spec.dense(), place=place), input)
+            return in_format_of(input, tied(_spread(g, base=input._spec.dense(), place=place), input))
 
     else:
 

@@ -248,6 +248,9 @@ def _norm_second_rule(centred: bool) -> Any:
         g: Any, grad: Tensor, input: Tensor, weight: Tensor | None, dims: int, eps: float, trained: bool
     ) -> Any:
         u, v, z = (*g, None)[:3] if trained else (g, None, None)
+        input = (
+            _dense(input) if centred else input
+        )  # as PyTorch's lies, which is made by one function, that of an RMS by several
         by_g, by_x, by_w = _second(u, v, z, grad, input, weight, _trailing_dims(input, dims), eps, centred)
         if by_w is not None and weight is not None:
             by_w = r.sum_to(by_w, weight.shape)
@@ -396,7 +399,8 @@ def _rms_norm_rule(
 ) -> Any:
     own = own and g._spec is input._spec
     got = _rms_norm_back(g, input, weight, y1, dims=dims, eps=eps, trained=wanted[1], own=own)
-    return _in_dtypes(got, specs) if wanted[1] else (got, None)
+    by_x, *by_w = got if wanted[1] else (got, None)
+    return _in_dtypes((in_format_of(g, by_x), *by_w), specs)
 
 
 @prepared_several("Mul", batch=lambda *a, **s: _norm_batch(rms_norm, *a, **s), all=_rms_norm_rule)
@@ -499,7 +503,7 @@ def _fixed_rule(
     unit = e.mul(e.sub(input, _per_channel(mean, input.ndim)), _per_channel(rstd, input.ndim))
     by_w = r.sum(e.mul(g, unit), dims) if wanted[1] else None
     by_b = r.sum(g, dims) if wanted[2] else None
-    by_x = e.mul(g, _per_channel(scale, input.ndim))
+    by_x = in_format_of(input, e.mul(g, _per_channel(scale, input.ndim)))
     return *_in_dtypes((by_x, by_w, by_b), specs), None, None
 
 
@@ -551,7 +555,7 @@ def _group_norm_rule(
     )
     by_w = r.sum(e.mul(g, _by_group(input, groups, eps)), dims) if wanted[1] else None
     by_b = r.sum(g, dims) if wanted[2] else None
-    by_x = reshape(by_x, input.shape)
+    by_x = in_format_of(input, reshape(by_x, input.shape))
     return _in_dtypes((by_x, by_w, by_b), specs)
 
 

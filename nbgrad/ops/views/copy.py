@@ -222,8 +222,8 @@ def in_format_of(input: Tensor, t: Tensor) -> Tensor:
     lies = layout.suggested_format(tuple(input.shape), input._spec.strides)
     if lies is layout.contiguous_format or input.ndim != t.ndim:
         return t
-    made: Tensor = _lay_out(t, strides=layout.format_strides(tuple(t.shape), lies))
-    return made
+    strides = layout.format_strides(tuple(t.shape), lies)
+    return t if t._spec.strides == strides else _lay_out(t, strides=strides)
 
 
 hooks.laid_out = lambda t, strides: _lay_out(t, strides=tuple(strides))

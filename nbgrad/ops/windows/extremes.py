@@ -130,8 +130,16 @@ class Moves(NamedTuple):
     add: Callable[..., Tensor]
 
 
-def moves(pick_name: str, add_name: str) -> Moves:
-    """Both, with the names that their nodes have."""
+def laid_by(input: Tensor | None, made: Tensor, formats: Ints) -> Tensor:
+    """A gradient that lies as its input, if channels lie last there and it has as many dimensions as the `formats` say."""
+    copy = (
+        None if input is None or input._spec.contiguous else laid_as(input._spec.plain, made._spec, formats)
+    )
+    return made if copy is None else copy(made)
+
+
+def moves(pick_name: str, add_name: str, formats: Ints = ()) -> Moves:
+    """Both, with the names that their nodes have; what is added up lies as its input does, if that has so many dimensions."""
 
     @differentiable(
         pick_name,
@@ -166,7 +174,8 @@ def moves(pick_name: str, add_name: str) -> Moves:
         if windows is not None and not sp.backend.prompt:
             return _gathering(sp.dense(), planes(sp, size), windows)(_dense(grad), _dense(indices))
         own = prod(tuple(sp.shape)[sp.ndim - len(size) :])
-        return _moving("add", sp.dense(), planes(sp, size), prod(size), own)(_dense(grad), _dense(indices))
+        made = _moving("add", sp.dense(), planes(sp, size), prod(size), own)(_dense(grad), _dense(indices))
+        return laid_by(input, made, formats)
 
     return Moves(pick, add)
 
@@ -219,7 +228,7 @@ def _of_rows(
 
 def _max_pool(node_name: str) -> Callable[..., Any]:
     """`pool(input, geometry=)`: the largest elements and their places."""
-    at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward")
+    at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward", (4, 5))
 
     def rule(g: Any, y1: Tensor, input: Tensor, geometry: Geometry) -> Tensor:
         size = tuple(input.shape)[input.ndim - len(geometry.outs) :]
@@ -262,7 +271,7 @@ def _unlike(input: Spec, outs: Ints, kernel: Ints = (), order: Ints = ()) -> Any
 
 
 def _adaptive_max_pool(node_name: str) -> Callable[..., Any]:
-    at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward")
+    at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward", (4,))
 
     def rule(g: Any, y1: Tensor, input: Tensor, outs: Ints) -> Tensor:
         return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :])

@@ -16,15 +16,15 @@ from nbgrad.ops.windows.sums import Taps, sums
 
 _Array = np.ndarray[Any, Any]
 _OPS = {
-    **{("nearest", k): sums(f"UpsampleNearest{k}D") for k in (1, 2, 3)},
-    **{("nearest-exact", k): sums(f"UpsampleNearestExact{k}D") for k in (1, 2, 3)},
+    **{("nearest", k): sums(f"UpsampleNearest{k}D", (4,)) for k in (1, 2, 3)},
+    **{("nearest-exact", k): sums(f"UpsampleNearestExact{k}D", (4,)) for k in (1, 2, 3)},
     **{
         ("linear", k): sums(f"Upsample{name}{k}D")
         for k, name in ((1, "Linear"), (2, "Bilinear"), (3, "Trilinear"))
     },
-    ("cubic", 2): sums("UpsampleBicubic2D"),
+    ("cubic", 2): sums("UpsampleBicubic2D", ()),
     ("linear-aa", 2): sums("UpsampleBilinear2DAa"),
-    ("cubic-aa", 2): sums("UpsampleBicubic2DAa"),
+    ("cubic-aa", 2): sums("UpsampleBicubic2DAa", ()),
     ("lanczos-aa", 2): sums("UpsampleLanczos2DAa"),
 }
 

@@ -21,7 +21,7 @@ from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
 from nbgrad.ops.rows.softmax import _all_have
 from nbgrad.ops.views.copy import zeros
-from nbgrad.ops.windows.extremes import from_dense, planes
+from nbgrad.ops.windows.extremes import from_dense, laid_by, planes
 
 _Array = np.ndarray[Any, Any]
 
@@ -155,10 +155,11 @@ def _turned(taps: tuple[Taps, ...]) -> tuple[Taps, ...]:
     return tuple([t.back for t in taps])
 
 
-def sums(node_name: str) -> Callable[..., Any]:
-    """`op(input, taps=)` over the last dimensions, for each a `Taps`; its gradient is one as well, and both have a node's name."""
+def sums(node_name: str, back_formats: Ints = (4, 5)) -> Callable[..., Any]:
+    """`op(input, taps=)` over the last dimensions, for each a `Taps`; its gradient is one as well, and both have a node's name. Of inputs
+    of so many dimensions the gradient's channels lie last where the incoming one's do."""
 
-    def made(name: str, other: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    def made(name: str, other: Callable[[], Callable[..., Any]], formats: Ints) -> Callable[..., Any]:
         @prepared(
             name,
             tangent=LINEAR,
@@ -166,12 +167,12 @@ def sums(node_name: str) -> Callable[..., Any]:
             input=lambda g, taps: other()(g, taps=_turned(taps)),
         )
         def op(input: Spec, *, taps: tuple[Taps, ...]) -> Run:
-            return _summed(input, taps, (4, 5))
+            return _summed(input, taps, formats)
 
         return op
 
-    there = made(node_name, lambda: back)
-    back = made(f"{node_name}Backward", lambda: there)
+    there = made(node_name, lambda: back, (4, 5))
+    back = made(f"{node_name}Backward", lambda: there, back_formats)
     return there
 
 
@@ -187,8 +188,7 @@ def sums_of_saved(node_name: str) -> Callable[..., Any]:
         input=lambda input_spec: zeros(input_spec.dense()),
     )
     def back(grad: Tensor, input: Tensor, *, taps: tuple[Taps, ...]) -> Tensor:
-        found: Tensor = _runner(grad._spec, taps)(grad)
-        return found
+        return laid_by(input, _runner(grad._spec, taps)(grad), (4,))
 
     @prepared(
         node_name,
