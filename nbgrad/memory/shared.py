@@ -40,6 +40,7 @@ class Mapping:
 
     def __init__(self, fd: int, nbytes: int, private: bool = False, head: int = 0) -> None:
         self.fd = -1
+        self.mapped: tuple[int, int] | None = None
         self._release: Callable[[], None] | None = None
         length = max(head + nbytes, 1)
         flag = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
@@ -48,7 +49,6 @@ class Mapping:
             raise RuntimeError(f"shared memory of {there} bytes is too short for {nbytes}")
         address = _libc.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, flag, fd, 0)
         if address is None or address == ctypes.c_void_p(-1).value:
-            self.mapped = None
             code = ctypes.get_errno()
             raise RuntimeError(f"unable to mmap {nbytes} bytes from file: {os.strerror(code)} ({code})")
         self.mapped = address, length
@@ -175,15 +175,23 @@ def of_file(path: str, nbytes: int, shared: bool) -> Array:
 class _Named(Mapping):
     """One that is found by a name. In its head it counts who has it, and who has been sent it."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "pid")
 
     def __init__(self, name: str, fd: int, nbytes: int) -> None:
-        from multiprocessing.util import Finalize
+        from multiprocessing.util import register_after_fork
 
         super().__init__(fd, nbytes, head=_HEAD)
-        self.name = name
+        self.name, self.pid = name, os.getpid()
+        self._drop_later()
+        # A process of a fork server is given its arguments and then forgets its finalizers.
+        register_after_fork(self, _Named._drop_later)
+
+    def _drop_later(self) -> None:
+        from multiprocessing.util import Finalize
+
         # Python's finalizer also runs when a process of multiprocessing ends, and never in a fork of the one that made it.
-        self._release = Finalize(self, drop, (name,), exitpriority=0)
+        if self.pid == os.getpid():
+            self._release = Finalize(self, drop, (self.name,), exitpriority=0)
 
 
 def _posix() -> Any:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -82,6 +83,7 @@ def share(storages: Sequence[Storage]) -> None:
         del x
         if frozen:
             gc.freeze()
+        import_module("nbgrad.multiprocessing")  # from here on Python's own sends tensors as handles
         for key, memory in wanted.items():
             _replace(memory, shared.empty(len(memory)), tensors[key], records[key])
 

@@ -8,6 +8,7 @@ wanted or not, is seen there, and the next batch is always the next answer of a 
 from __future__ import annotations
 
 import os
+import pickle
 import queue
 import random
 import traceback
@@ -125,7 +126,8 @@ def _work(info: WorkerInfo, how: tuple[Any, ...], init: Any, tasks: Any, answers
         except Exception as error:
             answer = (None, Failure(error, info.id))
         try:
-            answers.send(answer)
+            # By copy: what torch.multiprocessing lays in shared memory is there for as long as who sent it.
+            answers.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
         except BrokenPipeError:  # nobody wants it any more
             return
         except Exception as error:  # what cannot be pickled
