@@ -98,6 +98,7 @@ FORMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "bmm_64": (lambda T, x, y: T.bmm(x, y), ((64, 64, 64), (64, 64, 64))),
     "bmm_turned": (lambda T, x, y: T.bmm(x, y.mT), ((64, 64, 64), (64, 64, 64))),
     "bmm_4x4": (lambda T, x, y: T.bmm(x, y), ((1000, 4, 4), (1000, 4, 4))),
+    "bmm_4x4_turned": (lambda T, x, y: T.bmm(x, y.mT), ((1000, 4, 4), (1000, 4, 4))),
     "batch_with_matrix": (lambda T, x, y: x @ y, ((64, 32, 128), (128, 128))),
     "batch_broadcast": (lambda T, x, y: x @ y, ((8, 1, 32, 32), (8, 32, 32))),
 }

@@ -42,6 +42,13 @@ def test_gradients_of_all_parts_cost_as_much_as_there_are_parts(name: str) -> No
     assert cost(run(2000)) < 20 * cost(run(200))
 
 
+@pytest.mark.parametrize("join", [T.stack, T.cat])
+def test_what_lies_turned_is_joined_by_one_launch_as_by_several(join: Callable[..., Any]) -> None:
+    parts = [T.arange(6.0).reshape(3, 2).t(), T.arange(6.0, 12.0).reshape(3, 2).t(), T.ones(2, 3)]
+    several, one = join(parts, -1), join(parts, -1)
+    assert T.equal(several, one) and T.equal(one, join([t.contiguous() for t in parts], -1))
+
+
 def test_large_tensors_are_joined_by_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     join = importlib.import_module("nbgrad.ops.views.join")
     parts = [T.rand(200, 100) for _ in range(2)]
