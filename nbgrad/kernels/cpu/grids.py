@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbgrad.base.source import Lines, fill
+from nbgrad.base.source import fill
 from nbgrad.base.tables import cached
 from nbgrad.kernels.templates import SCALARS, halves, read, write
 
-FEW = 8  # places that are worked together
+FEW = 64  # places that are worked together, whose coordinates are vectors
+_CHANNELS = 8  # that are read together
 _TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 
 # Beyond an edge a coordinate stays there, or comes back as from a mirror.
@@ -46,154 +47,181 @@ if padding > 0:
         u = last
         slope = F(0)"""
 
-_PLACE = """order = meta[{order}]
-u = {coordinate} + F(1)
-if corners:
-    slope = F({size} - 1) / F(2)
-    u = u / F(2) * F({size} - 1)
-else:
-    slope = F({size}) / F(2)
-    u = (u * F({size}) - F(1)) / F(2)
+_PLACES = """order = meta[{order}]
+for nth in range(many):
+    u = {coordinate} + F(1)
+    whole[nth] = u / F(2) * F({size} - 1) if corners else (u * F({size}) - F(1)) / F(2)
+    slopes[nth] = (F({size} - 1) if corners else F({size})) / F(2)
 {reflected}
-if not (F(-1e9) < u < F(1e9)):
-    u = F(-100)
-{weights}
+{begin}
+for nth in range(many):
+    u = whole[nth]
+    u = u if F(-1e9) < u < F(1e9) else F(-100)
+    whole[nth] = {rounded}
+    t = u - whole[nth]
+    {weights}
 for k in range({taps}):
-    i = first + k
-    {bounded}
-    {c}_at[k] = i if 0 <= i < {size} else -1
+    for nth in range(many):
+        i = np.int32(whole[nth]) + (k - {before})
+        {c}_at[k * {few} + nth] = i if (0 <= i) & (i < {size}) else -1
     for e in range(order):
-        {c}_weight[k] *= slope"""
+        for nth in range(many):
+            {c}_weight[k * {few} + nth] *= slopes[nth]
+{bounded}"""
 
+_REFLECTED_PLACES = """if padding > 0:
+    for nth in range(many):
+        u, slope = whole[nth], slopes[nth]
+        {lines}
+        whole[nth], slopes[nth] = u, slope"""
+_REFLECTED_TAPS = """if padding > 0:
+    for k in range(4):
+        for nth in range(many):
+            u = whole[nth] + F(k - 1)
+            {lines}
+            i = int(u)
+            {c}_at[k * {few} + nth] = i if 0 <= i < {size} else -1"""
+
+# What holds for all places; and of each the weights.
 _WEIGHTS = {
-    "nearest": """first = int(np.rint(u))
-{c}_weight[0] = F(1) if order == 0 else F(0)""",
-    "linear": """first = int(np.floor(u))
-t = u - F(first)
-if order == 0:
-    {c}_weight[0] = F(1) - t
-    {c}_weight[1] = t
-else:
-    {c}_weight[1] = F(1) if order == 1 else F(0)
-    {c}_weight[0] = -{c}_weight[1]""",
-    "cubic": """first = int(np.floor(u))
-t = u - F(first)
-first -= 1
-for k in range(4):
-    v = abs(t - F(k - 1))
-    p, q, r, s = F(-0.75), F(3.75), F(-6), F(3)
-    if k == 1 or k == 2:
-        p, q, r, s = F(1.25), F(-2.25), F(0), F(1)
-    if order == 0:
-        {c}_weight[k] = ((p * v + q) * v + r) * v + s
-    elif order == 1:
-        {c}_weight[k] = (F(3) * p * v + F(2) * q) * v + r
-    elif order == 2:
-        {c}_weight[k] = F(6) * p * v + F(2) * q
-    else:
-        {c}_weight[k] = F(6) * p if order == 3 else F(0)
-    if k > 1 and order % 2 == 1:
-        {c}_weight[k] = -{c}_weight[k]""",
+    "nearest": ("", "np.rint(u)", ["{c}_weight[nth] = F(1) if order == 0 else F(0)"]),
+    "linear": (
+        "flat = F(1) if order == 1 else F(0)",
+        "np.floor(u)",
+        [
+            "{c}_weight[nth] = F(1) - t if order == 0 else -flat",
+            "{c}_weight[{few} + nth] = t if order == 0 else flat",
+        ],
+    ),
+    "cubic": (
+        """near3, near2, near1, near0 = F(1.25), F(-2.25), F(0), F(1)
+far3, far2, far1, far0 = F(-0.75), F(3.75), F(-6), F(3)
+for e in range(order):
+    near3, near2, near1, near0 = F(0), F(3) * near3, F(2) * near2, near1
+    far3, far2, far1, far0 = F(0), F(3) * far3, F(2) * far2, far1
+sign = F(-1) if order % 2 == 1 else F(1)""",
+        "np.floor(u)",
+        [
+            "{c}_weight[nth] = ((far3 * (t + F(1)) + far2) * (t + F(1)) + far1) * (t + F(1)) + far0",
+            "{c}_weight[{few} + nth] = ((near3 * t + near2) * t + near1) * t + near0",
+            "v = F(1) - t",
+            "{c}_weight[2 * {few} + nth] = (((near3 * v + near2) * v + near1) * v + near0) * sign",
+            "v = F(2) - t",
+            "{c}_weight[3 * {few} + nth] = (((far3 * v + far2) * v + far1) * v + far0) * sign",
+        ],
+    ),
 }
 
 _HEAD = '''"""{title}; {mode}."""
 import numpy as np
-{halves}from nbgrad.kernels.cpu.stack import stack_{kind}, stack_i8
+{halves}from nbgrad.kernels.cpu.stack import stack_{kind}, stack_i4, stack_i8
+from nbgrad.kernels.cpu.vmath import mad
 F = {scalar}
 
 
 def @NAME@(start, stop, meta, o, x, grid):
-    z_at, y_at, x_at = stack_i8(4), stack_i8(4), stack_i8(4)
-    z_weight, y_weight, x_weight = stack_{kind}(4), stack_{kind}(4), stack_{kind}(4)
-    counts, place, weight = stack_i8({few}), stack_i8({few} * {most}), stack_{kind}({few} * {most})
+    whole, slopes = stack_{kind}({few}), stack_{kind}({few})
+    z_at, y_at, x_at = stack_i4({few} * {wide}), stack_i4({few} * {wide}), stack_i4({few} * {wide})
+    z_weight, y_weight, x_weight = stack_{kind}({few} * {wide}), stack_{kind}({few} * {wide}), stack_{kind}({few} * {wide})
+    first, weight, found = stack_i8({few}), stack_{kind}({few} * {most}), stack_{kind}({few} * {block})
     channels, points, d, h, w = meta[0], meta[1], meta[2], meta[3], meta[4]
     padding = meta[5]
     corners = meta[6] != 0
-    together, blocks = meta[10], meta[11]
+    blocks = meta[10]
     plane = d * h * w
-    z_at[0] = 0
-    z_weight[0] = F(1)
+    for nth in range({few}):
+        z_at[nth] = 0
 '''
 
-# The places of a few results, and then channel by channel what lies there: channels may lie so far apart that the cache holds few.
-_FOUND = """    for item in range({first}, {last}):
-        example = item // blocks
-        begin_at = item % blocks * together
-        many = min(together, points - begin_at)
-        for nth in range(many):
-            spot = example * points + begin_at + nth
+# The places of some results, and then what lies there. An item is what an example has from one place to another, in some channels.
+_FOUND = """    for item in range(start, stop):
+        {item}
+        for begin_at in range(begin_place, end_place, {few}):
+            many = min({few}, points - begin_at)
+            spot = example * points + begin_at
             {places}
-            {taps}
-            counts[nth] = count
-        for c in range(channels):
-            begin = (example * channels + c) * plane
-            there = (example * channels + c) * points + begin_at
             for nth in range(many):
-                {each}
+                begin = {row} * w + x_at[nth]
+                first[nth] = begin if {inside} else -1
+            for i in range({deep}):
+                for j in range({wide}):
+                    for k in range({wide}):
+                        tap = ((i * {wide} + j) * {wide} + k) * {few}
+                        for nth in range(many):
+                            weight[tap + nth] = {product}
+            for channel in range(lowest, highest, {block}):
+                begin = (example * channels + channel) * plane
+                end = begin + min(highest - channel, {block}) * plane
+                there = (example * channels + channel) * points + begin_at
+                for nth in range(many):
+                    at, to = begin, {to}
+                    if first[nth] >= 0:
+                        {known}
+                        while at < end:
+                            {inner}
+                            at += plane
+                            to += {step}
+                    while at < end:
+                        {before}
+                        for i in range({deep}):
+                            for j in range({wide}):
+                                for k in range({wide}):
+                                    z, y, c = z_at[i * {few} + nth], y_at[j * {few} + nth], x_at[k * {few} + nth]
+                                    if z >= 0 and y >= 0 and c >= 0:
+                                        p = at + (z * h + y) * w + c
+                                        v = weight[((i * {wide} + j) * {wide} + k) * {few} + nth]
+                                        {outer}
+                        {after}
+                        at += plane
+                        to += {step}
+                {finish}
 """
 
-_READ = [
-    "total = F(0)",
-    "if counts[nth] == {most}:",
-    ["for tap in range(nth * {most}, nth * {most} + {most}):", ["at = begin + place[tap]", "{step}"]],
-    "else:",
-    ["for tap in range(nth * {most}, nth * {most} + counts[nth]):", ["at = begin + place[tap]", "{step}"]],
-    "o[there + nth] = {write}",
+_SOME_PLACES = [
+    "example, begin_place, lowest, highest = item // blocks, item % blocks * {few}, 0, channels",
+    "end_place = begin_place + 1",
+]
+_ALL_PLACES = ["example, begin_place, end_place, lowest, highest = item, 0, points, 0, channels"]
+_OF_A_CHANNEL = [
+    "example, begin_place, end_place, lowest = item // channels, 0, points, item % channels",
+    "highest = lowest + 1",
 ]
 
-_ADD = [
-    "given = {given}",
-    "for tap in range(nth * {most}, nth * {most} + counts[nth]):",
-    ["at = begin + place[tap]", "{step}"],
-]
+# What was read waits, as channels lie so far apart that each takes the other's line in the cache.
+_FINISH = """for k in range(min(highest - channel, {block})):
+    for nth in range(many):
+        o[there + k * points + nth] = {write}"""
+
 _CLEAR = """    for k in range(start * {span}plane, stop * {span}plane):
         o[k] = 0
 """
-_BY_CHANNEL = """    for item in range(start, stop):
-        example = item // channels
-        begin = item * plane
-        nth = 0
-        for k in range(points):
-            spot = example * points + k
-            there = item * points + k
-            {places}
-            {taps}
-            counts[nth] = count
-            {each}
-"""
-
-# What is read is the same in each channel.
-_TAKEN = """count = 0
-for i in range({z_taps}):
-    if z_at[i] < 0:
-        continue
-    for j in range({taps}):
-        if y_at[j] < 0:
-            continue
-        for k in range({taps}):
-            if x_at[k] < 0:
-                continue
-            weight[nth * {most} + count] = z_weight[i] * y_weight[j] * x_weight[k]
-            place[nth * {most} + count] = (z_at[i] * h + y_at[j]) * w + x_at[k]
-            count += 1"""
 
 
-def _place(c: str, size: str, number: int, dims: int, mode: str, code: str, kind: str) -> list[str]:
-    reflected = _REFLECTED.format(size=size)
+def _places(
+    c: str, size: str, number: int, dims: int, mode: str, code: str, kind: str, few: int
+) -> list[str]:
+    """Along one dimension: which elements are read, and their weights."""
+    holes = dict(c=c, size=size, few=few)
+    reflected = _REFLECTED.format(size=size).split("\n")
     bounded: list[str] = []
     if mode == "cubic":  # each element by itself
-        lines = [line for line in reflected.split("\n") if "slope" not in line]
-        bounded, reflected = ["u = F(i)", *lines, "i = int(u)"], ""
+        lines = [line for line in reflected if "slope" not in line]
+        bounded, reflected = fill(_REFLECTED_TAPS, lines=lines, **holes).split("\n"), []
+    else:
+        reflected = fill(_REFLECTED_PLACES, lines=reflected).split("\n")
+    begin, rounded, weights = _WEIGHTS[mode]
     text = fill(
-        _PLACE,
-        c=c,
-        size=size,
+        _PLACES,
         order=7 + number,
-        coordinate=read(f"grid[spot * {dims} + {number}]", code, kind, False),
-        reflected=reflected.split("\n") if reflected else [],
-        weights=_WEIGHTS[mode].replace("{c}", c).split("\n"),
+        coordinate=read(f"grid[(spot + nth) * {dims} + {number}]", code, kind, False),
+        reflected=reflected,
+        begin=begin.split("\n") if begin else [],
+        rounded=rounded,
+        weights=[line.format(**holes) for line in weights],
         taps=_TAPS[mode],
+        before=1 if mode == "cubic" else 0,
         bounded=bounded,
+        **holes,
     )
     return text.split("\n")
 
@@ -203,38 +231,95 @@ def sample(how: str, mode: str, dims: int, code: str, kind: str) -> tuple[str, t
     """Source and parameter codes. An item is some places where is "read", or all those of an example where is "add"ed; of "read at once"
     and "add at once" it is one place, the latter in memory that has been cleared, and of "add by channel" those of an example for a
     channel. `meta`: numbers of channels and of places, sizes of what is read, padding (0 zeros, 1 border, 2 reflection), whether -1 and 1
-    are the middles of the outermost elements or their edges, the orders of derivatives, that of the columns first (three), how many
-    places, at most `FEW`, are worked together, and how many blocks of so many an example has."""
+    are the middles of the outermost elements or their edges, the orders of derivatives, that of the columns first (three), and how many
+    blocks of `FEW` places, or of one, an example has."""
+    few = FEW if how in ("read", "add") else 1
     axes = (("x", "w"), ("y", "h"), ("z", "d"))[:dims]
-    places = [line for k, (c, size) in enumerate(axes) for line in _place(c, size, k, dims, mode, code, kind)]
-    adds, at_once, by_channel = how.startswith("add"), how == "add at once", how == "add by channel"
-    step = f"total += weight[tap] * {read('x[at]', code, kind, False)}"
-    if at_once:
-        step = "add_at(o, at, weight[tap] * given)"
-    elif adds:
-        step = "o[at] = " + write(f"{read('o[at]', code, kind, False)} + weight[tap] * given", code, kind)
-    most = _TAPS[mode] ** dims
-    taps = _TAKEN.format(taps=_TAPS[mode], z_taps=_TAPS[mode] if dims == 3 else 1, most=most)
-    holes = {"most": most, "step": step, "write": write("total", code, kind)}
-    holes["given"] = read("x[there + nth]", code, kind, False)
-    clear = "" if at_once or not adds else _CLEAR.format(span="" if by_channel else "channels * ")
+    places = [
+        line for k, (c, size) in enumerate(axes) for line in _places(c, size, k, dims, mode, code, kind, few)
+    ]
+    wide = _TAPS[mode]
+    last, deep = wide - 1, wide if dims == 3 else 1
+    inside = " and ".join(
+        [f"{c}_at[nth] >= 0 and {c}_at[{last * few} + nth] == {c}_at[nth] + {last}" for c, _ in axes]
+    )
+    row, product = "y_at[nth]", f"y_weight[j * {few} + nth] * x_weight[k * {few} + nth]"
+    if dims == 3:
+        row, product = f"(z_at[nth] * h + {row})", f"z_weight[i * {few} + nth] * ({product})"
+    at_once = how == "add at once"
+    clear, item = "", [line.format(few=few) for line in _SOME_PLACES]
+    if how == "add":
+        clear, item = _CLEAR.format(span="channels * "), _ALL_PLACES
+    elif how == "add by channel":
+        clear, item = _CLEAR.format(span=""), _OF_A_CHANNEL
+    adds = how.startswith("add")
     source = fill(
-        _HEAD + clear + (_BY_CHANNEL if by_channel else _FOUND),
+        _HEAD + clear + _FOUND,
         title="Sums at places of images" if adds else "Images read at places",
         mode=mode,
         halves=halves((code,)) + "from nbgrad.kernels.cpu.atomic import add_at\n" * at_once,
         kind=kind,
         scalar=SCALARS[kind],
+        item=item,
         places=places,
-        taps=taps.split("\n"),
-        most=most,
-        few=FEW if how in ("read", "add") else 1,
-        first="start * blocks" if how == "add" else "start",
-        last="stop * blocks" if how == "add" else "stop",
-        each=_filled(_ADD if adds else _READ, holes),
+        inside=inside,
+        row=row,
+        product=product,
+        most=wide**dims,
+        few=few,
+        wide=wide,
+        deep=deep,
+        block=_CHANNELS,
+        **(_adding(wide, deep, code, kind, few, at_once) if adds else _reading(wide, deep, code, kind, few)),
     )
     return source, ("i8", "i8", "*i8", f"*{code}", f"*{code}", f"*{code}")
 
 
-def _filled(lines: Lines, holes: dict[str, Any]) -> Lines:
-    return [line.format(**holes) if isinstance(line, str) else _filled(line, holes) for line in lines]
+def _known(wide: int, deep: int, few: int) -> list[str]:
+    """Where rows of taps that are neighbours begin, and the weights."""
+    rows = [f"row{i * wide + j} = first[nth] + ({i} * h + {j}) * w" for i in range(deep) for j in range(wide)]
+    return rows + [f"w{k} = weight[{k * few} + nth]" for k in range(deep * wide * wide)]
+
+
+def _reading(wide: int, deep: int, code: str, kind: str, few: int) -> dict[str, Any]:
+    inner = []
+    for k in range(wide):
+        found = ""
+        for j in range(deep * wide):
+            x = read(f"x[at + row{j} + {k}]", code, kind, False)
+            found = f"mad(w{j * wide + k}, {x}, {found})" if found else f"w{k} * {x}"
+        inner.append(f"s{k} = {found}")
+    sums = [f"s{k}" for k in range(wide)]
+    while len(sums) > 1:
+        sums = [f"({a} + {b})" for a, b in zip(sums[::2], sums[1::2])]
+    return dict(
+        to="nth",
+        step=few,
+        known=_known(wide, deep, few),
+        inner=[*inner, f"found[to] = {sums[0]}"],
+        before="total = F(0)",
+        outer=f"total += v * {read('x[p]', code, kind, False)}",
+        after="found[to] = total",
+        finish=fill(_FINISH, block=_CHANNELS, write=write(f"found[k * {few} + nth]", code, kind)).split("\n"),
+    )
+
+
+def _adding(wide: int, deep: int, code: str, kind: str, few: int, at_once: bool) -> dict[str, Any]:
+    def added(place: str, weight: str) -> str:
+        if at_once:
+            return f"add_at(o, {place}, {weight} * given)"
+        there = f"o[{place}]"
+        return f"{there} = " + write(f"{read(there, code, kind, False)} + {weight} * given", code, kind)
+
+    given = f"given = {read('x[to]', code, kind, False)}"
+    taps = [(f"at + row{j} + {k}", f"w{j * wide + k}") for j in range(deep * wide) for k in range(wide)]
+    return dict(
+        to="there + nth",
+        step="points",
+        known=_known(wide, deep, few),
+        inner=[given, *(added(*tap) for tap in taps)],
+        before=given,
+        outer=added("p", "v"),
+        after=[],
+        finish=[],
+    )

@@ -19,7 +19,6 @@ from nbgrad.core.tensor import Tensor, empty
 from nbgrad.dispatch.elementwise import differentiable
 from nbgrad.kernels.cpu import grids as templates
 from nbgrad.kernels.cpu.index import AT_ONCE
-from nbgrad.memory.backend import cpu
 from nbgrad.memory.dtypes import dtype, rounded
 from nbgrad.memory.layout import Ints
 from nbgrad.memory.storage import Spec
@@ -58,13 +57,13 @@ def _runner(how: str, mode: str, sp: Spec, grid: Spec, size: Ints, settings: Int
     name = f"grid_{how.replace('read', 'sample').replace(' ', '_')}_{mode}{len(size)}d_{code}"
     address = sp.backend.kernel(name, source, params).address
     points = prod(places)
-    together = templates.FEW if sp.backend is cpu else 1
+    together = templates.FEW if how == "read" else 1
     blocks = -(-points // together)
     each = {"add": 1, "add by channel": channels}.get(how, blocks)
     items, make = count * each if out.numel else 0, zeros if how == "add at once" else empty
     launch = sp.backend.launch(4, "", max(out.numel, sp.numel) if items > 1 else items)
     orders = (*settings[2:], 0, 0, 0)[:3]
-    meta = sp.backend.constants([channels, points, *of_three(size), *settings[:2], *orders, together, blocks])
+    meta = sp.backend.constants([channels, points, *of_three(size), *settings[:2], *orders, blocks])
 
     def run(t: Tensor, at: Tensor) -> Tensor:
         got = make(out)
