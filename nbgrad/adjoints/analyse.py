@@ -656,37 +656,56 @@ class Plan:
 
     def only_added(self, loop: Loop, head: str, last: Expr) -> bool:
         """Is the carried value a sum, which nothing but the sum reads?"""
-        at, by = head, None
-        for _ in range(len(loop.body) + 1):
+        return last == Name(head) or self.sum_of(loop.body, head, last) is not None
+
+    def sum_of(self, block: Block, first: str, last: Expr) -> set[str] | None:
+        """The names on the way from one to the other, if each is the one before and something added, and nothing else reads them."""
+        at, by = first, None
+        way = {first}
+        for _ in range(len(block) + 1):
+            readers = [
+                s
+                for s in block
+                if s is not by and any(at in names(e) for q in self.flat(s) for e in exprs(q))
+            ]
             if last == Name(at):
-                return at == head or not any(
-                    at in names(e) for s in loop.body if s is not by for q in self.flat(s) for e in exprs(q)
-                )
-            step: tuple[str, Any] | None = None
-            for s in loop.body:
-                if s is by:
-                    continue
-                inside = self.flat(s)[1:]
-                if any(at in names(e) for q in inside for e in exprs(q)):
-                    return False
-                if not any(at in names(e) for e in exprs(s)):
-                    continue
-                if step is not None:
-                    return False
-                if isinstance(s, Let) and _adds_to(s.value, at):
-                    step = s.name, None
-                elif isinstance(s, Loop):
-                    hit = [(n, end) for n, first, end in s.carried if first == Name(at)]
-                    run = names(s.count) if s.test is None else names(s.test)
-                    if len(hit) != 1 or at in run or not self.only_added(s, *hit[0]):
-                        return False
-                    step = hit[0][0], s
-                else:
-                    return False
-            if step is None:
-                return False
-            at, by = step
-        return False
+                return None if readers else way
+            if len(readers) != 1:
+                return None
+            s = readers[0]
+            found = self.sum_through(s, at)
+            if found is None:
+                return None
+            at, more = found
+            by = None if isinstance(s, Let) else s
+            way |= more | {at}
+        return None
+
+    def sum_through(self, s: Any, at: str) -> tuple[str, set[str]] | None:
+        """What a statement makes of a sum, and the names inside of it."""
+        if isinstance(s, Let):
+            return (s.name, set()) if _adds_to(s.value, at) else None
+        if isinstance(s, Loop):
+            hits = [(n, last) for n, first, last in s.carried if first == Name(at)]
+            if len(hits) != 1 or sum(at in names(e) for q in self.flat(s) for e in exprs(q)) != 1:
+                return None
+            name, last = hits[0]
+            inside = {name} if last == Name(name) else self.sum_of(s.body, name, last)
+            if inside is None or any(n in names(e) for n in inside for e in exprs(s) if e != last):
+                return None
+            return name, inside
+        if isinstance(s, Branch):
+            ways = []
+            for name, a, b in s.merged:
+                then, other = self.sum_of(s.then, at, a), self.sum_of(s.other, at, b)
+                if then is not None and other is not None:
+                    ways.append((name, then | other))
+            if len(ways) != 1 or at in names(s.test):
+                return None
+            name, inside = ways[0]
+            others = {x for n, a, b in s.merged if n != name for e in (a, b) for x in names(e)}
+            return None if inside & others else (name, inside)
+        return None
 
     def flat(self, s: Any) -> list[Any]:
         return [s, *(q for b in blocks(s) for q in statements(b))]

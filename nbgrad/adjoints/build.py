@@ -104,13 +104,15 @@ class Builder:
     def let(self, hint: str | None, e: Expr) -> Name:
         name = self.fresh(hint)
         self.program.kinds[name] = self.kind(e)
-        if self.program.kinds[name] == "int" and ops.is_natural(e, self.program.natural):
-            self.program.natural.add(name)
+        if self.program.kinds[name] == "int":
+            self.program.defined[name] = e
+            if self.natural(e):
+                self.program.natural.add(name)
         self.block.append(Let(name, e))
         return Name(name)
 
     def natural(self, e: Expr) -> bool:
-        return ops.is_natural(e, self.program.natural)
+        return ops.is_natural(e, self.program)
 
     def leaf(self, e: Expr) -> Expr:
         """An operand that a derivative may name."""
@@ -381,6 +383,7 @@ class Builder:
         loop = Loop([], [], var=self.fresh("i"), count=self.counted(self.settled(n)))
         self.program.kinds[loop.var] = "int"
         self.program.natural.add(loop.var)
+        self.program.most[loop.var] = Apply("sub", (loop.count, ONE))
         around, self.block = self.block, []
         return around, loop
 

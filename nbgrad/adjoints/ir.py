@@ -334,7 +334,20 @@ class Program:
     arrays: dict[str, Array]
     constants: dict[str, Any]  # what the text calls beside math and np
     taken: set[str]
-    natural: set[str]  # names of integers that are never negative
+    natural: set[str] = field(default_factory=set)  # names of integers that are never negative
+    defined: dict[str, Expr] = field(default_factory=dict)  # what names of integers were set to
+    least: dict[str, Expr] = field(default_factory=dict)  # bounds of counters, while their loops run
+    most: dict[str, Expr] = field(default_factory=dict)
+
+    def state(self) -> tuple[Any, ...]:
+        """What a loop that is lowered again begins from."""
+        known = self.kinds, self.arrays, self.natural, self.defined, self.least, self.most
+        return (set(self.taken), *(k.copy() for k in known))
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        taken, *known = (s.copy() for s in state)
+        self.taken = taken
+        self.kinds, self.arrays, self.natural, self.defined, self.least, self.most = known
 
     def fresh(self, hint: str) -> str:
         name, k = hint, 0

@@ -34,7 +34,6 @@ from nbgrad.adjoints.ir import (
     Const,
     Expr,
     Extent,
-    Let,
     Load,
     Loop,
     Name,
@@ -110,7 +109,7 @@ Kind = Scalar | ArrayOf | TupleOf | Known
 def lower(fn: Callable[..., Any], kinds: Sequence[Kind], called: Callable[[Any], Any]) -> Program:
     """`called` gives the plain function behind what is called: a compiled one, a differentiable one."""
     taken = {*_WORDS, *keyword.kwlist}
-    program = Program(fn.__name__, [], [], [], True, {}, {}, {}, taken, set())
+    program = Program(fn.__name__, [], [], [], True, {}, {}, {}, taken)
     return _Lowering(program, called).lowered(fn, kinds)
 
 
@@ -612,7 +611,7 @@ class _Lowering(Builder):
         kinds: dict[str, Any] = {n: self.kinds_of(env[n]) if n in env else None for n in carried}
         hopeful = True  # that carried integers that are not negative stay so
         program = self.program
-        state = set(program.taken), dict(program.kinds), dict(program.arrays), set(program.natural)
+        state = program.state()
         for _ in range(_RISES):
             around, self.block = self.block, []
             inner: Env = {**env, _OUTER: set(env)}
@@ -632,8 +631,7 @@ class _Lowering(Builder):
                 hint = s.target.id if isinstance(s.target, ast.Name) else "i"
                 loop.var = self.fresh(hint)
                 program.kinds[loop.var] = "int"
-                if self.counts_up(loop, counted):
-                    program.natural.add(loop.var)
+                self.bounded(loop)
                 bind(Name(loop.var), inner)
             self.statements(s.body, inner)
             self.following.pop()
@@ -658,8 +656,7 @@ class _Lowering(Builder):
                 hopeful, again = False, True
             if not again:
                 break
-            program.taken, program.kinds = set(state[0]), dict(state[1])
-            program.arrays, program.natural = dict(state[2]), set(state[3])
+            program.restore(state)
         else:
             self.refuse("the kinds of this loop's names do not settle")
         self.check_views(env, inner, set_inside, needed)
@@ -680,40 +677,25 @@ class _Lowering(Builder):
             program.natural.add(loop.trips)
         self.block.append(loop)
 
-    def counts_up(self, loop: Loop, counted: Any) -> bool:
-        """Is the counter never negative?"""
+    def bounded(self, loop: Loop) -> None:
+        """Keep what is known of the counter while the loop runs."""
+        p = self.program
+        steps = self.whole("mul", self.whole("sub", self.running(loop.count), ONE), const(abs(loop.step)))
         if loop.step > 0:
-            return self.natural(loop.start)
-        # range(start, stop, -k) with stop >= -1; `start - k * (count - 1)` is what it ends at
-        return self.last_is_natural(loop)
+            p.least[loop.var] = loop.start
+            p.most[loop.var] = self.whole("add", loop.start, steps)
+        else:
+            p.least[loop.var] = self.whole("sub", loop.start, steps)
+            p.most[loop.var] = loop.start
+        if self.natural(p.least[loop.var]):
+            p.natural.add(loop.var)
 
-    def last_is_natural(self, loop: Loop) -> bool:
-        if isinstance(loop.start, Const) and isinstance(loop.count, Const):
-            return loop.start.value + loop.step * (loop.count.value - 1) >= 0
-        # count = max(start - stop, 0): natural if stop is -1 or more
-        root: Expr = loop.count
-        defined = {s.name: s.value for s in self.all_lets() if isinstance(root, Name) and s.name == root.name}
-        if isinstance(root, Name):
-            root = defined.get(root.name, root)
-        if isinstance(root, Apply) and root.op == "max":
-            root = root.args[0]
-        if loop.step != -1 or not isinstance(root, Apply) or len(root.args) != 2:
-            return False
-        a, b = root.args
-        if root.op == "sub" and self.same_value(a, loop.start):
-            return isinstance(b, Const) and b.value >= -1
-        return False
-
-    def all_lets(self) -> list[Let]:
-        return [x for x in self.block if isinstance(x, Let)]
-
-    def same_value(self, a: Expr, b: Expr) -> bool:
-        if a == b:
-            return True
-        if isinstance(b, Name):
-            found = [x.value for x in self.all_lets() if x.name == b.name]
-            return bool(found) and found[0] == a
-        return False
+    def running(self, count: Expr) -> Expr:
+        """What max(gap, 0) is where there is a turn."""
+        value = self.program.defined.get(count.name) if isinstance(count, Name) else None
+        if isinstance(value, Apply) and value.op == "max" and value.args[1] == ZERO:
+            return value.args[0]
+        return count
 
     def kinds_of(self, x: Any) -> Any:
         if isinstance(x, Items):
@@ -1014,6 +996,8 @@ class _Lowering(Builder):
         listed: list[Any] = list(e.slice.elts) if isinstance(e.slice, ast.Tuple) else [e.slice]
         if isinstance(e.slice, ast.Name) and isinstance(env.get(e.slice.id), Items):
             listed = env[e.slice.id].items
+        if any(isinstance(p, ast.Constant) and p.value is None for p in listed):
+            self.refuse("np.newaxis", "index in a loop", e)
         given = len([p for p in listed if not _is_ellipsis(p)])
         if given > len(v.order):
             self.refuse(f"{given} indices of an array of {len(v.order)} dimensions", node=e)
@@ -1033,8 +1017,6 @@ class _Lowering(Builder):
                 axes[axis] = self.sliced(v, axis, span, p, env)
                 order.append(axis)
                 continue
-            if isinstance(p, ast.Constant) and p.value is None:
-                self.refuse("np.newaxis", "index in a loop", e)
             x = p if isinstance(p, Expr) else self.value(p, env)
             if isinstance(x, View | Elementwise):
                 if many is not None or len(self.shape(x)) != 1 or kind_of(self.dtype(x)) != "int":

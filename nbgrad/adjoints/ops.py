@@ -20,6 +20,7 @@ from nbgrad.adjoints.ir import (
     Extent,
     Load,
     Name,
+    Program,
     const,
 )
 from nbgrad.base.tables import Table
@@ -260,24 +261,77 @@ def folded(op: str, args: list[Const]) -> Const | None:
     return None
 
 
-def is_natural(e: Expr, natural: set[str]) -> bool:
+def is_natural(e: Expr, p: Program) -> bool:
     """Is the integer surely not negative?"""
+    if _plainly(e, p):
+        return True
+    sum_of = _linear(e, p)
+    if _settled(sum_of, p):
+        return True
+    for bounds, sign in ((p.least, 1), (p.most, -1)):
+        for _ in range(_BOUNDS):
+            bounded = [
+                a for a, k in sum_of.items() if k * sign > 0 and isinstance(a, Name) and a.name in bounds
+            ]
+            if not bounded:
+                break
+            for atom in bounded:
+                times_of = sum_of.pop(atom)
+                assert isinstance(atom, Name)
+                for part, k in _linear(bounds[atom.name], p).items():
+                    sum_of[part] = sum_of.get(part, 0) + times_of * k
+            if _settled(sum_of, p):
+                return True
+    return False
+
+
+_BOUNDS = 4  # how deep counters are taken as what their loops go from or to
+
+
+def _plainly(e: Expr, p: Program) -> bool:
     if isinstance(e, Const):
         return isinstance(e.value, int) and e.value >= 0
     if isinstance(e, Name):
-        return e.name in natural
+        return e.name in p.natural
     if isinstance(e, Extent):
         return True
     if isinstance(e, Apply):
         if e.op in ("add", "mul", "min", "bit_and"):
-            return all(is_natural(a, natural) for a in e.args)
+            return all(is_natural(a, p) for a in e.args)
         if e.op == "max":
-            return any(is_natural(a, natural) for a in e.args)
+            return any(is_natural(a, p) for a in e.args)
         if e.op in ("floor_divide", "remainder"):
-            return isinstance(e.args[1], Const) and e.args[1].value > 0 and is_natural(e.args[0], natural)
+            return isinstance(e.args[1], Const) and e.args[1].value > 0 and is_natural(e.args[0], p)
         if e.op == "where":
-            return all(is_natural(a, natural) for a in e.args[1:])
+            return all(is_natural(a, p) for a in e.args[1:])
     return False
+
+
+def _linear(e: Expr, p: Program) -> dict[Expr | None, int]:
+    """The sum that an integer is, of multiples; a constant is a multiple of None."""
+    if isinstance(e, Const) and isinstance(e.value, int):
+        return {None: int(e.value)}
+    if isinstance(e, Name) and e.name in p.defined:
+        value = p.defined[e.name]
+        if not isinstance(value, Apply) or value.op in ("add", "sub", "mul", "neg"):
+            return _linear(value, p)
+    if isinstance(e, Apply) and e.op in ("add", "sub"):
+        sign = 1 if e.op == "add" else -1
+        found = _linear(e.args[0], p)
+        for atom, k in _linear(e.args[1], p).items():
+            found[atom] = found.get(atom, 0) + sign * k
+        return found
+    if isinstance(e, Apply) and e.op == "neg":
+        return {atom: -k for atom, k in _linear(e.args[0], p).items()}
+    if isinstance(e, Apply) and e.op == "mul":
+        for a, b in (e.args, e.args[::-1]):
+            if isinstance(a, Const) and isinstance(a.value, int):
+                return {atom: a.value * k for atom, k in _linear(b, p).items()}
+    return {e: 1}
+
+
+def _settled(sum_of: dict[Expr | None, int], p: Program) -> bool:
+    return all(k == 0 or (k > 0 and (atom is None or _plainly(atom, p))) for atom, k in sum_of.items())
 
 
 __all__ = ["ZERO", "derivatives", "differentiable", "folded", "is_natural", "join", "kind"]

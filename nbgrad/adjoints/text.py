@@ -66,7 +66,7 @@ class Writer:
     def place(self, i: Expr) -> str:
         if isinstance(i, Const) or (isinstance(i, Name) and i.name in self.rising):
             return self.text(i)
-        sure = not self.wraparound or is_natural(i, self.program.natural)
+        sure = not self.wraparound or is_natural(i, self.program)
         return f"u({self.text(i)})" if sure else self.text(i)
 
     def view(self, v: View, base: str = "") -> str:
