@@ -61,6 +61,7 @@ def contents() -> str:
     guides = [
         "porting",
         "kernel",
+        "differentiating",
         "running",
         "coverage",
         "map",

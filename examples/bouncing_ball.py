@@ -6,7 +6,7 @@ lost. Drag, bounce and the speed at the start are fitted to noisy places by Adam
 $ python examples/bouncing_ball.py
 drag 0.15, bounce 0.80, start 2.0
 $ python examples/bouncing_ball.py --short
-drag 0.14, bounce 0.80, start 2.0
+drag 0.15, bounce 0.80, start 2.0
 """
 
 import argparse

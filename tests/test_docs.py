@@ -18,9 +18,14 @@ BESIDE = re.compile(r"(\S.*?) +# (tensor\(.*)")
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {"__name__": "page"}
-    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+    whole = page.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(whole):
+        block = found[1]
         text = re.sub("^    ", "", block, flags=re.MULTILINE) if block.startswith("    ") else block
-        exec(compile(text, str(page), "exec"), scope)
+        above = "\n" * whole.count(
+            "\n", 0, found.start(1)
+        )  # so that a function's source is found in the page
+        exec(compile(above + text, str(page), "exec"), scope)
         for expression, shown in BESIDE.findall(text):
             assert repr(eval(expression, scope)) == shown, expression
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nbgrad import differentiable
-from tests.adjoints.golden import CASES, GOLDEN, texts
+from tests.adjoints.golden import CASES, GOLDEN, bumps, texts
 
 
 def test_texts() -> None:
@@ -49,3 +49,8 @@ def test_against_differences(function: Any, args: tuple[Any, ...]) -> None:
 
 def _number(x: Any) -> Any:
     return x if np.ndim(x) else float(x)
+
+
+def test_the_page_shows_what_is_written() -> None:
+    page = (GOLDEN.parent.parent.parent / "docs" / "differentiating.md").read_text()
+    assert f"```python\n{differentiable(bumps).adjoint_source(*CASES[1][1]).strip()}\n```" in page
