@@ -21,6 +21,7 @@ WORDS = re.compile(
     r"|Input and (hidden|parameter) tensors are not at the same device, found input tensor at (cpu|cuda:0) and \w+ tensor at (cpu|cuda:0)"
     r"|grid_sampler\(\): expected input and grid to be on same device, but input is on (cpu|cuda:0) and grid is on (cpu|cuda:0)"
     r"|Input tensors must all be on the same device. Input 0 is on device (cpu|cuda:0) and input 1 is on device (cpu|cuda:0)."
+    r"|Expected query, key, and value to have the same device type, but got [\w :.]+ and value.device: (cpu|cuda:0) instead."
     r"|meshgrid expects all tensors to have the same device"
 )
 

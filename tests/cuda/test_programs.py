@@ -120,7 +120,9 @@ def test_printed(x: Any) -> None:
     assert repr(y) == "tensor([1., 1.], device='cuda:0', dtype=torch.float64, requires_grad=True)"
     assert repr(y * 2) == "tensor([2., 2.], device='cuda:0', dtype=torch.float64, grad_fn=<MulBackward0>)"
     assert repr(T.empty(0, 3, device="cuda")) == "tensor([], device='cuda:0', size=(0, 3))"
-    assert str(x.untyped_storage()) == "...\n[torch.storage.UntypedStorage(device=cuda:0) of size 24]"
+    assert str(x[0, :2].clone().untyped_storage()) == (
+        " 0\n 0\n 0\n 0\n 0\n 0\n 128\n 63\n[torch.storage.UntypedStorage(device=cuda:0) of size 8]"
+    )
 
 
 def test_to_where_it_is_already(x: Any) -> None:

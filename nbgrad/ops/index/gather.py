@@ -417,7 +417,10 @@ def _check_slices(name: str, input: Tensor, dim: int, index: Any, source: Any) -
 
 
 def check_one_device(name: str, input: Tensor, index: Tensor, source: Tensor) -> None:
-    if not input._spec.device is index._spec.device is source._spec.device:
+    devices = (input._spec.device, index._spec.device, source._spec.device)
+    if len(set(devices)) > 1 and all(
+        d.type != "cuda" for d in devices
+    ):  # the backend tells what is beside a GPU
         raise RuntimeError(
             f"{name}: self, index and source expected to be in the same device, but got (self) {input.device}, (index) "
             f"{index.device}, and (source) {source.device}"
