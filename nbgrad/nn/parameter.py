@@ -6,6 +6,7 @@ one is a plain Tensor.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from nbgrad.core.tensor import Tensor, set_requires_grad
 from nbgrad.exchange import classes
 from nbgrad.memory.device import Device
 from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.storage import Spec
 from nbgrad.ops.host import printing
 from nbgrad.ops.make.constructors import as_subclass
 from nbgrad.ops.make.filled import empty
@@ -108,11 +110,77 @@ class Buffer(metaclass=_BufferType):
         return t
 
 
+class _Waiting(Spec):
+    """What is known of a tensor that has no shape yet: who asks for it is told so, be it the first look of any function."""
+
+    __slots__ = ()
+
+    def __init__(self, like: Spec, kind: str) -> None:
+        for slot in Spec.__slots__:
+            vars(Spec)[slot].__set__(self, kind if slot == "read" else getattr(like, slot))
+
+
+def _called() -> str:
+    """The method of users' that is running, from within what it calls."""
+    frame: Any = sys._getframe(2)
+    name = "__get__"
+    while frame is not None and frame.f_globals.get("__name__", "nbgrad.").startswith("nbgrad."):
+        found = frame.f_code.co_name.removeprefix("_t_")
+        name = found if hasattr(Tensor, found) and not found.startswith("_") else name
+        frame = frame.f_back
+    return name
+
+
+def _refuse(self: _Waiting) -> Any:
+    raise ValueError(
+        f"Attempted to use an uninitialized parameter in <method '{_called()}' of 'torch._C.TensorBase' objects>. This error "
+        "happens when you are using a `LazyModule` or explicitly manipulating `torch.nn.parameter."
+        f"{_known('read', self)}` objects. When using LazyModules Call `forward` with a dummy batch to initialize the parameters "
+        "before calling torch functions"
+    )
+
+
+def _known(slot: str, waiting: Spec) -> Any:
+    return vars(Spec)[slot].__get__(waiting)
+
+
+for _slot in (
+    "canonical",
+    "contiguous",
+    "extent",
+    "ndim",
+    "numel",
+    "plain",
+    "read",
+    "repeats",
+    "shape",
+    "strides",
+):
+    setattr(_Waiting, _slot, property(_refuse))
+
+
 class UninitializedTensorMixin:
     """A tensor whose shape is not known yet: until `materialize` tells it, of its properties only dtype and device are there."""
 
     cls_to_become: type
     __torch_function__ = overrides.disabled
+
+    @property
+    def data(self: Any) -> Tensor:
+        return empty(0, dtype=self.dtype, device=self.device)
+
+    @data.setter
+    def data(self: Any, value: Tensor) -> None:
+        self._spec = _known("plain", self._spec)
+        Tensor.data.fset(self, value)  # type: ignore[attr-defined]
+        self._wait()
+
+    @property
+    def ndim(self) -> int:
+        return 1
+
+    def _wait(self: Any) -> None:
+        self._spec = _Waiting(self._spec, type(self).__name__)
 
     def materialize(
         self: Any, shape: Sequence[int], device: Device | None = None, dtype: dtype | None = None
@@ -124,11 +192,11 @@ class UninitializedTensorMixin:
         >>> type(p).__name__, p.shape
         ('Parameter', torch.Size([2, 3]))
         """
-        own = self._spec
+        own = self._spec = _known("plain", self._spec)
+        self.__class__ = self.cls_to_become
         self.data = empty(
             tuple(shape), device=own.device if device is None else device, dtype=dtype or own.dtype
         )
-        self.__class__ = self.cls_to_become
 
     @property
     def shape(self) -> Any:
@@ -154,6 +222,25 @@ class UninitializedTensorMixin:
         return type(self), (self.requires_grad,)
 
 
+def _of_nothing(name: str) -> Any:
+    """What PyTorch lets be asked of one, which is answered as of a tensor without elements."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        held = self.data
+        made = getattr(held, name)(*args, **kwargs)
+        return self if made is held else made
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    *("bfloat16", "char", "cpu", "cuda", "double", "float", "get_device", "half", "int", "is_floating_point"),
+    *("long", "short", "size", "to", "type"),
+):
+    setattr(UninitializedTensorMixin, _name, _of_nothing(_name))
+
+
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer waits for its shape.
 
@@ -176,7 +263,9 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     def __new__(
         cls, requires_grad: bool = True, device: Device | None = None, dtype: dtype | None = None
     ) -> Self:
-        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        t: Any = super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        t._wait()
+        return t
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if id(self) not in memo:
@@ -203,6 +292,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     ) -> Self:
         t: Any = as_subclass(empty(0, device=device, dtype=dtype), cls)
         t.persistent, t._is_buffer = persistent, True
+        t._wait()
         return t
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -91,3 +91,34 @@ def test_refusals(torch: ModuleType) -> None:
         return found
 
     assert refused(T) == refused(torch)
+
+
+USES: dict[str, Any] = {
+    "add": lambda t, p: p + 1,
+    "radd": lambda t, p: t.ones(2) * p,
+    "sum": lambda t, p: p.sum(),
+    "mm": lambda t, p: t.mm(p, p),
+    "index": lambda t, p: p[0],
+    "stack": lambda t, p: t.stack([p, p]),
+    "fill": lambda t, p: t.nn.init.ones_(p),
+    "numel": lambda t, p: p.numel(),
+    "len": lambda t, p: len(p),
+    "bool": lambda t, p: bool(p),
+    "clone": lambda t, p: p.clone(),
+    "tolist": lambda t, p: p.tolist(),
+    "linear": lambda t, p: t.nn.functional.linear(t.ones(2, 2), p),
+}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", USES)
+def test_what_has_no_shape_is_not_computed_with(torch: ModuleType, name: str) -> None:
+    for t in (T, torch):
+        layer, norm = t.nn.LazyLinear(2), t.nn.LazyBatchNorm1d()
+        layer.double()
+        for waiting in (layer.weight, norm.running_mean):
+            with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter in <"):
+                USES[name](t, waiting)
+        assert layer.weight.dtype is t.float64
+        assert layer(t.ones(1, 3).double()).shape == (1, 2)
+        assert USES["add"](t, layer.weight).shape == (2, 3)
