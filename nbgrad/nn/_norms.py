@@ -69,7 +69,9 @@ def check_mixed(d: dtype, parameters: Sequence[Spec | Tensor | None], read: Sequ
     """Refuse parameters of another dtype than the input's; but beside an input of a narrow dtype all may be float32. By the first that
     there is PyTorch tells which of the two is meant; `read` is the order in which it then comes to them."""
     given = [t.dtype for t in parameters if t is not None]
-    if given and given[0] is not d:
+    if given.count(d) == len(given):
+        return
+    if given[0] is not d:
         if any(own is not float32 for own in given):
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
         if not d.narrow:

@@ -512,8 +512,9 @@ def batch_norm_fixed(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, variance: Tensor, *, eps: float
 ) -> Tensor:
     """By statistics that are given."""
-    d = input.dtype
-    input, weight, bias, mean, variance = (_wide(t) for t in (input, weight, bias, mean, variance))
+    d = input._spec.dtype
+    if d.narrow:
+        input, weight, bias, mean, variance = (_wide(t) for t in (input, weight, bias, mean, variance))
     scale = e.rsqrt(e.add(variance, eps))
     if weight is not None:
         scale = e.mul(scale, weight)
