@@ -301,8 +301,13 @@ def below(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     modes = state.below
     if not modes and not _who(given):
         return twin(*args, **kwargs)
-    if entry.slot or any([isinstance(v, Tensor) and type(v._buf) is Batched for v in _every(given)]):
+    if entry.slot:
         return _of_property(entry, args, kwargs)
+    if any([isinstance(v, Tensor) and type(v._buf) is Batched for v in _every(given)]):
+        for mode in modes:
+            if hasattr(mode, "refuse"):
+                mode.refuse("torch.vmap")
+        return twin(*args, **kwargs)
     if entry.path.rpartition(".")[2] in composites.PLAIN:
         return twin(*args, **kwargs)
     made = composites.FUNCTIONS.get(entry.path) or composites.FUNCTIONS.get(name_of(entry.path))
@@ -330,7 +335,11 @@ def _of_property(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 def _whole(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function that is no operator: what it calls in turn may be taken over; of what has no memory it may not read any."""
     try:
-        return entry.twin(*args, **kwargs)
+        result = entry.twin(*args, **kwargs)
+        for mode in state.below:
+            if hasattr(mode, "unseen"):
+                mode.unseen(f"torch.{entry.path}", (args, kwargs), result)
+        return result
     except RuntimeError as error:
         without = [type(v) for v in _who((*args, *kwargs.values())) if type(v._buf) is Nothing]
         if without and "same device" in str(error):
@@ -351,12 +360,18 @@ def run_node(node: Node, grads: Any, needed: Any, graph: bool) -> Any:
     if not node.next:
         return _accumulate(node, grads, needed, graph)
     found = formulas.of_node(node, grads, needed)
-    return node.rule.apply(node, grads, needed, True) if found is None else found
+    if found is None:
+        found = node.rule.apply(node, grads, needed, True)
+        for mode in state.below:
+            if hasattr(mode, "unseen"):
+                mode.unseen(node.rule.node_name, grads, found)
+    return found
 
 
 def _accumulate(node: Node, grad: Any, needed: Any, graph: bool) -> Any:
     leaf = node.static()
-    if leaf is None or not _who([grad, leaf.grad]):
+    told = any([hasattr(mode, "unseen") for mode in state.below])
+    if leaf is None or not (told or _who([grad, leaf.grad])):
         return node.rule.apply(node, grad, needed, graph)
     kept = meta(leaf)
     kept.grad = grad if kept.grad is None else add(kept.grad, grad)

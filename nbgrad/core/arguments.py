@@ -403,6 +403,8 @@ def found_as(function: Any, path: str) -> None:
     else:
         function.__module__ = f"{_PACKAGE}.{where}" if where else _PACKAGE
         function.__qualname__ = function.__name__
+        if where in ("linalg", "special"):  # PyTorch's bindings call them so
+            function.__name__ = f"{where}_{function.__name__}"
 
 
 def renamed(made: Callable[..., Any], function: Callable[..., Any], path: str) -> Callable[..., Any]:
@@ -448,6 +450,12 @@ def _name_methods() -> None:
     known: dict[Any, str] = {}
     for name, function in list(vars(Tensor).items()):
         if type(function) is not FunctionType or overrides.ALIASES.get(name) in known.values():
+            if (
+                type(function) is FunctionType
+                and function not in known
+                and function.__name__ == _FIRST.co_name
+            ):
+                found_as(function, f"Tensor.{name}")
             continue
         if function in known:
             other = function

@@ -18,6 +18,7 @@ from typing import Any, Final
 from nbgrad.core import overrides
 from nbgrad.core.tensor import Tensor
 from nbgrad.memory.dtypes import bfloat16, dtype, float16, float32, float64, promote_types
+from nbgrad.memory.storage import Batched
 from nbgrad.tape.modes import state
 
 # Of the kinds of device that are not here, too: programs ask for each whether casting is on.
@@ -86,6 +87,8 @@ class _Policy:
             how = "float32" if (kwargs.get("mode") or (*args, "", "", "")[2]) in _PADDING else None
         if how is None:
             return self.inner(*args, **kwargs)
+        if state.levels and self._uncast(args, kwargs):
+            how = "same"
         if how == "refused":
             raise RuntimeError(_UNSAFE)
         if how != "same" and kwargs.get("out") is None:  # with it, as in PyTorch, nothing is cast
@@ -101,6 +104,18 @@ class _Policy:
             return self.inner(*args, **kwargs)
         finally:
             casting.on = on
+
+    def _uncast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether PyTorch leaves a call as it is inside of a vmap: what it makes of others there."""
+        name = self.inner.__name__
+        if name == "linear":
+            bias = args[2] if len(args) > 2 else kwargs.get("bias")
+            return bias is not None and _is_batched((*args, *kwargs.values()))
+        return name in _UNCAST and _is_batched((*args, *kwargs.values()))
+
+
+def _is_batched(values: Any) -> bool:
+    return any([isinstance(v, Tensor) and type(v._buf) is Batched for v in values])
 
 
 _UNSAFE = (
@@ -147,6 +162,11 @@ LISTS: Final = {
         "refused": "binary_cross_entropy",
     },
 }
+_INSIDE_VMAP = """
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d baddbmm addmm addbmm scaled_dot_product_attention prelu
+    nll_loss trace cdist cosine_embedding_loss
+"""
+_UNCAST = frozenset(_INSIDE_VMAP.split())
 _PADDING = frozenset({"reflect", "replicate"})  # modes of `pad`, of which PyTorch's CPU casts these
 
 

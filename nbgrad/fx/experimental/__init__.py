@@ -1,0 +1,1 @@
+"""PyTorch's path to what traces below functions."""

@@ -1,0 +1,1 @@
+"""Passes over graphs: what flows through them."""
