@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from sys import modules
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
 from nbgrad.autograd.function import Function
 from nbgrad.core import overrides as _overrides
-from nbgrad.core.tensor import Tensor, storage_of
+from nbgrad.core.tensor import Tensor, hooks, storage_of
 from nbgrad.core.writes import check_write, written
 from nbgrad.memory.device import device
 from nbgrad.memory.dtypes import dtype
+from nbgrad.memory.storage import Batched
 from nbgrad.names.absent import refuse
 from nbgrad.overrides import handle_torch_function, has_torch_function
 from nbgrad.tape.modes import state
@@ -284,12 +286,20 @@ class OpOverload:
         self.backward: tuple[Callable[..., Any], Callable[..., Any] | None] | None = None
         self.vmap: Callable[..., Any] | None = None
         self.fresh = False  # its results may not be its inputs
+        self.dispatchers: dict[
+            type, Callable[..., Any]
+        ] = {}  # what answers in the place of a `__torch_dispatch__`
         self.lacking: Callable[[str], Exception] | None = None
         self._node: type[Function] | None = None
 
     @property
     def _qualified_op_name(self) -> str:
         return str(self)
+
+    @property
+    def tags(self) -> list[Any]:
+        """Marks for compilers: none."""
+        return []
 
     @property
     def is_view(self) -> bool:
@@ -335,14 +345,23 @@ class OpOverload:
 
     def _plain(self, values: Mapping[str, Any], tensors: Sequence[Tensor]) -> Any:
         writes = [t for a in self._schema.arguments if a.is_write for t in tensors_in([values[a.name]])]
+        if writes and any([type(t._buf) is Batched for t in tensors]):
+            raise RuntimeError(
+                f"Batching rule not implemented for {self._name}; the fallback path doesn't work on out= or view ops."
+            )
         for t in writes:
-            check_write(t, state.grad and t.requires_grad)
-        before = [t._version for t in writes]
-        with _overrides.switched(_overrides.NOBODY):
-            result = self.run(self._kernel(tensors), values)
-        for t, count in zip(writes, before):
-            if t._version == count:
-                written(t)
+            check_write(t, False)
+        before, state.grad = (
+            state.grad,
+            False,
+        )  # the kernel is below gradients: what it writes to keeps its history
+        try:
+            with _overrides.switched(_overrides.NOBODY):
+                result = self.run(self._kernel(tensors), values)
+        finally:
+            state.grad = before
+        for t in writes:
+            written(t)
         if self.fresh:
             self._check_fresh(tensors, result)
         return result
@@ -420,6 +439,32 @@ class _Results(tuple[Any, ...]):
     """What stands for a list."""
 
 
+def _one_by_one(op: OpOverload, count: int, call: _Call, flat: Sequence[Any], dims: Sequence[Any]) -> Any:
+    """What an operator without a rule for `vmap` gives: of each example by itself, and the results stacked."""
+    if any(["[" in kind for kind in op._schema.returns]):
+        raise RuntimeError(
+            f"Batching rule not implemented for {op.name()}. We could not generate a fallback."
+        )
+    if not count:
+        raise RuntimeError(
+            "The fallback path does not support vmap over dims of size 0. Please file a bug report."
+        )
+    warn(
+        f"There is a performance drop because we have not yet implemented the batching rule for {op.name()}. Please file us an issue "
+        "on GitHub so that we can prioritize its implementation.",
+        UserWarning,
+        stacklevel=2,
+    )
+    rows = []
+    for k in range(count):
+        parts = [t if d is None else hooks.select(t, d, k) for t, d in zip(flat, dims)]
+        values = call.with_tensors(iter(parts))
+        rows.append(op.compute(values))
+    if isinstance(rows[0], tuple):
+        return tuple([hooks.stack(column) for column in zip(*rows)]), (0,) * len(rows[0])
+    return hooks.stack(rows), 0
+
+
 def _node_of(op: OpOverload) -> type[Function]:
     def forward(call: _Call, *flat: Any) -> Any:
         result = op._plain(call.with_tensors(iter(flat)), flat)
@@ -464,9 +509,7 @@ def _node_of(op: OpOverload) -> type[Function]:
 
     def vmap(info: Any, in_dims: Any, call: _Call, *flat: Any) -> Any:
         if op.vmap is None:
-            raise RuntimeError(
-                f"vmap over {op} needs a rule: register one by torch.library.register_vmap('{op.name()}', ...)"
-            )
+            return _one_by_one(op, info.batch_size, call, flat, in_dims[1:])
         values, dims = call.with_tensors(iter(flat)), call.with_tensors(iter(in_dims[1:]))
         names = [a.name for a in op._schema.arguments]
         lifted = tuple([dims[n] if next(tensors_in([values[n]]), None) is not None else None for n in names])

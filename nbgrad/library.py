@@ -44,6 +44,7 @@ __all__ = [
     "register_autograd",
     "register_fake",
     "register_kernel",
+    "register_torch_dispatch",
     "register_vmap",
 ]
 
@@ -88,7 +89,7 @@ _RESULTS: dict[Any, str] = {
     int: "SymInt",
     float: "float",
     bool: "bool",
-    typing.Union[int, float, bool]: "Scalar",  # noqa: UP007
+    _Number: "Scalar",
 }
 
 
@@ -143,7 +144,9 @@ def infer_schema(
         if kind is None:
             instead = ""
             if typing.get_origin(annotation) is tuple:
-                instead = "We do not support Tuple inputs in schema. As a workaround, please try to use List instead. "
+                kinds = {*typing.get_args(annotation)}
+                example = f"For example, list[{kinds.pop().__name__}].  " if len(kinds) == 1 else ""
+                instead = f"We do not support Tuple inputs in schema. As a workaround, please try to use List instead. {example}"
             refuse(
                 f"Parameter {name} has unsupported type {param.annotation}. {instead}The valid types are: {_KINDS.keys()}."
             )
@@ -286,9 +289,10 @@ class CustomOpDef:
 
         return put if func is None else put(func)
 
-    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Any = None, /) -> NoReturn:
-        """Refused: calls are not handed to `__torch_dispatch__`."""
-        raise NotImplementedError("nbgrad hands no calls to __torch_dispatch__; override __torch_function__")
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Any = None, /) -> Any:
+        """What answers a call of the operator in the place of a class's or a mode's `__torch_dispatch__`: `fn(mode or class, func, types,
+        args, kwargs)`."""
+        return register_torch_dispatch(self, torch_dispatch_class, fn)
 
     @contextlib.contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
@@ -556,6 +560,29 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Li
 
     def put(fn: Callable[..., Any]) -> Callable[..., Any]:
         _definition(op).vmap = fn
+        return fn
+
+    return put if func is None else put(func)
+
+
+def register_torch_dispatch(
+    op: Any,
+    torch_dispatch_class: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """What answers a call of an operator in the place of the `__torch_dispatch__` of a class or a mode, as
+    `CustomOpDef.register_torch_dispatch` takes it."""
+
+    def put(fn: Callable[..., Any]) -> Callable[..., Any]:
+        found = _definition(op)
+        if torch_dispatch_class in found.dispatchers:
+            raise RuntimeError(
+                f"{torch_dispatch_class} already has a `__torch_dispatch__` implementation for {found}"
+            )
+        found.dispatchers[torch_dispatch_class] = fn
         return fn
 
     return put if func is None else put(func)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nbgrad._aten import composites, formulas
@@ -151,13 +152,17 @@ def _ask(op: OpOverload, values: Mapping[str, Any], who: Sequence[Any]) -> Any:
         mode = modes[-1]
         state.below = modes[:-1]
         try:
-            result = mode.__torch_dispatch__(op, types, args, kwargs)
+            own = op.dispatchers.get(type(mode))
+            asked = mode.__torch_dispatch__ if own is None else partial(own, mode)
+            result = asked(op, types, args, kwargs)
         finally:
             state.below = modes
         if result is not NotImplemented:
             return result
     for one in who:
-        result = type(one).__torch_dispatch__(op, types, args, kwargs)
+        own = op.dispatchers.get(type(one))
+        asked = type(one).__torch_dispatch__ if own is None else partial(own, type(one))
+        result = asked(op, types, args, kwargs)
         if result is not NotImplemented:
             return result
     raise _Unanswered(_unanswered(op, types, modes))
