@@ -1,17 +1,17 @@
 """What a device is given to load by the case table: each CUDA text, and how it was launched.
 
-`python -m tests.cuda.loaded FILE [--whole]` writes them, in a process of its own that plays a device, forward and backward: a device
-asks for other texts than the CPU. Kernels wait in a deferred device's queues, and one is compiled only if a case reads what follows from
-it. `--whole`, by hand, takes every case in every dtype, shape and layout. `NBGRAD_CUDA_EMULATE=deferred python -m tests.cuda.loaded
---spread` prints what runs as the CPU's text: by one thread (a loop) or an item a thread, and how many elements an item has at most.
+`python -m tests.cuda.loaded FILE PART [--whole]` writes those of a part of the table, in a process of its own that plays a device,
+forward and backward: a device asks for other texts than the CPU. Kernels wait in a deferred device's queues, and one is compiled only if a
+case reads what follows from it. `--whole`, by hand, takes every case in every dtype, shape and layout. `NBGRAD_CUDA_EMULATE=deferred
+python -m tests.cuda.loaded --spread` prints what runs as the CPU's text: by one thread (a loop) or an item a thread, and how many elements
+an item has at most.
 """
 
 import os
 import pickle
-import subprocess
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from nbgrad.kernels.cuda.families import own
 from nbgrad.kernels.cuda.launch import Kernel
 from nbgrad.memory import backend
 from tests.cases import CASES
-from tests.cuda import on_device
+from tests.cuda import on_device, recorded
 
 
 class Loaded(NamedTuple):
@@ -35,18 +35,14 @@ class Loaded(NamedTuple):
 
 
 def asked(folder: Path, whole: bool) -> list[Loaded]:
-    """In a process of its own, as a device there either is or is not."""
-    file = folder / "loaded.pickle"
-    options = ["--whole"] * whole
+    """In processes of their own, as a device there either is or is not."""
     env = {**os.environ, "NBGRAD_CUDA_EMULATE": "deferred"}
-    subprocess.run([sys.executable, "-m", __spec__.name, file, *options], check=True, env=env)
-    found: list[Loaded] = pickle.loads(file.read_bytes())
-    return found
+    return sorted(set().union(*recorded.parts(folder, __spec__.name, whole, env)))
 
 
-def _run(whole: bool) -> None:
+def _run(cases: Iterable[Any], whole: bool) -> None:
     recording: Any = backend.of(on_device.DEVICE).driver
-    for case in CASES.values():
+    for case in cases:
         usual = on_device.usual(case)
         others = [d for d in case.dtypes if d != usual]
         for dtype in (usual, *(others if whole else one_in_turn(case.name, others))):
@@ -110,10 +106,10 @@ class _Recording(Deferred):
             queue.clear()
 
 
-def record(whole: bool) -> list[Loaded]:
-    _run(whole)
+def record(part: int, whole: bool) -> set[Loaded]:
+    _run(recorded.of_part(CASES, part), whole)
     recording: Any = backend.of(on_device.DEVICE).driver
-    return sorted(recording.found)
+    return set(recording.found)
 
 
 @cache
@@ -143,7 +139,7 @@ def spread() -> dict[str, tuple[bool, float]]:
         return watched
 
     device.launch = launch
-    _run(False)
+    _run(CASES.values(), False)
     return found
 
 
@@ -153,7 +149,7 @@ def main(*given: str) -> None:
         for name, (alone, most) in sorted(spread().items(), key=lambda pair: pair[1][::-1]):
             print(f"{most:8.1f} {'loop  ' if alone else 'spread'} {name}")
     else:
-        Path(given[0]).write_bytes(pickle.dumps(record("--whole" in given)))
+        Path(given[0]).write_bytes(pickle.dumps(record(int(given[1]), "--whole" in given)))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ One in sixteen of what the case table asks for, by their names; `--whole`, by ha
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from nbgrad.kernels.cuda.compile import Capability, compiled
 from tests.cuda.loaded import Loaded, asked
+from tests.cuda.recorded import folder
 from tests.cuda.texts import one_in
 
 pytestmark = pytest.mark.cuda
@@ -49,7 +49,7 @@ def wrong(text: Loaded, capability: Capability) -> Iterator[str]:
 def part(tmp_path_factory: pytest.TempPathFactory, whole: bool) -> list[Loaded]:
     """What is compiled."""
     pytest.importorskip("numba.cuda")
-    found = asked(Path(tmp_path_factory.mktemp("loaded")), whole)
+    found = asked(folder(tmp_path_factory, "loaded"), whole)
     assert len(found) > 1500
     return found if whole else one_in(16, found)
 

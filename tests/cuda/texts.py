@@ -1,10 +1,11 @@
 """The CPU's texts that the case table asks for, each with a launch of it, of several items where there is one.
 
-`python -m tests.cuda.texts FILE [--whole]` writes them, in a process of its own, since a plan that is there asks for nothing.
+`python -m tests.cuda.texts FILE PART [--whole]` writes those of a part of the table, in a process of its own, since a plan that is there
+asks for nothing.
 """
 
+import os
 import pickle
-import subprocess
 import sys
 import warnings
 import zlib
@@ -22,6 +23,7 @@ from nbgrad.memory import backend
 from tests import derive
 from tests.cases import CASES, OpCase, by_name, samples
 from tests.compare import leaves
+from tests.cuda import recorded
 from tests.support import T
 
 # What counts along, and so is for one thread; what only the host's texts import.
@@ -94,10 +96,18 @@ def kept(text: Text, args: list[Any]) -> list[bytes]:
 
 
 def asked(folder: Path, whole: bool) -> Table:
-    file = folder / "texts.pickle"
-    subprocess.run([sys.executable, "-m", __spec__.name, file, *["--whole"] * whole], check=True)
-    found: Table = pickle.loads(file.read_bytes())
-    return found
+    found: Table = {}
+    for part in recorded.parts(folder, __spec__.name, whole, os.environ):
+        for text, launch in part.items():
+            if launch is not None and launch.items > min(_items(found.get(text)), 1):
+                found[text] = launch
+            else:
+                found.setdefault(text, launch)
+    return dict(sorted(found.items(), key=lambda pair: pair[0][:3]))
+
+
+def _items(launch: Launch | None) -> int:
+    return 0 if launch is None else launch.items
 
 
 def one_in(count: int, texts: list[Text]) -> list[Text]:
@@ -105,8 +115,8 @@ def one_in(count: int, texts: list[Text]) -> list[Text]:
     return [t for t in texts if zlib.crc32(f"{t.name} {t.params}".encode()) % count == 0]
 
 
-def record(whole: bool) -> Table:
-    """Of every case forward and, of floats, backward: in float32 and in one other of its dtypes; `whole` in all of them."""
+def record(part: int, whole: bool) -> Table:
+    """Of each case of a part forward and, of floats, backward: in float32 and in one other of its dtypes; `whole` in all of them."""
     by_address: dict[int, Text] = {}
     seen: dict[Text, Launch] = {}
     launcher = backend.CPU.launch
@@ -121,7 +131,7 @@ def record(whole: bool) -> Table:
 
         def watched(address: int, items: int, *args: Any) -> None:
             text = by_address.get(address)
-            if text is not None and items > (min(seen[text].items, 1) if text in seen else 0):
+            if text is not None and items > min(_items(seen.get(text)), 1):
                 kept = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
                 seen[text] = Launch(items, n <= 1, kept)
             run(address, items, *args)
@@ -129,13 +139,13 @@ def record(whole: bool) -> Table:
         return watched
 
     backend.CPU.kernel, backend.CPU.launch = staticmethod(kernel), staticmethod(launch)
-    for case in CASES.values():
+    for case in recorded.of_part(CASES, part):
         usual = "float32" if "float32" in case.dtypes else case.dtypes[0]
         others = [d for d in case.dtypes if d != usual]
         for dtype in (usual, *(others if whole else by_name(case, others, 1))):
             run(case, dtype, layouts=whole or dtype == usual)
     every = {_text(name, source, codes.split()) for name, source, codes, *_ in build._kernels}
-    return {text: seen.get(text) for text in sorted(every, key=lambda t: t[:3])}
+    return {text: seen.get(text) for text in every}
 
 
 def run(case: OpCase, dtype: str, layouts: bool) -> None:
@@ -151,8 +161,8 @@ def run(case: OpCase, dtype: str, layouts: bool) -> None:
                 derive.gradients(T, case, sample, create_graph=False)
 
 
-def main(file: str, *options: str) -> None:
-    Path(file).write_bytes(pickle.dumps(record("--whole" in options)))
+def main(file: str, part: str, *options: str) -> None:
+    Path(file).write_bytes(pickle.dumps(record(int(part), "--whole" in options)))
 
 
 if __name__ == "__main__":
