@@ -81,7 +81,16 @@ class Alias(DistributionFinder, Loader):
         if module is None:
             raise ModuleNotFoundError(f"No module named {fullname!r} {_STANDS_IN}", name=fullname)
         self._specs[fullname] = module.__spec__
-        return spec_from_loader(fullname, self)
+        return spec_from_loader(fullname, self, origin=getattr(module.__spec__, "origin", None))
+
+    def get_code(self, fullname: str) -> Any:
+        """What `python -m` runs."""
+        name = _own_name(fullname)
+        spec = importlib.util.find_spec(name)
+        get = getattr(spec and spec.loader, "get_code", None)
+        if get is None:
+            raise ImportError(f"No code object available for {fullname}")
+        return get(name)
 
     def _module(self, fullname: str) -> ModuleType | None:
         try:

@@ -1,0 +1,1 @@
+"""PyTorch's `torch.utils.benchmark.utils`: what was measured, what measures, and tables of it."""
