@@ -301,6 +301,8 @@ def check(torch: ModuleType, c: Combination) -> str:
         if not (NO_CHANNELS in str(want) and not isinstance(got, str)):
             assert settled(got) == settled(want), f"{c.label}: {got!r}, not {want!r}"
         return "refusal"
+    # What is learned from a call serves the next of its kind.
+    assert_same(outcome(lambda: c.run(T)), got, f"{c.label}, called again", tol)
     if {"float32", "float16"} & {str(getattr(w, "dtype", "")).removeprefix("torch.") for w in leaves(want)}:
         exact = outcome(lambda: c.run(torch, exact=True))
         check_low_precision(got, want, exact, magnitudes(torch, c), c)

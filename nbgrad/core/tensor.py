@@ -544,7 +544,7 @@ class Tensor(Methods):
             if node.tensor_hooks is None:
                 node.tensor_hooks = {}
             table = node.tensor_hooks.setdefault(self._nr, OrderedDict())
-        node.hooked = True
+        node.hooked = shared.hooked = True
         return register(table, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:

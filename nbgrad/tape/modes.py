@@ -51,12 +51,13 @@ class State(threading.local):
 class Shared:
     """`rare` counts what is on: the threads whose modes are not plain, and anomaly mode, which is one switch for all threads."""
 
-    __slots__ = ("_lock", "add", "anomaly", "check_nan", "numbered", "rare", "run_node")
+    __slots__ = ("_lock", "add", "anomaly", "check_nan", "hooked", "numbered", "rare", "run_node")
 
     def __init__(self) -> None:
         self.rare = 0
         self.anomaly = False
         self.check_nan = True
+        self.hooked = False  # a tensor has had a hook, which may write to its gradient
         self.numbered = False  # a user has set the number of a node
         self.run_node: Any = None  # what runs nodes and adds gradients while operators may be taken over
         self.add: Any = None

@@ -7,6 +7,7 @@ along a dimension the chosen index gets it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from nbgrad.core.op import LINEAR
@@ -38,6 +39,7 @@ from nbgrad.ops.reduce.reduction import (
 from nbgrad.ops.views.copy import to_dtype
 from nbgrad.ops.views.join import cat
 from nbgrad.ops.views.shape import reshape, spread, squeeze, unsqueeze
+from nbgrad.tape.modes import shared, state
 
 
 def _moved_by(rule: Any) -> Any:
@@ -152,11 +154,19 @@ def _mean_of(input: Spec, dims: Ints, keepdim: bool) -> Run:
     return reduction(MEAN, input, dims, keepdim, input.dtype, "f8", float(_count(input, dims)))
 
 
+def _share(g: Tensor, count: int, spreading: Callable[[Tensor], Tensor]) -> Tensor:
+    """What each element gets; of nothing, any number: no element gets it. PyTorch divides what it has spread, so that who asks for the
+    gradient and who gets it in a hook may write to it; no other backward shows the difference, and less is read there."""
+    if shared.hooked or (state.task is not None and state.task.asked):
+        return e.div(spreading(g), count or 1)
+    return spreading(e.div(g, count or 1))
+
+
 @prepared(
     "MeanBackward0",
     tangent=LINEAR,
     batch=lambda x: _mean(x, dims=_inner(x), keepdim=False),
-    input=lambda g, input_spec: spread(e.div(g, input_spec.numel or 1), input_spec.shape),
+    input=lambda g, input_spec: _share(g, input_spec.numel, lambda part: spread(part, input_spec.shape)),
 )
 def _mean_all(input: Spec) -> Run:
     return _mean_of(input, tuple(range(input.ndim)), False)
@@ -166,10 +176,10 @@ def _mean_all(input: Spec) -> Run:
     "MeanBackward1",
     tangent=LINEAR,
     batch=lambda x, dims, keepdim: _mean(x, dims=_past(dims), keepdim=keepdim),
-    input=lambda g, input_spec, dims, keepdim: _spread(
-        e.div(g, _count(input_spec, dims) or 1), input_spec, dims, keepdim
+    input=lambda g, input_spec, dims, keepdim: _share(
+        g, _count(input_spec, dims), lambda part: _spread(part, input_spec, dims, keepdim)
     ),
-)  # of nothing, any number: no element gets it
+)
 def _mean(input: Spec, *, dims: Ints, keepdim: bool) -> Run:
     return _mean_of(input, dims, keepdim)
 
