@@ -99,7 +99,11 @@ def test_a_device_prints_what_the_cpu_does(tmp_path: Path, monkeypatch: pytest.M
     assert any(same(line, short.lines[0]) for line in lines), lines
 
 
-OWN = ("new_elementwise_op", "read_the_kernel")  # nbgrad's own: PyTorch has no such functions
+OWN = (
+    "bouncing_ball",
+    "new_elementwise_op",
+    "read_the_kernel",
+)  # nbgrad's own: PyTorch has no such functions
 
 
 @pytest.mark.oracle

@@ -1,6 +1,7 @@
 """The generated text, and that it is right."""
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -54,3 +55,34 @@ def _number(x: Any) -> Any:
 def test_the_page_shows_what_is_written() -> None:
     page = (GOLDEN.parent.parent.parent / "docs" / "differentiating.md").read_text()
     assert f"```python\n{differentiable(bumps).adjoint_source(*CASES[1][1]).strip()}\n```" in page
+
+
+class Line(NamedTuple):
+    slope: float
+    weights: np.ndarray
+
+
+def on_line(p, x):
+    return p.slope * np.sum(p.weights * x)
+
+
+def solved(m, b):
+    x = np.linalg.solve(m, b)
+    return np.sum(x * x) + np.linalg.det(m)
+
+
+def gamma_and_error(a):
+    return math.lgamma(a) * math.erf(a)
+
+
+@pytest.mark.slow
+def test_tuples_systems_and_special_functions() -> None:
+    value, grads = differentiable(on_line).value_and_grad(Line(2.0, np.ones(3)), np.arange(3.0))
+    assert value == 6 and grads[0] == 3
+    assert [g.tolist() for g in grads[1:]] == [[0, 2, 4], [2, 2, 2]]
+    m, b = np.eye(3) * 2 + 0.1, np.arange(3.0)
+    x, inverse = np.linalg.solve(m, b), np.linalg.inv(m)
+    by_m, by_b = differentiable(solved).grad(m, b)
+    assert np.allclose(by_b, 2 * inverse.T @ x)
+    assert np.allclose(by_m, -np.outer(2 * inverse.T @ x, x) + np.linalg.det(m) * inverse.T)
+    assert differentiable(gamma_and_error).grad(1.7, wrt="a") == pytest.approx(0.19915920906792026, rel=1e-12)
