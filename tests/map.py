@@ -57,6 +57,7 @@ STORIES = [
             "process",
         ),
         "_C",
+        "_functorch",
         "utils",
         *("xpu", "mps", "mtia", "multiprocessing"),
         "fx",

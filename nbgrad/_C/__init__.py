@@ -9,6 +9,7 @@ from nbgrad.overrides import DisableTorchFunctionSubclass as DisableTorchFunctio
 from nbgrad.process import has_lapack as has_lapack
 from nbgrad.process import has_mkl as has_mkl
 from nbgrad.process import has_openmp as has_openmp
+from nbgrad.tape.modes import state
 
 _disabled_torch_function_impl = disabled
 TensorBase = Tensor
@@ -19,6 +20,11 @@ _has_cuda = _has_cudnn = _has_magma = _has_mkldnn = _has_mps = _has_xpu = False
 
 def _get_tracing_state() -> None:
     """What is being traced: nothing."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether this runs within `vmap` or one of `torch.func`."""
+    return bool(state.levels or state.transforms)
 
 
 def _log_api_usage_once(*event: str) -> None:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nbgrad.core.pytree import TreeSpec, broadcast_to_and_flatten, tree_flatten, tree_unflatten
+from nbgrad.core.pytree import TreeSpec, tree_flatten, tree_unflatten
+from nbgrad.core.pytree import broadcast_to_and_flatten as _broadcast_to_and_flatten
 from nbgrad.core.tensor import Tensor
 from nbgrad.dispatch.transforms import mapped, put_in, take_out
 from nbgrad.memory.layout import wrap_dim
@@ -57,54 +58,58 @@ def vmap(
 
     @functools.wraps(func)
     def mapped_over(*args: Any, **kwargs: Any) -> Any:
-        leaves, spec, dims, size = _examples(func, in_dims, args)
+        size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
 
-        def run(values: list[Any], count: int) -> tuple[list[Tensor], TreeSpec, list[int]]:
+        def run(values: list[Any], count: int) -> Any:
             with mapped(count, randomness) as level:
-                inside = [v if d is None else put_in(v, d, level) for v, d in zip(values, dims)]
-                return _results(func, func(*tree_unflatten(inside, spec), **kwargs), out_dims, level)
+                inside = _create_batched_inputs(dims, values, level, spec)
+                return _unwrap_batched(func(*inside, **kwargs), out_dims, level, count, func)
 
         if chunk_size is None or chunk_size >= size:
-            outs, out_spec, _ = run(leaves, size)
-            return tree_unflatten(outs, out_spec)
+            return run(leaves, size)
         kept = generator.default_generator.state() if randomness == "same" else None
         parts: list[list[Tensor]] = []
         for start in range(0, size, chunk_size):
             count = min(chunk_size, size - start)
             if kept is not None:
                 generator.default_generator.restore(kept)
-            cut = [v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims)]
-            outs, out_spec, places = run(cut, count)
+            outs, out_spec = tree_flatten(
+                run([v if d is None else v.narrow(d, start, count) for v, d in zip(leaves, dims)], count)
+            )
             parts.append(outs)
-        joined = [cat(column, d) for column, d in zip(zip(*parts), places)]
-        return tree_unflatten(joined, out_spec)
+        places = _out_dims(func, out_dims, tree_unflatten(parts[0], out_spec), out_spec)
+        return tree_unflatten([cat(column, d) for column, d in zip(zip(*parts), places)], out_spec)
 
     return mapped_over
 
 
-def _name(func: Any) -> str:
+# PyTorch's names: libraries put functions of their own in their place, which take the batches of their containers apart.
+# The level is theirs to hand on.
+
+
+def _get_name(func: Any) -> str:
     if isinstance(func, functools.partial):
-        return f"functools.partial({_name(func.func)}, ...)"
+        return f"functools.partial({_get_name(func.func)}, ...)"
     return getattr(func, "__name__", None) or repr(func)
 
 
-def _examples(
-    func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...]
-) -> tuple[list[Any], TreeSpec, list[Any], int]:
-    """The inputs' leaves, their structure, where the examples of each lie, and how many there are."""
+def _process_batched_inputs(
+    in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any]
+) -> tuple[int, list[Any], list[Any], TreeSpec]:
+    """How many examples there are, where those of each leaf lie, the inputs' leaves and their structure."""
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
+            f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
             f"matching the structure of inputs, got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+            f"vmap({_get_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
             "function with no inputs. The latter is unsupported."
         )
     leaves, spec = tree_flatten(args)
-    dims = broadcast_to_and_flatten(in_dims, spec)
-    where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
+    dims = _broadcast_to_and_flatten(in_dims, spec)
+    where = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
     if dims is None:
         raise ValueError(
             f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
@@ -128,10 +133,10 @@ def _examples(
                 f"to satisfy -{x.ndim} <= in_dim < {x.ndim}."
             )
         dims[k] = wrap_dim(d, x.ndim)
-    return leaves, spec, dims, _size(leaves, dims)
+    return _validate_and_get_batch_size(dims, leaves), dims, leaves, spec
 
 
-def _size(leaves: list[Any], dims: list[Any]) -> int:
+def _validate_and_get_batch_size(dims: list[Any], leaves: list[Any]) -> int:
     sizes = [x.shape[d] for x, d in zip(leaves, dims) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
@@ -142,43 +147,70 @@ def _size(leaves: list[Any], dims: list[Any]) -> int:
     return int(sizes[0])
 
 
-def _results(
-    func: Callable[..., Any], result: Any, out_dims: Any, level: Level
-) -> tuple[list[Tensor], TreeSpec, list[int]]:
+def _create_batched_inputs(dims: list[Any], leaves: list[Any], level: Level, spec: TreeSpec) -> Any:
+    return tree_unflatten(
+        [x if d is None else _add_batch_dim(x, d, level) for x, d in zip(leaves, dims)], spec
+    )
+
+
+def _unwrap_batched(result: Any, out_dims: Any, level: Level, size: int, func: Callable[..., Any]) -> Any:
     """What all examples give, with their count where `out_dims` wants it."""
     outs, spec = tree_flatten(result)
-    dims = broadcast_to_and_flatten(out_dims, spec)
+    dims = _out_dims(func, out_dims, result, spec)
+    name = _get_name(func)
+    return tree_unflatten(
+        [_maybe_remove_batch_dim(name, x, level, size, d) for x, d in zip(outs, dims)], spec
+    )
+
+
+def _out_dims(func: Callable[..., Any], out_dims: Any, result: Any, spec: TreeSpec) -> list[Any]:
+    dims = _broadcast_to_and_flatten(out_dims, spec)
     if isinstance(result, Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = [out_dims[0]]
     if dims is None:
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
             f"out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
         )
     if any(not isinstance(d, int) and d is not None for d in dims):
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
             "representing where in the outputs the vmapped dimension should appear."
         )
-    name = _name(func)
-    taken = []
-    for x, d in zip(outs, dims):
-        if d is None:
-            if isinstance(x, Tensor) and type(x._buf) is Batched and x._buf.level is level:
-                if x._buf.has:
-                    raise ValueError(
-                        f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
-                    )
-                x = x._buf.inner
-            taken.append(x)
-        elif not isinstance(x, Tensor):
-            raise ValueError(
-                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set out_dims= to None for "
-                "output?"
-            )
-        else:
-            taken.append(take_out(x, wrap_dim(d, x.ndim + 1), level))
-    return taken, spec, dims
+    return dims
+
+
+def _maybe_remove_batch_dim(name: str, x: Any, level: Level, size: int, dim: int | None) -> Any:
+    if dim is None:
+        if isinstance(x, Tensor) and type(x._buf) is Batched and x._buf.level is level:
+            if x._buf.has:
+                raise ValueError(
+                    f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
+                )
+            return x._buf.inner
+        return x
+    if not isinstance(x, Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set out_dims= to None for "
+            "output?"
+        )
+    return _remove_batch_dim(x, level, size, dim)
+
+
+def _add_batch_dim(x: Tensor, dim: int, level: Level) -> Tensor:
+    return put_in(x, dim, level)
+
+
+def _remove_batch_dim(x: Tensor, level: Level, size: int, dim: int) -> Tensor:
+    return take_out(x, wrap_dim(dim, x.ndim + 1), level)
+
+
+def is_batchedtensor(x: Tensor) -> bool:
+    return type(x._buf) is Batched
+
+
+def get_unwrapped(x: Tensor) -> Tensor:
+    return x._buf.inner if type(x._buf) is Batched else x
 
 
 # ---------------------------------------------------------------- all directions at once

@@ -301,7 +301,7 @@ def written_later(
 ) -> Any:
     """A function that stands before another one."""
     about = f"{function.__module__}.{function.__qualname__}, signatures.txt"
-    return renamed(later(write, name, scope, f"{what} of {path or name}", about), function, path)
+    return renamed(later(write, name, scope, f"{what} of {path or name}", about, path=path), function, path)
 
 
 def later(
@@ -311,6 +311,7 @@ def later(
     title: str,
     about: str,
     shared: bool = False,
+    path: str = "",
 ) -> Any:
     """A function whose source is written and compiled at its first call: there are hundreds. It stays the same object, as users keep
     functions (`act = F.relu`)."""
@@ -321,8 +322,9 @@ def later(
         own = overrides.twin_of(made)
         own.__defaults__, own.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         own.__code__ = written.__code__
-        overrides.note_arguments(args, kwargs)
-        return made(*args, **kwargs)
+        # It has looked at no argument yet, nor has a short way before it.
+        again = overrides.overridden(path, args, kwargs)
+        return made(*args, **kwargs) if again is None else again()
 
     scope["_become"] = become
     return made

@@ -161,13 +161,6 @@ def take_below() -> None:
         shared.count(1)
 
 
-def note_arguments(args: Args, kwargs: Mapping[str, Any]) -> None:
-    """A function's first call, before which it has looked at no argument."""
-    if not armed.on and seen(args, kwargs):
-        armed.overriding = True
-        arm()
-
-
 # ---------------------------------------------------------------- asking
 
 

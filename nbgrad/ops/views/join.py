@@ -218,6 +218,8 @@ def _of_few(op: Op, parts_of: Callable[[Sequence[Spec], int], Parts]) -> Callabl
         known: Table[Any, tuple[Any, ...]] = Table("ops.views.join.few", 4096)
 
         def learn(tensors: Sequence[Tensor], dim: Any) -> None:
+            if not all([isinstance(t, Tensor) for t in tensors]):
+                return  # what else there was has answered itself
             specs = tuple([t._spec for t in tensors])
             if known.get((dim, *specs)) is None and not any([type(sp) is Marked for sp in specs]):
                 found = _one_launch(op, parts_of(specs, 0 if dim is unset else dim), specs)
