@@ -368,6 +368,11 @@ def __getattr__(name: str) -> _typing.Any:
 
         module = import_module(_later[name])
         return module if module.__name__.endswith(name) else getattr(module, name)
+    if name.startswith("_foreach_"):
+        from nbgrad import _foreach
+
+        if name in _foreach.NAMES:
+            return globals().setdefault(name, _foreach.make(name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

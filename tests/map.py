@@ -55,6 +55,7 @@ STORIES = [
             "types",
             "storage",
             "process",
+            "_foreach",
         ),
         "_C",
         "_functorch",

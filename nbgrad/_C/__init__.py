@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from nbgrad.core.overrides import disabled
-from nbgrad.core.tensor import Tensor
+from nbgrad.core.overrides import NOBODY, disabled
+from nbgrad.core.tensor import Tensor, storage_of
 from nbgrad.overrides import DisableTorchFunction as DisableTorchFunction
 from nbgrad.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from nbgrad.process import has_lapack as has_lapack
@@ -25,6 +25,16 @@ def _get_tracing_state() -> None:
 def _are_functorch_transforms_active() -> bool:
     """Whether this runs within `vmap` or one of `torch.func`."""
     return bool(state.levels or state.transforms)
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a mode of `torch.overrides` is on here, and asked."""
+    return bool(state.functions) and state.asked > NOBODY
+
+
+def _is_alias_of(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors share memory."""
+    return storage_of(one) is storage_of(other)
 
 
 def _log_api_usage_once(*event: str) -> None:

@@ -41,10 +41,13 @@ _global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
 _global_backward_pre_hooks: HookTable = OrderedDict()
 _global_backward_hooks: HookTable = OrderedDict()
 _global_is_full_backward_hook: bool | None = None  # of which kind those are, once there was one
-_registration: dict[str, HookTable] = {
-    "module": OrderedDict(),
-    "parameter": OrderedDict(),
-    "buffer": OrderedDict(),
+_global_module_registration_hooks: HookTable = OrderedDict()
+_global_parameter_registration_hooks: HookTable = OrderedDict()
+_global_buffer_registration_hooks: HookTable = OrderedDict()
+_registration = {
+    "module": _global_module_registration_hooks,
+    "parameter": _global_parameter_registration_hooks,
+    "buffer": _global_buffer_registration_hooks,
 }
 
 
