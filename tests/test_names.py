@@ -70,7 +70,7 @@ USES: dict[str, Any] = {
     "sparse_csr": lambda o: T.ones(2).new_zeros(2, layout=o),
     "jit.load": lambda f: f(1),
     "export.ExportedProgram": lambda c: c(),
-    "fx.passes.shape_prop.ShapeProp": lambda c: type("Mine", (c,), {})({}, 1),
+    "fx.passes.graph_drawer.FxGraphDrawer": lambda c: type("Mine", (c,), {})({}, 1),
     "package.PackageImporter": lambda c: c("file"),
     "distributed.all_reduce": lambda f: f(T.ones(2)),
     "Tensor.to_sparse": lambda f: T.ones(2).to_sparse(),

@@ -125,9 +125,9 @@ def _of_module(path: str, attribute: str) -> Any:
     return [] if attribute == "__path__" and table.is_package(path) else NOTHING
 
 
-def fill(module: ModuleType) -> None:
-    """Let a module find all that PyTorch has in it."""
-    vars(module)["__getattr__"] = _missing(module.__name__, vars(module).get("__getattr__"))
+def fill(module: ModuleType, path: str = "") -> None:
+    """Let a module find all that PyTorch has in it, or at another path of which it is the module, too."""
+    vars(module)["__getattr__"] = _missing(path or module.__name__, vars(module).get("__getattr__"))
 
 
 class Finder:
