@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 import nbgrad as T
+from nbgrad.core.overrides import armed
+from nbgrad.tape.modes import shared
+from nbgrad.utils.flop_counter import FlopCounterMode
 
 # Programs of which PyTorch's log is nbgrad's: all operators in order with their arguments, but for the `detach` by which PyTorch keeps what
 # it saves and the sums into `grad` of leaves.
@@ -310,3 +314,17 @@ def test_functions_have_their_own_code_again() -> None:
         assert [f.__code__ for f in (T.Tensor.__mul__, T.exp, T.zeros)] == before
     """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_backward_asks_nobody_once_modes_are_off_and_instances_gone() -> None:
+    gc.collect()
+    was = armed.below, shared.rare, shared.run_node
+    with FlopCounterMode(display=False), FlopCounterMode(display=False):
+        assert armed.below is not None and shared.run_node is not None
+    wrapper = T.Tensor._make_subclass(
+        type("Kept", (T.Tensor,), {"__torch_dispatch__": classmethod(print)}), T.ones(2)
+    )
+    assert armed.below is not None
+    del wrapper
+    gc.collect()
+    assert (armed.below, shared.rare, shared.run_node) == was

@@ -12,6 +12,7 @@ given; functions that are Python's there hand on all their arguments, as `overri
 from __future__ import annotations
 
 import warnings
+import weakref
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -37,6 +38,9 @@ ALL, MODES_ONLY, NOBODY = 2, 1, 0  # who is asked: classes and modes, modes, nob
 plain_types: set[type] = {Tensor, int, float, bool, str, complex, bytes, type(None), type(...), slice, range}
 plain_types |= {dtype, device, Size, np.ndarray, np.float64, np.float32, np.int64, np.bool_}
 _modes: list[Any] = []  # as many as are on, in all threads
+_below: set[object] = (
+    set()
+)  # one for each mode that is on and each instance that lives which takes operators over
 lock = RLock()
 inner: dict[int, Any] = {}  # by the function before which another code was put for good, what has its own
 
@@ -46,7 +50,7 @@ class _Armed:
 
     overriding = False
     on = False
-    below: Callable[..., Any] | None = None  # what asks who takes operators over, once anybody may
+    below: Callable[..., Any] | None = None  # what asks who takes operators over, while anybody may
     namespaces: Callable[[], list[tuple[str, Mapping[str, Any]]]] = staticmethod(lambda: [])
 
 
@@ -142,23 +146,38 @@ def takes(kind: type) -> bool:
     return getattr(kind, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled
 
 
-def note_instance(kind: type) -> None:
+def note_instance(instance: Any) -> None:
     """Who makes an instance of a subclass says so."""
+    kind = type(instance)
     below = takes(kind)
     if below:
-        take_below()
-        if getattr(kind.__torch_function__, "__func__", None) is _torch_function:  # type: ignore[attr-defined]
-            kind.__torch_function__ = disabled  # type: ignore[attr-defined]  # who answers below is not asked above
+        left = weakref.finalize(instance, leave_below, take_below())
+        left.atexit = False
+        if getattr(kind.__torch_function__, "__func__", None) is _torch_function:
+            kind.__torch_function__ = disabled  # who answers below is not asked above
     if not armed.overriding and (below or overrides(kind)):
         armed.overriding = True
         arm()
 
 
-def take_below() -> None:
-    """From here on operators may be taken over: backwards ask, too."""
-    if armed.below is None:
-        import_module(f"{__name__.partition('.')[0]}._aten.calls").arm()
-        shared.count(1)
+def take_below() -> object:
+    """Until what this gives has left operators may be taken over: backwards ask, too, and use no memory of gradients again."""
+    user = object()
+    with lock:
+        _below.add(user)
+        if armed.below is None:
+            import_module(f"{__name__.partition('.')[0]}._aten.calls").arm()
+            shared.count(1)
+    return user
+
+
+def leave_below(user: object) -> None:
+    """A mode is off, or an instance gone."""
+    with lock:
+        _below.discard(user)
+        if not _below and armed.below is not None:
+            armed.below = shared.run_node = shared.add = None
+            shared.count(-1)
 
 
 # ---------------------------------------------------------------- asking

@@ -151,10 +151,13 @@ def run(
                 if node.next and not node.undefined and _missing(node, grads):
                     results = (None,) * len(node.edges())
                 else:
-                    if shared.anomaly:
-                        results = watch(node, grads, needed, registered)
+                    take = watch if shared.anomaly else shared.run_node
+                    if (
+                        take is None
+                    ):  # called from here: who counts references sees that nobody else holds the gradient
+                        results = node.rule.apply(node, grads, needed, registered)
                     else:
-                        results = (shared.run_node or _run)(node, grads, needed, registered)
+                        results = take(node, grads, needed, registered)
                 if node.hooks is not None:
                     results = finish(node, results, grads)
                 put_back(graph, modes)  # whatever a hook has switched
@@ -214,10 +217,6 @@ def run(
         raise
     finally:
         state.grad, state.task = before
-
-
-def _run(node: Node, grads: Any, needed: Any, registered: bool) -> Any:
-    return node.rule.apply(node, grads, needed, registered)
 
 
 def _seen(add: Add, total: Any, grad: Any, owned: bool) -> Any:

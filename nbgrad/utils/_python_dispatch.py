@@ -68,10 +68,11 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 _looking = overrides.looking()
+_users: list[object] = []  # of modes, in all threads
 
 
 def _push_mode(mode: Any) -> None:
-    overrides.take_below()
+    _users.append(overrides.take_below())
     _looking.__enter__()
     state.below = (*state.below, mode)
 
@@ -82,6 +83,7 @@ def _pop_mode(mode_key: Any = None) -> Any:
     *rest, mode = state.below
     state.below = tuple(rest)
     _looking.__exit__()
+    overrides.leave_below(_users.pop())
     return mode
 
 

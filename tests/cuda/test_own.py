@@ -62,21 +62,21 @@ def _size(launch: Launch | None) -> int:
 
 def test_each_barrier_is_missed(table: Table) -> None:
     """Of one text of every shape that a family's have; not of those that join truth values, of which many hide one that is wrong, and not
-    of copies, which are small here (`test_turned.py`)."""
+    of copies and of scans of several arrays: lines are shorter here than a stretch of theirs (`test_turned.py`, `test_long.py`)."""
     shapes: dict[tuple[str, int, int], Text] = {}
     for text, launch in table.items():
-        apart = text.name.startswith(("any", "all", "copy"))
+        apart = text.name.startswith(("any", "all", "copy", "cummax", "cummin", "recurrence"))
         if text.own is not None and launch is not None and "syncthreads" in text.own.source and not apart:
             lines = text.own.source.count("\n")
             key = text.family, text.own.source.count("syncthreads"), lines // 8
             shapes[key] = max(shapes.get(key, text), text, key=lambda t: _size(table[t]))
-    removed = 0
+    removed, missed = 0, []
     for text in shapes.values():
         own, launch = text.own, table[text]
         assert own is not None and launch is not None
-        for source in without_barriers(own.source):
+        for k, source in enumerate(without_barriers(own.source)):
             args = [launch.items, *given(text, launch)]
-            run = partial(alike, text.name, source, own.params, 2, args)
-            assert seen(run), source
+            if not seen(partial(alike, text.name, source, own.params, 2, args)):
+                missed.append(f"{text.family} {text.name} {text.params}: barrier {k}")
             removed += 1
-    assert removed > 20
+    assert removed > 20 and not missed, "\n".join(missed)

@@ -714,8 +714,8 @@ def _remade(
     attributes: Any,
 ) -> Tensor:
     """Read `memory` as a tensor of class `cls`: what pickles and `copy.copy` call."""
-    note_instance(cls)
     out: Tensor = new(cls)
+    note_instance(out)
     serves = backend.of_memory(memory)
     sp = spec(d, tuple(shape), tuple(strides), serves.device)
     out._buf, out._spec = serves.view(memory, offset * sp.itemsize), sp

@@ -142,10 +142,10 @@ def as_subclass(t: Tensor, cls: type) -> Any:
     """The same memory and history as an instance of a subclass."""
     if cls is Tensor:
         return t
-    note_instance(cls)
     out = _core.new(cls)
     for slot in ("_buf", "_spec", "_storage", "_view", "_ad", "_nr", "_rg", "_node"):
         setattr(out, slot, getattr(t, slot))
+    note_instance(out)
     return out
 
 
