@@ -122,7 +122,7 @@ def _gathering(sp: Spec, out: Spec, geometry: Geometry) -> Callable[..., Tensor]
 
 
 class Moves(NamedTuple):
-    """`pick(input, indices, dims=)` reads at places in the last dimensions; `add(grad, input, indices, size=)` is its adjoint; on
+    """`pick(input, indices, dims=)` reads at places in the last dimensions; `add(grad, input, indices, size=, windows=)` is its adjoint; on
     the input, where one is given, it does not depend, but as in PyTorch its node knows it. `windows` are those that have found the
     indices, where they are alike."""
 
@@ -147,7 +147,7 @@ def moves(pick_name: str, add_name: str, formats: Ints = ()) -> Moves:
         tangent=lambda input_t, indices, dims: pick(input_t, indices, dims=dims),
         batch=lambda has, *tensors, dims: pick(*_all_have(has, *tensors), dims=dims),
         input=lambda g, indices, input_spec, dims: add(
-            g, None, indices, size=tuple(input_spec.shape)[input_spec.ndim - dims :]
+            g, None, indices, size=tuple(input_spec.shape)[input_spec.ndim - dims :], windows=None
         ),
     )
     def pick(input: Tensor, indices: Tensor, *, dims: int) -> Tensor:
@@ -168,7 +168,7 @@ def moves(pick_name: str, add_name: str, formats: Ints = ()) -> Moves:
         input=lambda input_spec: zeros(input_spec.dense()),
     )
     def add(
-        grad: Tensor, input: Tensor | None, indices: Tensor, *, size: Ints, windows: Geometry | None = None
+        grad: Tensor, input: Tensor | None, indices: Tensor, *, size: Ints, windows: Geometry | None
     ) -> Tensor:
         sp = grad._spec
         if windows is not None and not sp.backend.prompt:
@@ -274,7 +274,7 @@ def _adaptive_max_pool(node_name: str) -> Callable[..., Any]:
     at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward", (4,))
 
     def rule(g: Any, y1: Tensor, input: Tensor, outs: Ints) -> Tensor:
-        return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :])
+        return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :], windows=None)
 
     @prepared(
         node_name,
@@ -297,7 +297,7 @@ def _fractional_max_pool(node_name: str, order: Ints) -> Callable[..., Any]:
     at = moves(f"{node_name}BackwardBackward", f"{node_name}Backward")
 
     def rule(g: Any, y1: Tensor, input: Tensor, outs: Ints, wanted: Any) -> Any:
-        return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :]), None
+        return at.add(g[0], input, y1, size=tuple(input.shape)[input.ndim - len(outs) :], windows=None), None
 
     def of_examples(has: Sequence[bool], *tensors: Tensor, outs: Ints, kernel: Ints) -> Any:
         return pool(*_all_have(has, *tensors), outs=outs, kernel=kernel)
