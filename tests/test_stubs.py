@@ -147,6 +147,7 @@ INNER = (
     r"\S* names exported from the stub|nbgrad\.nn\.__all__|"  # lists that are put together
     r"nbgrad\.distributions\.\S* is not a function|"  # properties of a kind of their own
     r"nbgrad\.core\.tensor\.Tensor\.__torch_|nbgrad\.fx\.proxy\.Proxy\.__|"  # what is put there by loops
+    r"nbgrad\.nn\.parameter\.UninitializedTensorMixin\.|"  # likewise
     r"nbgrad\.utils\.tensorboard failed to import"  # without the package it writes with
 )
 
