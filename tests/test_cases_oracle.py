@@ -1,6 +1,6 @@
 """Every case against torch 2.13: values, dtypes, shapes, refusals, gradients to second order, and each form."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -79,12 +79,18 @@ def test_forward(torch: ModuleType, case: OpCase, whole: bool) -> None:
         assert_same(got, want, sample.label, case.tol)
 
 
+@pytest.fixture
+def own_kernels(torch: ModuleType) -> Iterator[None]:
+    """PyTorch's own: the library that it calls on some processors, as for gelu in float32, has other signs of zero."""
+    with torch.backends.mkldnn.flags(enabled=False):
+        yield
+
+
 @each([c for c in CASES.values() if c.elementwise and "float64" in c.dtypes])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_special_values(torch: ModuleType, case: OpCase, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Zeros of both signs, infinities and NaN: forward, and the gradient, which shows the conventions at kinks. Of PyTorch's own kernels:
-    the library that it calls on some processors, as for gelu in float32, has other signs of zero."""
-    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+@pytest.mark.usefixtures("own_kernels")
+def test_special_values(torch: ModuleType, case: OpCase, dtype: str) -> None:
+    """Zeros of both signs, infinities and NaN: forward, and the gradient, which shows the conventions at kinks."""
     sample = special_sample(case, dtype)
     got = outcome(lambda: case.fn(T, *sample.tensors(T)))
     want = outcome(lambda: case.fn(torch, *sample.tensors(torch)))
