@@ -1,5 +1,6 @@
 """Every case against torch 2.13: values, dtypes, shapes, refusals, gradients to second order, and each form."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -82,8 +83,14 @@ def test_forward(torch: ModuleType, case: OpCase, whole: bool) -> None:
 @pytest.fixture
 def own_kernels(torch: ModuleType) -> Iterator[None]:
     """PyTorch's own: the library that it calls on some processors, as for gelu in float32, has other signs of zero."""
-    with torch.backends.mkldnn.flags(enabled=False):
-        yield
+    with warnings.catch_warnings(
+        action="ignore", category=UserWarning
+    ):  # of TF32 on devices that are not there
+        flags = torch.backends.mkldnn.flags(enabled=False)
+        flags.__enter__()
+    yield
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        flags.__exit__(None, None, None)
 
 
 @each([c for c in CASES.values() if c.elementwise and "float64" in c.dtypes])
