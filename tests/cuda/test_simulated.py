@@ -53,7 +53,7 @@ def test_the_simulator_agrees(tmp_path: Path) -> None:
             [3, meta(1, 50, 3, 50, 50, 1, 1, 1, 3), out(), flat, flat],
         ),  # times the transposed
         (made(total), 2, [3, meta(1, 1, 50, 1, 1, 150, 3, 50, 1, 0), out(), flat]),
-        (made(product("f4")[0]), 1, [9, meta(3, 3, 50, 0, 50, 1, 0, 1, 50), out(), flat, flat]),
+        (made(product("f4", 64)[0]), 1, [9, meta(3, 3, 50, 0, 50, 1, 0, 1, 50), out(), flat, flat]),
         (made(running), 1, [3, meta(0, 50, 3, 3, 0, 1, 50, 0, 1, 50), out(), flat]),
         (made(largest), 1, [3, meta(0, 50, 3, 3, 0, 0, 1, 0, 1, 50), out(), out().astype(int), flat]),
         (made(logsumexp), 1, [1, meta(50, 3), out(), flat]),

@@ -19,6 +19,7 @@ import numpy as np
 from nbgrad.kernels import build
 from nbgrad.kernels.cuda.families import own
 from nbgrad.kernels.cuda.own import Own
+from nbgrad.kernels.cuda.spread import Unspreadable, spread
 from nbgrad.memory import backend
 from tests import derive
 from tests.cases import CASES, OpCase, by_name, samples
@@ -87,6 +88,16 @@ def given(text: Text, launch: Launch) -> list[Any]:
             value = value[: value.size // dtype.itemsize * dtype.itemsize].copy().view(dtype)
         made.append(value)
     return made
+
+
+def spread_of(text: Text, launch: Launch | None) -> tuple[str, tuple[str, ...]] | None:
+    """The CPU's text over a grid's threads; None where that cannot be, as a device has a kernel of its own for such launches."""
+    by_one = alone(text, launch)
+    try:
+        return spread(text.name, text.source, text.params, by_one)
+    except Unspreadable:
+        assert text.own is not None and (text.own.alone if by_one else text.own.many), text.name
+        return None
 
 
 def kept(text: Text, args: list[Any]) -> list[bytes]:
