@@ -29,7 +29,8 @@ from tests.support import T
 
 # What counts along, and so is for one thread; what only the host's texts import.
 COUNTS = {"bounds", "count_b1", "nonzero_b1", "turned_f4", "turned_f8"}
-HOST = ("nbgrad.kernels.cpu.tile", "nbgrad.kernels.cpu.blas")
+# Only for the CPU: products in registers, BLAS, and places of grids that are worked out side by side (a device has one a thread).
+HOST = ("nbgrad.kernels.cpu.tile", "nbgrad.kernels.cpu.blas", "for nth in range(many)")
 DTYPES = {
     **{
         "f2": np.uint16,
